@@ -1,0 +1,44 @@
+"""paralign: port a deep-learning model to another framework, device or precision and prove that it is the same model.
+
+The names below are loaded when they are first used, so that ``import paralign`` costs nothing; no framework is ever
+imported by the core.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List
+
+__version__ = "0.1.0"
+
+__all__ = ["Capture", "CheckResult", "ParalignError", "Side", "StageResult", "Tolerance", "check", "compare"]
+
+_HOMES = {
+    "Capture": "paralign.capture",
+    "CheckResult": "paralign.model",
+    "ParalignError": "paralign.errors",
+    "Side": "paralign.model",
+    "StageResult": "paralign.model",
+    "Tolerance": "paralign.model",
+    "check": "paralign.api",
+    "compare": "paralign.api",
+}
+
+if TYPE_CHECKING:
+    from paralign.api import check, compare
+    from paralign.capture import Capture
+    from paralign.errors import ParalignError
+    from paralign.model import CheckResult, Side, StageResult, Tolerance
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'paralign' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted([*globals(), *__all__])

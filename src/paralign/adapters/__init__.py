@@ -1,0 +1,1 @@
+"""The frameworks, each in one file; the only places that import one."""

@@ -1,0 +1,235 @@
+"""What an adapter must provide for paralign to run, watch and train a model of its framework.
+
+An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training`` and
+``Exporting`` are optional: code asks ``isinstance(adapter, Training)``. One conformance suite runs against all of them.
+Adding a framework means one file here and one line in ``NAMES``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from paralign.errors import UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from paralign.dtypes import Typed
+
+try:
+    from typing import Protocol, runtime_checkable
+except ImportError as missing:  # pragma: no cover - Python 3.7 and older
+    raise ImportError("paralign's worker needs Python 3.8 or newer") from missing
+
+#: framework -> module of this package that adapts it
+NAMES = {"torch": "paralign.adapters.torch", "paddle": "paralign.adapters.paddle", "numpy": "paralign.adapters.numpy"}
+
+
+@dataclass
+class Entry:
+    """One tensor of a model's state.
+
+    ``owner`` is the module path ('' for the root), ``name`` the full name in the state dict, ``leaf`` the name inside the
+    owner, ``kind`` the class name of the *framework's* layer that the owner is or derives from (``Linear``, ``BatchNorm2d``,
+    ``BatchNorm2D``; '' for a layer of the user's own), ``role`` ``parameter`` or ``buffer``. ``trainable`` is False for frozen
+    parameters. ``shared`` names the first entry that is the very same tensor. ``persistent`` is False for buffers that the
+    framework's state dict leaves out.
+    """
+
+    name: str
+    tensor: Any
+    role: str
+    owner: str
+    leaf: str
+    kind: str
+    trainable: bool = True
+    shared: Optional[str] = None
+    persistent: bool = True
+    attrs: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Call:
+    """One call of one module, as ``observe`` hands it to the sink.
+
+    ``name`` is the module path ('' for the root), ``number`` counts the calls of this module from 0, ``op`` is the class
+    name, ``kind`` as in :class:`Entry`, ``source`` is ``file:line`` of the user's code that made the call (frames inside
+    the framework and paralign skipped; None where there is none). ``inputs`` and ``outputs`` are the raw nested values;
+    they are valid only inside the sink. ``depth`` is the nesting of calls, 0 for the root.
+    """
+
+    name: str
+    number: int
+    op: str
+    kind: str
+    source: Optional[str]
+    inputs: Any
+    outputs: Any
+    depth: int
+    leaf: bool
+    attrs: Dict[str, Any] = field(default_factory=dict)
+
+
+Sink = Callable[[Call], None]
+Select = Callable[[str, Any], bool]
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """What every framework has."""
+
+    name: str
+
+    def versions(self) -> Dict[str, str]:
+        """Versions of the framework and of what it computes with (numpy, CUDA, …)."""
+
+    def devices(self) -> List[str]:
+        """Devices that are here: ``cpu`` first, then ``gpu:0`` and so on."""
+
+    def use_device(self, device: str) -> None:
+        """Make ``device`` the one where :meth:`from_array` puts tensors.
+
+        Raises:
+            EnvironmentUnavailable: the device is not here; names those that are.
+        """
+
+    def place(self, model: Any) -> Any:
+        """The model, moved to the device in use."""
+
+    def flags(self) -> Dict[str, Any]:
+        """Settings that change results: threads, TF32, deterministic kernels, default dtype."""
+
+    def seed(self, seed: int) -> None:
+        """Seed the framework, numpy and ``random``."""
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether ``value`` is a tensor of this framework."""
+
+    def is_model(self, value: Any) -> bool:
+        """Whether ``value`` is a model of this framework."""
+
+    def to_array(self, tensor: Any) -> Typed:
+        """The values on the host, without a copy where the framework allows it; raw bits for bfloat16 and float8.
+
+        Raises:
+            UnsupportedTensor: for sparse, quantised and other layouts; names what it is and what to do.
+        """
+
+    def from_array(self, value: Typed) -> Any:
+        """A new tensor of the same element type on the device in use; never shares memory with ``value``."""
+
+    def modules(self, model: Any) -> List[Tuple[str, Any]]:
+        """Paths and modules, the root ('') first, each module once, in definition order."""
+
+    def kind(self, module: Any) -> str:
+        """The framework's layer class that a module is or derives from, see :class:`Entry`."""
+
+    def state(self, model: Any) -> List[Entry]:
+        """Every parameter and buffer, in definition order, aliases included (``shared`` says of which)."""
+
+    def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
+        """Write values into the named entries, in place, converted to each entry's own type.
+
+        Raises:
+            UsageError: a name that the model does not have, or another shape; nothing was written.
+        """
+
+    def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> AbstractContextManager[None]:
+        """Call ``sink`` after every module call inside the context; on leaving, nothing remains changed, also after an exception.
+
+        ``select(path, module)`` limits which modules are watched. Nested and repeated use are allowed.
+        """
+
+    def cast(self, model: Any, dtype: str) -> None:
+        """Cast floating parameters and buffers to ``dtype`` in place; integer and bool buffers stay as they are."""
+
+    def train(self, model: Any, mode: str) -> None:
+        """``eval``; ``train``; or ``quiet``: train mode, with dropout layers and other random layers in eval mode."""
+
+    def no_grad(self) -> AbstractContextManager[None]:
+        """No gradients inside."""
+
+    def mode(self, model: Any) -> Any:
+        """The train/eval state of every module, to be handed to :meth:`set_mode`."""
+
+    def set_mode(self, model: Any, mode: Any) -> None:
+        """Put back what :meth:`mode` returned."""
+
+
+@runtime_checkable
+class Training(Protocol):
+    """A framework with gradients and optimizers."""
+
+    def parameters(self, model: Any) -> List[Any]:
+        """The model's parameters, as an optimizer takes them."""
+
+    def watch(self, tensor: Any) -> Any:
+        """A leaf with the same values whose gradient is kept; non-floating tensors are returned as they are."""
+
+    def gradient(self, tensor: Any) -> Any:
+        """The gradient that a backward pass left on a leaf, or None."""
+
+    def gradients(self, model: Any) -> Dict[str, Any]:
+        """Name of every parameter (aliases left out) -> gradient tensor or None."""
+
+    def backward(self, loss: Any) -> None:
+        """Backward pass from a scalar."""
+
+    def clear_gradients(self, model: Any, optimizer: Any) -> None:
+        """Forget all gradients."""
+
+    def step(self, optimizer: Any) -> None:
+        """One update."""
+
+    def learning_rates(self, optimizer: Any) -> List[float]:
+        """The learning rate that the next update uses, one a parameter group."""
+
+    def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:
+        """Advance the schedule by one; ``scheduler`` may be None (Paddle: the one inside the optimizer, if any)."""
+
+
+@runtime_checkable
+class Exporting(Protocol):
+    """A framework whose exported programs can be run."""
+
+    def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
+        """Outputs of the program exported to ``path`` (a file, or the prefix of several) on host arrays, as host arrays.
+
+        Raises:
+            EnvironmentUnavailable: nothing here can run such a file; says what to install.
+            UsageError: nothing is at ``path``.
+        """
+
+
+def load(name: str) -> Adapter:
+    """The adapter of a framework; imports the framework.
+
+    Raises:
+        UsageError: an unknown name.
+        EnvironmentUnavailable: the framework cannot be imported here.
+    """
+    if name not in NAMES:
+        raise UsageError(f"there is no adapter for framework {name!r}", hint="choose one of: " + ", ".join(sorted(NAMES)))
+    from paralign.errors import EnvironmentUnavailable
+
+    try:
+        module = import_module(NAMES[name])
+    except ImportError as missing:
+        import sys
+
+        raise EnvironmentUnavailable(f"framework {name!r} cannot be imported: {missing}", where=sys.executable,
+                                     hint=f"install {name} for this interpreter, or name another interpreter for this side") from missing
+    adapter: Adapter = module.create()
+    return adapter
+
+
+def detect(model: Any) -> Optional[str]:
+    """The framework of a live model, judged by frameworks that are already imported; None where none claims it."""
+    import sys
+
+    for name in ("torch", "paddle"):
+        if name in sys.modules and load(name).is_model(model):
+            return name
+    return None

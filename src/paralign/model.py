@@ -1,0 +1,308 @@
+"""The nouns of paralign: plain data, no behaviour beyond reading it.
+
+Everything here runs on Python 3.8 with numpy alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+
+#: version of the capture format and of ``report.json``
+SCHEMA = 1
+
+#: what a record can be
+ROLES = ("input", "output", "parameter", "gradient", "buffer", "state", "scalar", "sample")
+
+#: verdicts, from best to worst; the verdict of many is decided by :func:`overall`
+ALIGNED, UNDERPOWERED, NOT_TESTED, DIVERGED, ERROR = "aligned", "underpowered", "not tested", "diverged", "error"
+
+#: the functions of a side: name -> (stage that it serves, signature)
+FUNCTIONS = {
+    "build_model": ("weights", "build_model()"),
+    "inputs": ("forward", "inputs()"),
+    "labels": ("loss", "labels()"),
+    "build_dataset": ("data", "build_dataset(split)"),
+    "build_dataloader": ("data", "build_dataloader(split)"),
+    "transforms": ("data", "transforms(split)"),
+    "metric": ("metric", "metric(outputs, labels)"),
+    "loss": ("loss", "loss(outputs, labels)"),
+    "build_optimizer": ("backward", "build_optimizer(model)"),
+    "build_scheduler": ("backward", "build_scheduler(optimizer)"),
+    "predict": ("infer", "predict(path) or predict(path, model)"),
+    "export": ("infer", "export(model, path)"),
+}
+
+
+@dataclass
+class Side:
+    """One of the two programs: its framework and those of its functions that it has.
+
+    Args:
+        framework: ``torch``, ``paddle`` or ``numpy``; None takes it from the model.
+        model: the model itself, for a side that lives in this process.
+        loss: ``loss(outputs, labels)`` -> scalar tensor.
+        optimizer: ``optimizer(parameters)`` -> optimizer.
+        functions: any function of ``FUNCTIONS`` by name; ``model``, ``loss`` and ``optimizer`` are shorthands for three of them.
+        name: how reports call the side.
+    """
+
+    framework: Optional[str] = None
+    model: Any = None
+    loss: Optional[Callable[..., Any]] = None
+    optimizer: Optional[Callable[..., Any]] = None
+    scheduler: Optional[Callable[..., Any]] = None
+    metric: Optional[Callable[..., Any]] = None
+    dataset: Optional[Callable[..., Any]] = None
+    dataloader: Optional[Callable[..., Any]] = None
+    transforms: Optional[Callable[..., Any]] = None
+    predict: Optional[Callable[..., Any]] = None
+    export: Optional[Callable[..., Any]] = None
+    functions: Dict[str, Callable[..., Any]] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass
+class Record:
+    """One tensor (or text) seen at one point of one run.
+
+    ``key`` names the point: module path and, within a nested output, the path of the leaf. ``run`` names the pass of the
+    stage that saw it (``float64``, ``float32``, ``perturbed-0``, ``train``). ``shape`` and ``dtype`` are the tensor's
+    own; ``location`` is ``(shard file, tensor name)`` inside the capture, or None when values were not kept.
+    """
+
+    id: int
+    name: str
+    stage: str
+    role: str
+    dtype: str
+    shape: Tuple[int, ...]
+    leaf: str = ""
+    run: str = ""
+    step: int = 0
+    rank: int = 0
+    call: int = 0
+    op: str = ""
+    source: Optional[str] = None
+    inputs: Tuple[int, ...] = ()
+    digest: Optional[str] = None
+    location: Optional[Tuple[str, str]] = None
+    text: Optional[str] = None
+    attrs: Dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Name and leaf, joined by a dot."""
+        return f"{self.name}.{self.leaf}" if self.leaf else self.name
+
+
+@dataclass
+class Manifest:
+    """How a capture was made."""
+
+    schema: int = SCHEMA
+    side: str = ""
+    stage: str = ""
+    framework: str = ""
+    versions: Dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+    seed: Optional[int] = None
+    flags: Dict[str, Any] = field(default_factory=dict)
+    command: List[str] = field(default_factory=list)
+    revision: Optional[str] = None
+    settings: Dict[str, Any] = field(default_factory=dict)
+    files: Dict[str, str] = field(default_factory=dict)
+    notes: List[str] = field(default_factory=list)
+    resources: Dict[str, float] = field(default_factory=dict)
+    created: str = ""
+    complete: bool = False
+    records: int = 0
+
+
+@dataclass
+class Stats:
+    """What was measured on a pair; numbers only, a verdict is asked of them afterwards.
+
+    All figures are over elements that are finite on both sides, computed in float64 (float32 inputs are exact in it).
+    ``error`` is reference minus candidate. ``max_abs_at`` and ``max_rel_at`` are indices into the reference's shape.
+    ``rel_l2`` is the norm of the error over the norm of the reference (the error's norm where the reference is zero).
+    ``ulp`` maps a quantile (``0.5``, ``0.9``, ``0.99``, ``1``) to a distance in units in the last place of the coarser type.
+    ``exceeding`` counts elements beyond the user's ``atol + rtol * |reference|``; None where the user set neither.
+    ``nan`` and ``inf`` count elements where the two sides disagree on being NaN or (signed) infinite.
+    """
+
+    count: int = 0
+    mismatched: int = 0
+    max_abs: float = 0.0
+    max_abs_at: Optional[Tuple[int, ...]] = None
+    mean_abs: float = 0.0
+    max_rel: float = 0.0
+    max_rel_at: Optional[Tuple[int, ...]] = None
+    rel_l2: float = 0.0
+    cosine: float = 1.0
+    ulp: Dict[str, float] = field(default_factory=dict)
+    exceeding: Optional[int] = None
+    nan: int = 0
+    inf: int = 0
+    nan_reference: int = 0
+    nan_candidate: int = 0
+    inf_reference: int = 0
+    inf_candidate: int = 0
+    rms_reference: float = 0.0
+    rms_candidate: float = 0.0
+
+
+@dataclass
+class Noise:
+    """How far the reference is from itself, as a relative L2 distance, and how that was measured."""
+
+    value: float
+    how: str
+
+
+@dataclass
+class Tolerance:
+    """What a verdict is derived with: error ÷ noise up to ``ratio``; ``atol`` and ``rtol`` only where the user set them."""
+
+    ratio: Optional[float] = None
+    atol: Optional[float] = None
+    rtol: Optional[float] = None
+
+
+@dataclass
+class Pair:
+    """Two records held to be the same point, and what was measured on them; either record may be missing."""
+
+    key: str
+    reference: Optional[Record]
+    candidate: Optional[Record]
+    how: str = "name"
+    transform: Optional[str] = None
+    stats: Optional[Stats] = None
+    noise: Optional[Noise] = None
+    verdict: str = NOT_TESTED
+    notes: List[str] = field(default_factory=list)
+    judged: bool = True
+
+    @property
+    def error(self) -> Optional[float]:
+        """Relative L2 error; infinite where NaN or infinities disagree; None where nothing was measured."""
+        if self.stats is None:
+            return None
+        return math.inf if self.stats.nan or self.stats.inf else self.stats.rel_l2
+
+    @property
+    def ratio(self) -> Optional[float]:
+        """Error ÷ noise; None where either is missing."""
+        error = self.error
+        if error is None or self.noise is None:
+            return None
+        if self.noise.value == 0.0:
+            return 0.0 if error == 0.0 else math.inf
+        return error / self.noise.value
+
+
+@dataclass
+class Point:
+    """One end of a divergence."""
+
+    name: str
+    op: str = ""
+    source: Optional[str] = None
+    code: Optional[str] = None
+
+
+@dataclass
+class Divergence:
+    """The first guilty point: good inputs, bad output."""
+
+    reference: Optional[Point]
+    candidate: Optional[Point]
+    pair: Optional[Pair] = None
+    inputs_agree: bool = True
+    last_agreeing: Optional[str] = None
+    confirmed: bool = False
+
+
+@dataclass
+class Finding:
+    """A cause, with the evidence of the experiment that showed it (``proven``) or without (suspected)."""
+
+    rule: str
+    cause: str
+    fix: str
+    proven: bool = False
+    error_before: Optional[float] = None
+    error_after: Optional[float] = None
+
+
+@dataclass
+class StageResult:
+    """What one stage came to."""
+
+    name: str
+    verdict: str = NOT_TESTED
+    method: str = ""
+    pairs: List[Pair] = field(default_factory=list)
+    divergence: Optional[Divergence] = None
+    findings: List[Finding] = field(default_factory=list)
+    notes: List[str] = field(default_factory=list)
+    warnings: List[str] = field(default_factory=list)
+    failure: Optional[Dict[str, Any]] = None
+    seconds: Dict[str, float] = field(default_factory=dict)
+    peak_bytes: Dict[str, float] = field(default_factory=dict)
+
+    @property
+    def worst(self) -> Optional[Pair]:
+        """The judged pair with the greatest error ÷ noise (an unmatched or unmeasured pair counts as infinite)."""
+        judged = [p for p in self.pairs if p.judged]
+        return max(judged, key=_badness, default=None)
+
+
+@dataclass
+class CheckResult:
+    """What a check came to; ``result["forward"]`` is the result of one stage."""
+
+    stages: List[StageResult] = field(default_factory=list)
+    preflight: List[str] = field(default_factory=list)
+    reference: Dict[str, Any] = field(default_factory=dict)
+    candidate: Dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict; stages that were not tested do not count unless there is no other."""
+        return overall([s.verdict for s in self.stages])
+
+    def __getitem__(self, stage: str) -> StageResult:
+        for result in self.stages:
+            if result.name == stage:
+                return result
+        raise KeyError(stage)
+
+
+def _badness(pair: Pair) -> Tuple[int, float]:
+    rank = {ALIGNED: 0, NOT_TESTED: 0, UNDERPOWERED: 1, DIVERGED: 2, ERROR: 3}[pair.verdict]
+    ratio = pair.ratio
+    return rank, math.inf if ratio is None else ratio
+
+
+def overall(verdicts: List[str]) -> str:
+    """The verdict of many: error, then diverged, then underpowered, then aligned; not tested only where nothing was."""
+    for verdict in (ERROR, DIVERGED, UNDERPOWERED, ALIGNED):
+        if verdict in verdicts:
+            return verdict
+    return NOT_TESTED
+
+
+def plain(value: Any) -> Union[bool, int, float, str, List[Any], Dict[str, Any], None]:
+    """A value as JSON can hold it: dataclasses become dicts, infinities and NaN become the strings ``inf``, ``-inf``, ``nan``."""
+    if hasattr(value, "__dataclass_fields__"):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value  # type: ignore[no-any-return]
