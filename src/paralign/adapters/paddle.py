@@ -1,0 +1,387 @@
+"""PaddlePaddle, in dynamic graph mode.
+
+``observe`` uses forward hooks, with keyword arguments where this version hands them to hooks (3.3 does).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+import paddle
+from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
+
+from paralign.adapters import _exported, _modes, _values
+from paralign.adapters._calls import Calls, SourceLine, Target, attached
+from paralign.adapters.base import Entry
+from paralign.dtypes import RAW, STORAGE, Typed, is_floating
+from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from paralign.adapters.base import Select, Sink
+
+#: canonical name -> type of this version of the framework, and back
+_TYPES = {name: getattr(paddle, name) for name in STORAGE if hasattr(paddle, name) and name not in ("uint16", "uint32", "uint64")}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
+
+#: settings that change results; a build has those of its devices only
+_FLAGS = ("FLAGS_cudnn_deterministic", "FLAGS_embedding_deterministic", "FLAGS_cpu_deterministic", "FLAGS_cudnn_exhaustive_search",
+          "FLAGS_conv_workspace_size_limit", "FLAGS_gemm_use_half_precision_compute_type", "FLAGS_allow_tf32_override",
+          "FLAGS_use_mkldnn", "FLAGS_paddle_num_threads", "FLAGS_use_stride_kernel", "FLAGS_enable_pir_api")
+
+#: kinds of layers that register running statistics as parameters -> their names
+_STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u", "weight_v")}
+
+_PROGRAMS, _WEIGHTS = (".json", ".pdmodel"), ".pdiparams"
+
+
+class PaddleAdapter:
+    """Paddle layers, tensors and optimizers; the device in use is Paddle's own setting."""
+
+    name = "paddle"
+
+    def __init__(self) -> None:
+        home = Path(paddle.__file__).parent
+        self._source = SourceLine([str(home)], models=[str(home / "vision" / "models")])
+
+    def versions(self) -> Dict[str, str]:
+        """Versions of Paddle and numpy; of CUDA and cuDNN where this build has them."""
+        found = {"paddle": paddle.__version__, "numpy": np.__version__, "cuda": paddle.version.cuda(), "cudnn": paddle.version.cudnn()}
+        return {name: str(version) for name, version in found.items() if version not in (None, "False", False)}
+
+    def devices(self) -> List[str]:
+        """``cpu``, then every GPU."""
+        count = paddle.device.cuda.device_count() if paddle.device.is_compiled_with_cuda() else 0
+        return ["cpu", *(f"gpu:{index}" for index in range(count))]
+
+    def use_device(self, device: str) -> None:
+        """Make ``cpu``, ``gpu``, ``gpu:1`` (also spelled ``cuda:1``) Paddle's current device."""
+        wanted = device.replace("cuda", "gpu")
+        wanted = "gpu:0" if wanted == "gpu" else wanted
+        if wanted not in self.devices():
+            raise EnvironmentUnavailable(f"Paddle has no device {device!r} here", hint="choose one of: " + ", ".join(self.devices()))
+        paddle.set_device(wanted)
+
+    def place(self, model: Any) -> Any:
+        """The same model, its parameters and buffers moved; ``_dtype`` is kept, which ``Layer.to`` would forget."""
+        kept = [(layer, layer._dtype) for layer in model.sublayers(include_self=True)]  # noqa: SLF001 - there is no public name for it
+        for tensor in (entry.tensor for entry in self.state(model)):
+            place = paddle.framework._current_expected_place()  # noqa: SLF001 - get_device gives a name, not a place
+            if not tensor.place._equals(place):  # noqa: SLF001 - places have no public comparison
+                model.to(device=paddle.get_device())
+                break
+        for layer, dtype in kept:
+            layer._dtype = dtype  # noqa: SLF001 - as above
+        return model
+
+    def flags(self) -> Dict[str, Any]:
+        """Device, default dtype, and those flags that this build has."""
+        found: Dict[str, Any] = {"device": paddle.get_device(), "default_dtype": paddle.get_default_dtype()}
+        for flag in _FLAGS:
+            with suppress(ValueError):  # Paddle's way of saying that this build has no such flag
+                found.update(paddle.get_flags([flag]))
+        return found
+
+    def seed(self, seed: int) -> None:
+        """Seed Paddle on all devices, numpy and ``random``."""
+        paddle.seed(seed)
+        _exported.seed_host(seed)
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether ``value`` is an eager ``paddle.Tensor``."""
+        return isinstance(value, paddle.Tensor)
+
+    def is_model(self, value: Any) -> bool:
+        """Whether ``value`` is a ``paddle.nn.Layer``."""
+        return isinstance(value, paddle.nn.Layer)
+
+    def to_array(self, tensor: Any) -> Typed:
+        """The values on the host; shares the tensor's memory where that is on the host and numpy can take it over (DLPack)."""
+        name = _recordable(tensor)
+        host = tensor.detach()
+        if not host.place.is_cpu_place():
+            host = host.cpu()
+        if name in RAW:
+            host = host.view("int16" if name == "bfloat16" else "uint8")
+        if name == "bool" or not hasattr(np, "from_dlpack"):  # numpy before 1.22 has no DLPack, before 1.25 none of bool
+            return Typed(host.numpy(), name)
+        return Typed(np.from_dlpack(host).view(STORAGE[name]), name)
+
+    def from_array(self, value: Typed) -> Any:
+        """A new tensor on the device in use.
+
+        Raises:
+            UnsupportedTensor: Paddle has no such element type.
+        """
+        if value.dtype not in _TYPES:
+            raise UnsupportedTensor(f"Paddle {paddle.__version__} has no tensors of {value.dtype}",
+                                    hint="convert the values to one of: " + ", ".join(sorted(_TYPES)))
+        array = _values.fresh(value)
+        if value.dtype not in RAW:
+            return paddle.to_tensor(array)
+        bits = array.view(np.int16) if value.dtype == "bfloat16" else array
+        return paddle.to_tensor(bits).view(value.dtype)
+
+    def modules(self, model: Any) -> List[Tuple[str, Any]]:
+        """As ``named_sublayers(include_self=True)``."""
+        return list(model.named_sublayers(include_self=True))
+
+    def kind(self, module: Any) -> str:
+        """The class of Paddle (layers, ``paddle.vision``, ``paddle.incubate``, …) that a layer is or derives from."""
+        for cls in type(module).__mro__:
+            if cls is not paddle.nn.Layer and cls.__module__.split(".")[0] == "paddle":
+                return str(cls.__name__)
+        return ""
+
+    def state(self, model: Any) -> List[Entry]:
+        """Parameters before buffers, layer by layer.
+
+        Paddle registers the running statistics of BatchNorm and the vectors of SpectralNorm as parameters: here they are
+        buffers. BatchNorm's ``momentum`` weighs the *old* statistics, as in Paddle. The empty scratch space of recurrent layers
+        is left out.
+        """
+        entries: List[Entry] = []
+        first: Dict[int, str] = {}
+        for owner, layer in _walk(model, ""):
+            kind = self.kind(layer)
+            for role, leaf, tensor in _tensors(layer, kind):
+                name = f"{owner}.{leaf}" if owner else leaf
+                entries.append(Entry(name, tensor, role, owner, leaf, kind, trainable=role == "parameter" and not tensor.stop_gradient,
+                                     shared=first.get(id(tensor)),
+                                     persistent=leaf not in layer._non_persistable_buffer_names_set,  # noqa: SLF001 - no public name
+                                     attrs=_normalisation(layer, kind) if role == "buffer" else {}))
+                first.setdefault(id(tensor), name)
+        return entries
+
+    def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
+        """Copy values into parameters and buffers, which stay the same objects."""
+        pairs = _values.matched(self.state(model), values, lambda tensor: (tuple(tensor.shape), _recordable(tensor)))
+        with paddle.no_grad():
+            for entry, value in pairs:
+                new = self.from_array(_values.converted(value, _NAMES[entry.tensor.dtype]))
+                entry.tensor.set_value(new if new.dtype == entry.tensor.dtype else new.cast(entry.tensor.dtype))
+
+    @contextmanager
+    def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
+        """Forward hooks on every layer; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
+        layers = [(layer, Target(path, type(layer).__name__, self.kind(layer), leaf=next(iter(layer.children()), None) is None,
+                                 watched=select is None or select(path, layer)))
+                  for path, layer in self.modules(model)]
+        with attached(layers, Calls(sink, self._source), "register_forward_post_hook"):
+            yield
+
+    def cast(self, model: Any, dtype: str) -> None:
+        """Cast floating tensors, their gradients and the layers' ``_dtype``; complex tensors to match.
+
+        All tensors stay the same objects, so optimizers keep them (see :meth:`step`); what an optimizer has accumulated in earlier
+        updates keeps its type: cast before the first update. ``Layer.to`` would cast integer buffers too, and fails on recurrent layers.
+
+        Raises:
+            UsageError: ``dtype`` is none of float64, float32, float16, bfloat16.
+        """
+        complex_target = _values.FLOATING[_values.castable(dtype)]
+        with paddle.no_grad():
+            for entry in self.state(model):
+                name = _NAMES.get(entry.tensor.dtype, "")
+                target = complex_target if name.startswith("complex") else dtype
+                if is_floating(name) and target is not None and name != target:
+                    _retype(entry.tensor, target)
+        for layer in model.sublayers(include_self=True):
+            _retype_layer(layer, dtype)
+
+    def train(self, model: Any, mode: str) -> None:
+        """Calls the model's own ``train`` or ``eval``; in quiet mode then silences random layers, see ``_modes.set_train``."""
+        _modes.set_train(model, model.sublayers(include_self=True), mode)
+
+    def no_grad(self) -> AbstractContextManager[None]:
+        """``paddle.no_grad``."""
+        context: AbstractContextManager[None] = paddle.no_grad()
+        return context
+
+    def mode(self, model: Any) -> Any:
+        """Every layer with its flag."""
+        return _modes.read_mode(model.sublayers(include_self=True))
+
+    def set_mode(self, model: Any, mode: Any) -> None:  # noqa: ARG002 - the mode names the layers
+        """Put every flag back."""
+        _modes.write_mode(mode)
+
+    def parameters(self, model: Any) -> List[Any]:
+        """As ``model.parameters()``, running statistics included: optimizers pass over what has no gradient."""
+        return list(model.parameters())
+
+    def watch(self, tensor: Any) -> Any:
+        """A leaf of its own memory with ``stop_gradient`` False."""
+        if not is_floating(_NAMES.get(tensor.dtype, "")):
+            return tensor
+        leaf = tensor.detach().clone()
+        leaf.stop_gradient = False
+        return leaf
+
+    def gradient(self, tensor: Any) -> Any:
+        """``tensor.grad``."""
+        return tensor.grad
+
+    def gradients(self, model: Any) -> Dict[str, Any]:
+        """Every parameter once, running statistics left out."""
+        return {entry.name: entry.tensor.grad for entry in self.state(model) if entry.role == "parameter" and entry.shared is None}
+
+    def backward(self, loss: Any) -> None:
+        """``loss.backward()``.
+
+        Raises:
+            UsageError: the loss has more than one element; Paddle itself would take their sum.
+        """
+        if int(np.prod(loss.shape)) != 1:
+            raise UsageError(f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss",
+                             hint="take its mean or sum")
+        loss.backward()
+
+    def clear_gradients(self, model: Any, optimizer: Any) -> None:
+        """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
+        if optimizer is not None:
+            optimizer.clear_grad(set_to_zero=False)
+        if model is not None:
+            model.clear_gradients(set_to_zero=False)
+
+    def step(self, optimizer: Any) -> None:
+        """``optimizer.step()``.
+
+        Paddle's optimizers take the type of their learning rate from the first parameter when they are built, and fail when that
+        was cast since. Before the first update it is taken again, so that an optimizer built before a cast works.
+        """
+        if not optimizer._learning_rate_map and optimizer._parameter_list:  # noqa: SLF001 - the constructor sets these, nothing else
+            first = optimizer._parameter_list[0]  # noqa: SLF001 - as above
+            optimizer._dtype = (first["params"][0] if isinstance(first, dict) else first).dtype  # noqa: SLF001 - as above
+        optimizer.step()
+
+    def learning_rates(self, optimizer: Any) -> List[float]:
+        """One a parameter group: the global rate times the group's ``learning_rate``, which is a factor in Paddle."""
+        rate = float(optimizer.get_lr())
+        groups = optimizer._param_groups or []  # noqa: SLF001 - there is no public name for them
+        if groups and isinstance(groups[0], dict):
+            return [rate * float(group.get("learning_rate", 1.0)) for group in groups]
+        return [rate]
+
+    def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:
+        """``scheduler.step()``, of the one given or of the one inside the optimizer.
+
+        Raises:
+            UsageError: the schedule depends on a metric.
+        """
+        inside = getattr(optimizer, "_learning_rate", None)
+        if scheduler is None and isinstance(inside, LRScheduler):
+            scheduler = inside
+        if scheduler is None:
+            return
+        if isinstance(scheduler, ReduceOnPlateau):
+            raise UsageError("ReduceOnPlateau cannot be advanced without a metric", where="build_scheduler",
+                             hint="leave this scheduler out, or compare the learning rates of training logs")
+        scheduler.step()
+
+    def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
+        """Run ``<prefix>.json`` or ``.pdmodel`` with its ``.pdiparams`` (Paddle Inference), or ``.onnx``."""
+        if path.endswith(_WEIGHTS):
+            path = path[:-len(_WEIGHTS)]
+        file = _exported.find(path, (*_PROGRAMS, ".onnx"))
+        if file.endswith(".onnx"):
+            return _exported.run_onnx(file, inputs)
+        if not file.endswith(_PROGRAMS):
+            _exported.refuse(file, (*_PROGRAMS, ".onnx"))
+        predictor = _predictor(file)
+        arrays = _exported.named(predictor.get_input_names(), inputs, file)
+        for name, array in arrays.items():
+            predictor.get_input_handle(name).copy_from_cpu(array)
+        predictor.run()
+        return _exported.single([predictor.get_output_handle(name).copy_to_cpu() for name in predictor.get_output_names()])
+
+
+def _recordable(tensor: Any) -> str:
+    """The canonical dtype of a tensor whose values can be read. Paddle crashes on some of those that are refused here."""
+    what, hint = "", ""
+    if tensor.is_dist():
+        what, hint = "a distributed tensor", "gather it with paddle.distributed.unshard_dtensor"
+    elif tensor.is_selected_rows():
+        what, hint = "a tensor of selected rows", "build the Embedding with sparse=False"
+    elif not tensor.is_dense():
+        what, hint = "a sparse tensor", "call .to_dense() on it"
+    elif not tensor._is_initialized() and tensor.size:  # noqa: SLF001 - there is no public question
+        what, hint = "a tensor without memory", "give it a value first"
+    elif tensor.dtype not in _NAMES:
+        what, hint = f"a tensor of {tensor.dtype}", "convert it to one of: " + ", ".join(sorted(_TYPES))
+    if what:
+        raise UnsupportedTensor(f"{what} cannot be recorded", hint=hint)
+    return _NAMES[tensor.dtype]
+
+
+def _walk(layer: Any, path: str) -> Iterator[Tuple[str, Any]]:
+    """Every layer under every path that it has; the public iterators leave repeated layers out."""
+    yield path, layer
+    for name, child in layer._sub_layers.items():  # noqa: SLF001 - see above
+        if child is not None:
+            yield from _walk(child, f"{path}.{name}" if path else name)
+
+
+def _tensors(layer: Any, kind: str) -> Iterator[Tuple[str, str, Any]]:
+    """Role, name and tensor of everything that a layer itself holds."""
+    statistics = next((names for word, names in _STATISTICS.items() if word in kind), ())
+    for leaf, tensor in layer._parameters.items():  # noqa: SLF001 - as in _walk
+        if tensor is not None:
+            yield "buffer" if leaf in statistics else "parameter", leaf, tensor
+    for leaf, tensor in layer._buffers.items():  # noqa: SLF001 - as in _walk
+        if tensor is not None and (tensor._is_initialized() or not tensor.size) and leaf != "_dropout_state":  # noqa: SLF001 - no public question
+            yield "buffer", leaf, tensor
+
+
+def _normalisation(layer: Any, kind: str) -> Dict[str, Any]:
+    if "BatchNorm" in kind:
+        return {"momentum": layer._momentum, "epsilon": layer._epsilon}  # noqa: SLF001 - Paddle keeps them so
+    return {}
+
+
+def _retype(tensor: Any, dtype: str) -> None:
+    """Cast a tensor and its gradient in place, as ``Layer.to`` does."""
+    pairs = [(tensor, tensor.cast(dtype))]
+    gradient = tensor._grad_ivar()  # noqa: SLF001 - ``grad`` is a copy of the handle, and its setter refuses another type
+    if gradient is not None:
+        pairs.append((gradient, gradient.cast(dtype)))
+    for old, new in pairs:  # ``new`` must outlive the call: Paddle's handle to its memory does not keep it
+        old.value().get_tensor()._share_data_with(new.value().get_tensor())  # noqa: SLF001 - ``Layer.to`` has no other way
+
+
+def _retype_layer(layer: Any, dtype: str) -> None:
+    """Set ``_dtype``, which layers create constants in, in the form that it has: a name or a type of Paddle."""
+    kept = layer._dtype  # noqa: SLF001 - there is no public name for it
+    name = kept if isinstance(kept, str) else _NAMES.get(kept, "")
+    if name in _values.FLOATING:
+        layer._dtype = dtype if isinstance(kept, str) else _TYPES[dtype]  # noqa: SLF001 - as above
+
+
+def _predictor(file: str) -> Any:
+    from paddle import inference
+
+    weights = str(Path(file).with_suffix(_WEIGHTS))
+    if not Path(weights).is_file():
+        raise UsageError("the weights of this exported program are missing", where=weights, hint="export it again, and keep both files")
+    config = inference.Config(file, weights)
+    config.disable_glog_info()
+    kind, _, index = paddle.get_device().partition(":")
+    if kind == "gpu":
+        config.enable_use_gpu(256, int(index or 0))  # MiB to start with
+    else:
+        config.disable_gpu()
+    try:
+        return inference.create_predictor(config)
+    except (RuntimeError, ValueError) as error:
+        raise _exported.broken(file, "a Paddle Inference program", error) from error
+
+
+@lru_cache(maxsize=None)
+def create() -> PaddleAdapter:
+    """The adapter of this process."""
+    return PaddleAdapter()

@@ -1,0 +1,351 @@
+"""PyTorch.
+
+``observe`` uses forward hooks. Modules inside a TorchScript program take none, so they are not seen; and hooks keep
+``TransformerEncoder`` off its fused path, so that an observed run can differ from an unobserved one by rounding.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch.nn.parameter import is_lazy
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from paralign.adapters import _exported, _modes, _values
+from paralign.adapters._calls import Calls, SourceLine, Target, attached
+from paralign.adapters.base import Entry
+from paralign.dtypes import RAW, STORAGE, Typed, typed, widen
+from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from paralign.adapters.base import Select, Sink
+
+#: canonical name -> type of this version of the framework, and back
+_TYPES = {name: getattr(torch, name) for name in STORAGE if hasattr(torch, name)}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
+
+_SUFFIXES = (".pt2", ".pt", ".pth", ".onnx")
+
+
+class TorchAdapter:
+    """PyTorch modules, tensors and optimizers; remembers nothing but the device in use."""
+
+    name = "torch"
+
+    def __init__(self) -> None:
+        self._device = torch.device("cpu")
+        self._source = SourceLine([str(Path(torch.__file__).parent)])
+
+    def versions(self) -> Dict[str, str]:
+        """Versions of PyTorch and numpy; of CUDA and cuDNN where this build has them."""
+        found = {"torch": torch.__version__, "numpy": np.__version__, "cuda": torch.version.cuda}
+        if torch.backends.cudnn.is_available():
+            found["cudnn"] = torch.backends.cudnn.version()
+        return {name: str(version) for name, version in found.items() if version}
+
+    def devices(self) -> List[str]:
+        """``cpu``, then every CUDA device."""
+        return ["cpu", *(f"gpu:{index}" for index in range(torch.cuda.device_count()))]
+
+    def use_device(self, device: str) -> None:
+        """Put new tensors on ``cpu``, ``gpu``, ``gpu:1`` (also spelled ``cuda:1``)."""
+        wanted = device.replace("cuda", "gpu")
+        wanted = "gpu:0" if wanted == "gpu" else wanted
+        if wanted not in self.devices():
+            raise EnvironmentUnavailable(f"PyTorch has no device {device!r} here",
+                                         hint="choose one of: " + ", ".join(self.devices()))
+        self._device = torch.device(wanted.replace("gpu", "cuda"))
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+
+    def place(self, model: Any) -> Any:
+        """The same model, its parameters and buffers moved."""
+        return model.to(self._device)
+
+    def flags(self) -> Dict[str, Any]:
+        """Threads, determinism, TF32, default dtype."""
+        found: Dict[str, Any] = {
+            "device": str(self._device),
+            "threads": torch.get_num_threads(),
+            "interop_threads": torch.get_num_interop_threads(),
+            "default_dtype": _NAMES.get(torch.get_default_dtype(), str(torch.get_default_dtype())),
+            "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+            "cudnn_deterministic": torch.backends.cudnn.deterministic,
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+            "mkldnn": torch.backends.mkldnn.enabled,
+        }
+        if hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # from 2.9; there the older getters raise if both are in use
+            found["cuda_matmul_precision"] = torch.backends.cuda.matmul.fp32_precision
+            found["cudnn_conv_precision"] = torch.backends.cudnn.conv.fp32_precision
+            found["cudnn_rnn_precision"] = torch.backends.cudnn.rnn.fp32_precision
+        else:
+            found["cuda_matmul_tf32"] = torch.backends.cuda.matmul.allow_tf32
+            found["cudnn_tf32"] = torch.backends.cudnn.allow_tf32
+            found["matmul_precision"] = torch.get_float32_matmul_precision()
+        return found
+
+    def seed(self, seed: int) -> None:
+        """Seed PyTorch on all devices, numpy and ``random``."""
+        torch.manual_seed(seed)
+        _exported.seed_host(seed)
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether ``value`` is a ``torch.Tensor``."""
+        return isinstance(value, torch.Tensor)
+
+    def is_model(self, value: Any) -> bool:
+        """Whether ``value`` is a ``torch.nn.Module``."""
+        return isinstance(value, torch.nn.Module)
+
+    def to_array(self, tensor: Any) -> Typed:
+        """The values on the host; shares the tensor's memory where that is on the host."""
+        name = _recordable(tensor)
+        host = tensor.detach().resolve_conj().resolve_neg().cpu()
+        if name == "bfloat16":
+            return Typed(host.view(torch.int16).numpy().view(STORAGE[name]), name)
+        return Typed((host.view(torch.uint8) if name in RAW else host).numpy(), name)
+
+    def from_array(self, value: Typed) -> Any:
+        """A new tensor on the device in use.
+
+        Raises:
+            UnsupportedTensor: this version of PyTorch has no such element type.
+        """
+        if value.dtype not in _TYPES:
+            raise UnsupportedTensor(f"PyTorch {torch.__version__} has no tensors of {value.dtype}",
+                                    hint="convert the values to one of: " + ", ".join(sorted(_TYPES)))
+        array = _values.fresh(value)
+        if value.dtype == "bfloat16":
+            array = array.view(np.int16)  # versions before 2.3 have no uint16 to pass the bits through
+        tensor = torch.from_numpy(array)
+        return (tensor.view(_TYPES[value.dtype]) if value.dtype in RAW else tensor).to(self._device)
+
+    def modules(self, model: Any) -> List[Tuple[str, Any]]:
+        """As ``named_modules``."""
+        return list(model.named_modules())
+
+    def kind(self, module: Any) -> str:
+        """The ``torch.nn`` class that a module is or derives from."""
+        for cls in type(module).__mro__:
+            home = cls.__module__
+            if cls is torch.nn.Module or home == "torch.nn.utils.parametrize":  # the latter makes a class a layer, of no kind itself
+                continue
+            if home.startswith(("torch.nn.", "torch.ao.nn.")):
+                return str(cls.__name__)
+        return ""
+
+    def state(self, model: Any) -> List[Entry]:
+        """Parameters before buffers, module by module. BatchNorm's ``momentum`` weighs the new statistics, as in PyTorch."""
+        entries: List[Entry] = []
+        first: Dict[int, str] = {}
+        for owner, module in model.named_modules(remove_duplicate=False):
+            kind, attrs = self.kind(module), _normalisation(module)
+            transient = getattr(module, "_non_persistent_buffers_set", ())
+            parameters = module.named_parameters(recurse=False, remove_duplicate=False)
+            buffers = module.named_buffers(recurse=False, remove_duplicate=False)
+            for role, found in (("parameter", parameters), ("buffer", buffers)):
+                for leaf, tensor in found:
+                    name = f"{owner}.{leaf}" if owner else leaf
+                    entries.append(Entry(name, tensor, role, owner, leaf, kind,
+                                         trainable=role == "parameter" and tensor.requires_grad,
+                                         shared=first.get(id(tensor)), persistent=leaf not in transient,
+                                         attrs=dict(attrs) if role == "buffer" else {}))
+                    first.setdefault(id(tensor), name)
+        return entries
+
+    def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
+        """Copy values into parameters and buffers, which stay the same objects."""
+        pairs = _values.matched(self.state(model), values, lambda tensor: (tuple(tensor.shape), _recordable(tensor)))
+        with torch.no_grad():
+            for entry, value in pairs:
+                entry.tensor.copy_(self.from_array(_values.converted(value, _NAMES[entry.tensor.dtype])))
+
+    @contextmanager
+    def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
+        """Forward hooks on every module that takes them; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
+        layers = [(module, Target(path, type(module).__name__, self.kind(module), leaf=next(module.children(), None) is None,
+                                  watched=select is None or select(path, module)))
+                  for path, module in self.modules(model) if not isinstance(module, torch.jit.ScriptModule)]
+        with attached(layers, Calls(sink, self._source), "register_forward_hook"):
+            yield
+
+    def cast(self, model: Any, dtype: str) -> None:
+        """Cast floating tensors and their gradients; complex ones to match. All stay the same objects, so optimizers keep them.
+
+        What an optimizer has accumulated in earlier updates keeps its type: cast before the first update.
+
+        Raises:
+            UsageError: ``dtype`` is none of float64, float32, float16, bfloat16.
+            UnsupportedTensor: a lazy module has not been run yet.
+        """
+        target = _TYPES[_values.castable(dtype)]
+        complex_target = _values.FLOATING[dtype]
+        for entry in self.state(model):
+            tensor = entry.tensor
+            _refuse_lazy(tensor)
+            if tensor.is_complex():
+                wanted = _TYPES[complex_target] if complex_target else tensor.dtype
+            else:
+                wanted = target if tensor.is_floating_point() else tensor.dtype
+            tensor.data = tensor.data.to(wanted)
+            if tensor.is_leaf and tensor.grad is not None:
+                tensor.grad.data = tensor.grad.data.to(wanted)
+        for module in model.modules():
+            if isinstance(module, torch.nn.RNNBase):
+                module.flatten_parameters()  # on a GPU their weights lie in one block, which the cast has split
+
+    def train(self, model: Any, mode: str) -> None:
+        """Calls the model's own ``train`` or ``eval``; in quiet mode then silences random layers, see ``_modes.set_train``."""
+        _modes.set_train(model, _eager(model), mode)
+
+    def no_grad(self) -> AbstractContextManager[None]:
+        """``torch.no_grad``."""
+        context: AbstractContextManager[None] = torch.no_grad()
+        return context
+
+    def mode(self, model: Any) -> Any:
+        """Every module with its flag."""
+        return _modes.read_mode(_eager(model))
+
+    def set_mode(self, model: Any, mode: Any) -> None:  # noqa: ARG002 - the mode names the modules
+        """Put every flag back."""
+        _modes.write_mode(mode)
+
+    def parameters(self, model: Any) -> List[Any]:
+        """As ``model.parameters()``."""
+        return list(model.parameters())
+
+    def watch(self, tensor: Any) -> Any:
+        """A leaf of its own memory that requires a gradient."""
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        return tensor.detach().clone().requires_grad_()
+
+    def gradient(self, tensor: Any) -> Any:
+        """``tensor.grad``."""
+        return tensor.grad
+
+    def gradients(self, model: Any) -> Dict[str, Any]:
+        """As ``named_parameters``: every parameter once."""
+        return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+    def backward(self, loss: Any) -> None:
+        """``loss.backward()``.
+
+        Raises:
+            UsageError: the loss has more than one element.
+        """
+        if loss.numel() != 1:
+            raise UsageError(f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss",
+                             hint="take its mean or sum")
+        loss.backward()
+
+    def clear_gradients(self, model: Any, optimizer: Any) -> None:
+        """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
+        for owner in (model, optimizer):
+            if owner is not None:
+                owner.zero_grad(set_to_none=True)
+
+    def step(self, optimizer: Any) -> None:
+        """``optimizer.step()``."""
+        optimizer.step()
+
+    def learning_rates(self, optimizer: Any) -> List[float]:
+        """One a parameter group."""
+        return [float(group["lr"]) for group in optimizer.param_groups]
+
+    def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:  # noqa: ARG002 - PyTorch's schedulers hold their optimizer
+        """``scheduler.step()``, without the warning that no update came before it: a schedule may be walked on its own.
+
+        Raises:
+            UsageError: the schedule depends on a metric.
+        """
+        if scheduler is None:
+            return
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise UsageError("ReduceLROnPlateau cannot be advanced without a metric", where="build_scheduler",
+                             hint="leave this scheduler out, or compare the learning rates of training logs")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"Detected call of `lr_scheduler\.step\(\)` before")
+            scheduler.step()
+
+    def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
+        """Run ``.pt2`` (torch.export), ``.pt`` or ``.pth`` (TorchScript) or ``.onnx``; outputs nest as the program's do."""
+        file = _exported.find(path, _SUFFIXES)
+        if file.endswith(".onnx"):
+            return _exported.run_onnx(file, inputs)
+        if not file.endswith(_SUFFIXES):
+            _exported.refuse(file, _SUFFIXES)
+        program = _program(file, self._device)
+        with torch.no_grad():
+            return self._to_host(program(*(self.from_array(typed(array)) for array in inputs)))
+
+    def _to_host(self, value: Any) -> Any:
+        if self.is_tensor(value):
+            return np.array(widen(self.to_array(value)))
+        if isinstance(value, dict):
+            return {key: self._to_host(item) for key, item in value.items()}
+        return [self._to_host(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _recordable(tensor: Any) -> str:
+    """The canonical dtype of a tensor whose values can be read."""
+    _refuse_lazy(tensor)
+    what, hint = "", ""
+    if tensor.is_nested:
+        what, hint = "a nested tensor", "use torch.nested.to_padded_tensor(x, 0.0)"
+    elif tensor.layout is not torch.strided:
+        what, hint = f"a tensor of layout {tensor.layout}", "call .to_dense() on it"
+    elif tensor.is_quantized:
+        what, hint = f"a quantised tensor ({tensor.dtype})", "call .dequantize() or .int_repr() on it"
+    elif tensor.is_meta:
+        what, hint = "a meta tensor (it has no values)", "build the model on a real device (module.to_empty, then load weights)"
+    elif tensor.dtype not in _NAMES:
+        what, hint = f"a tensor of {tensor.dtype}", "convert it to one of: " + ", ".join(sorted(_TYPES))
+    if what:
+        raise UnsupportedTensor(f"{what} cannot be recorded", hint=hint)
+    return _NAMES[tensor.dtype]
+
+
+def _refuse_lazy(tensor: Any) -> None:
+    if is_lazy(tensor):
+        raise UnsupportedTensor("a parameter of a lazy module has no shape yet", hint="run the model once before it is compared")
+
+
+def _normalisation(module: Any) -> Dict[str, Any]:
+    if isinstance(module, torch.nn.modules.batchnorm._NormBase):  # noqa: SLF001 - the one class of what keeps running statistics
+        return {"momentum": module.momentum, "epsilon": module.eps}
+    return {}
+
+
+def _eager(model: Any) -> List[Any]:
+    return [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
+
+
+def _program(file: str, device: Any) -> Any:
+    if file.endswith(".pt2"):
+        try:
+            return torch.export.load(file).module().to(device)
+        except (RuntimeError, ValueError, OSError, zipfile.BadZipFile) as error:
+            raise _exported.broken(file, "a program of torch.export", error) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"`torch\.jit\.load` is deprecated", category=DeprecationWarning)
+            return torch.jit.load(file, map_location=device)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise _exported.broken(file, "TorchScript", error) from error
+
+
+@lru_cache(maxsize=None)
+def create() -> TorchAdapter:
+    """The adapter of this process: one, because it remembers the device in use."""
+    return TorchAdapter()
