@@ -15,8 +15,22 @@ from paralign.errors import UnsupportedTensor
 #: canonical name -> the numpy type that stores it (raw bits where numpy has no such type)
 STORAGE: Dict[str, "np.dtype[Any]"] = {
     name: np.dtype(name)
-    for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                 "float16", "float32", "float64", "complex64", "complex128")
+    for name in (
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    )
 }
 STORAGE.update({"bfloat16": np.dtype("uint16"), "float8_e4m3fn": np.dtype("uint8"), "float8_e5m2": np.dtype("uint8")})
 
@@ -25,8 +39,14 @@ RAW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
 
 #: unit roundoff spacing (distance from 1 to the next value) of each floating type
 EPS: Dict[str, float] = {
-    "float64": 2.0**-52, "complex128": 2.0**-52, "float32": 2.0**-23, "complex64": 2.0**-23,
-    "float16": 2.0**-10, "bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
+    "float64": 2.0**-52,
+    "complex128": 2.0**-52,
+    "float32": 2.0**-23,
+    "complex64": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
 }
 
 
@@ -47,8 +67,7 @@ def canonical(dtype: "np.dtype[Any]") -> str:
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return str(name)  # a type of the ml_dtypes package
     if name not in STORAGE:
-        raise UnsupportedTensor(f"elements of type {dtype} cannot be recorded",
-                                hint="convert it to one of: " + ", ".join(sorted(STORAGE)))
+        raise UnsupportedTensor(f"elements of type {dtype} cannot be recorded", hint="convert it to one of: " + ", ".join(sorted(STORAGE)))
     return str(name)
 
 
@@ -74,12 +93,27 @@ def is_complex(dtype: str) -> bool:
 def widen(value: Typed) -> "np.ndarray[Any, Any]":
     """The exact values as a numpy array: raw types become float32, all others are returned as they are, without a copy."""
     if value.dtype == "bfloat16":
-        return (value.array.astype(np.uint32) << 16).view(np.float32)
+        return np.asarray(np.left_shift(value.array.astype(np.uint32), np.uint32(16)), np.uint32).view(np.float32)
     if value.dtype == "float8_e5m2":
-        return (value.array.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
+        return np.asarray(np.left_shift(value.array.astype(np.uint16), np.uint16(8)), np.uint16).view(np.float16).astype(np.float32)
     if value.dtype == "float8_e4m3fn":
         return np.asarray(_E4M3[value.array])
     return value.array
+
+
+def narrow(array: "np.ndarray[Any, Any]", dtype: str) -> Typed:
+    """Values rounded to a type, bfloat16 included (to nearest, ties to even, as hardware does).
+
+    Raises:
+        UnsupportedTensor: float8, for which frameworks differ in how they round.
+    """
+    if dtype not in RAW:
+        return Typed(np.asarray(array).astype(STORAGE[dtype]), dtype)
+    if dtype != "bfloat16":
+        raise UnsupportedTensor(f"values cannot be rounded to {dtype} here", hint="give them in a file, already of that type")
+    bits = np.asarray(array, np.float32).view(np.uint32).astype(np.uint64)  # room for the carry
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return Typed(np.where(np.isnan(np.asarray(array, np.float32)), 0x7FC0, rounded).astype(np.uint16), dtype)
 
 
 def _e4m3_table() -> "np.ndarray[Any, Any]":

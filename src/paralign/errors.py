@@ -63,9 +63,9 @@ class WorkerFailed(ParalignError):
         side: ``reference`` or ``candidate``.
     """
 
-    def __init__(self, type: str, message: str, traceback: str = "", log: Optional[str] = None,
-                 side: Optional[str] = None) -> None:
+    def __init__(self, type: str, message: str, traceback: str = "", log: Optional[str] = None, side: Optional[str] = None) -> None:
         self.type, self.message, self.traceback, self.log, self.side = type, message, traceback, log, side
         who = f"the {side}" if side else "a side"
-        super().__init__(f"{who} failed: {type}: {message}", where=f"log: {log}" if log else None,
-                         hint="see the traceback below" if traceback else None)
+        super().__init__(
+            f"{who} failed: {type}: {message}", where=f"log: {log}" if log else None, hint="see the traceback below" if traceback else None
+        )

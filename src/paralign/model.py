@@ -5,6 +5,7 @@ Everything here runs on Python 3.8 with numpy alone.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
@@ -45,7 +46,7 @@ class Side:
         loss: ``loss(outputs, labels)`` -> scalar tensor.
         optimizer: ``optimizer(parameters)`` -> optimizer.
         functions: any function of ``FUNCTIONS`` by name; ``model``, ``loss`` and ``optimizer`` are shorthands for three of them.
-        name: how reports call the side.
+        device: where inputs are put and the model is expected, ``cpu`` or ``gpu:0``.
     """
 
     framework: Optional[str] = None
@@ -60,7 +61,7 @@ class Side:
     predict: Optional[Callable[..., Any]] = None
     export: Optional[Callable[..., Any]] = None
     functions: Dict[str, Callable[..., Any]] = field(default_factory=dict)
-    name: str = ""
+    device: str = "cpu"
 
 
 @dataclass
@@ -274,11 +275,93 @@ class CheckResult:
         """The worst verdict; stages that were not tested do not count unless there is no other."""
         return overall([s.verdict for s in self.stages])
 
+    def to_dict(self) -> Dict[str, Any]:
+        """The report as ``report.json`` holds it (schema: docs/report.md)."""
+        stages = []
+        for stage in self.stages:
+            worst = stage.worst
+            stages.append(
+                {
+                    "name": stage.name,
+                    "verdict": stage.verdict,
+                    "method": stage.method,
+                    "error": worst.error if worst else None,
+                    "noise": worst.noise.value if worst and worst.noise else None,
+                    "ratio": worst.ratio if worst else None,
+                    "worst": worst.key if worst else None,
+                    "pairs": [_pair_to_dict(p) for p in stage.pairs],
+                    "divergence": _divergence_to_dict(stage.divergence) if stage.divergence else None,
+                    "findings": [asdict(f) for f in stage.findings],
+                    "notes": stage.notes,
+                    "warnings": stage.warnings,
+                    "failure": stage.failure,
+                    "seconds": stage.seconds,
+                    "peak_bytes": stage.peak_bytes,
+                }
+            )
+        report: Any = plain(
+            {
+                "schema": SCHEMA,
+                "verdict": self.verdict,
+                "preflight": self.preflight,
+                "reference": self.reference,
+                "candidate": self.candidate,
+                "stages": stages,
+            }
+        )
+        return dict(report)
+
+    def to_json(self) -> str:
+        """:meth:`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+
     def __getitem__(self, stage: str) -> StageResult:
         for result in self.stages:
             if result.name == stage:
                 return result
         raise KeyError(stage)
+
+
+def _pair_to_dict(pair: Pair) -> Dict[str, Any]:
+    ends = {}
+    for side, record in (("reference", pair.reference), ("candidate", pair.candidate)):
+        ends[side] = (
+            None
+            if record is None
+            else {
+                "name": record.key,
+                "op": record.op,
+                "dtype": record.dtype,
+                "shape": list(record.shape),
+                "source": record.source,
+                "text": record.text,
+            }
+        )
+    return {
+        "key": pair.key,
+        "verdict": pair.verdict,
+        "judged": pair.judged,
+        "how": pair.how,
+        "transform": pair.transform,
+        **ends,
+        "error": pair.error,
+        "noise": pair.noise.value if pair.noise else None,
+        "noise_from": pair.noise.how if pair.noise else None,
+        "ratio": pair.ratio,
+        "stats": asdict(pair.stats) if pair.stats else None,
+        "notes": pair.notes,
+    }
+
+
+def _divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
+    return {
+        "reference": asdict(divergence.reference) if divergence.reference else None,
+        "candidate": asdict(divergence.candidate) if divergence.candidate else None,
+        "pair": divergence.pair.key if divergence.pair else None,
+        "inputs_agree": divergence.inputs_agree,
+        "last_agreeing": divergence.last_agreeing,
+        "confirmed": divergence.confirmed,
+    }
 
 
 def _badness(pair: Pair) -> Tuple[int, float]:
