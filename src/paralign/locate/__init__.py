@@ -1,0 +1,7 @@
+"""Where two runs part: the first place with good inputs and a bad output."""
+
+from __future__ import annotations
+
+from paralign.locate.modules import first_module
+
+__all__ = ["first_module"]

@@ -1,0 +1,73 @@
+"""How each framework calls and lays out what its layers hold; the only file to touch for another layer or framework.
+
+Every tensor has a *neutral* kind, leaf and layout, in which both sides are compared. Layouts go by the kind of the layer,
+never by shapes: a square matrix looks the same either way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.weights.transforms import inverse, transpose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: layer classes in lower case -> neutral kind, where that is not the class name in lower case itself
+KINDS = {
+    "nondynamicallyquantizablelinear": "linear",
+    "simplernn": "rnn", "simplernncell": "rnncell",
+    "conv1dtranspose": "convtranspose1d", "conv2dtranspose": "convtranspose2d", "conv3dtranspose": "convtranspose3d",
+    "batchnorm1d": "batchnorm", "batchnorm2d": "batchnorm", "batchnorm3d": "batchnorm", "syncbatchnorm": "batchnorm",
+    "instancenorm1d": "instancenorm", "instancenorm2d": "instancenorm", "instancenorm3d": "instancenorm",
+}
+
+#: leaf names -> neutral leaf, whatever the layer: ports of custom norms keep these names as well
+LEAVES = {"running_mean": "_mean", "running_var": "_variance"}
+
+#: (neutral kind, leaf) -> neutral leaf
+LAYER_LEAVES = {("instancenorm", "scale"): "weight", ("prelu", "_weight"): "weight"}
+
+#: (framework, neutral kind, neutral leaf) -> axes of the neutral layout in the order in which the framework has them
+LAYOUTS: dict[tuple[str, str, str], tuple[int, ...]] = {("paddle", "linear", "weight"): (1, 0)}
+
+#: leaves that only count calls and that the other framework need not have
+COUNTERS = frozenset({"num_batches_tracked"})
+
+
+def layer(kind: str) -> str:
+    """The neutral kind of a framework's layer class; '' for a layer of the user's own.
+
+    >>> layer("Conv2d") == layer("Conv2D"), layer("RNN") == layer("SimpleRNN"), layer("SyncBatchNorm")
+    (True, True, 'batchnorm')
+    """
+    return KINDS.get(kind.lower(), kind.lower())
+
+
+def neutral_leaf(kind: str, leaf: str) -> str:
+    """The neutral leaf name of a tensor in a layer of a neutral kind.
+
+    >>> neutral_leaf("batchnorm", "running_var"), neutral_leaf("instancenorm", "scale"), neutral_leaf("", "scale")
+    ('_variance', 'weight', 'scale')
+    """
+    return LAYER_LEAVES.get((kind, leaf)) or LEAVES.get(leaf, leaf)
+
+
+def layout(framework: str, kind: str, leaf: str, rank: int) -> tuple[int, ...]:
+    """The axes of the neutral layout in the order in which the framework has them.
+
+    >>> layout("paddle", "linear", "weight", 2), layout("paddle", "linear", "bias", 1)
+    ((1, 0), (0,))
+    """
+    axes = LAYOUTS.get((framework, kind, leaf))
+    return axes if axes is not None and len(axes) == rank else tuple(range(rank))
+
+
+def between(reference: Sequence[int], candidate: Sequence[int]) -> str | None:
+    """The transform from one layout to another of the same rank.
+
+    >>> between((0, 1), (1, 0)), between((1, 0), (1, 0))
+    ('transpose(1, 0)', None)
+    """
+    back = inverse(reference)
+    return transpose([back[axis] for axis in candidate])
