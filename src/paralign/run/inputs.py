@@ -1,0 +1,103 @@
+"""Inputs and labels as captures: from arrays, from a file, or drawn from a distribution."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture import Capture, CaptureWriter, discard, load_foreign
+from paralign.dtypes import STORAGE, Typed, narrow, typed
+from paralign.errors import UnsupportedTensor, UsageError
+from paralign.model import Manifest
+from paralign.worker.trees import leaves, structure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DISTRIBUTIONS = ("normal", "uniform", "integers", "zeros", "ones", "arange")
+
+
+def save(folder: Path, name: str, value: Any) -> Capture:
+    """Write nested arrays as a capture with one tree called ``name``; what an earlier run left there is replaced."""
+    if folder.exists():
+        discard(folder)
+    digest = hashlib.sha256()
+    manifest = Manifest(stage="inputs", settings={"trees": {name: structure(value, _is_array)}})
+    with CaptureWriter(folder, manifest) as writer:
+        for path, leaf in leaves(value, _is_array):
+            try:
+                known = leaf if isinstance(leaf, Typed) else typed(leaf)
+            except UnsupportedTensor as error:
+                raise UsageError(error.what, where=f"{name}.{path}", hint=error.hint) from error
+            digest.update(f"{path} {known.dtype} {known.array.shape}".encode())
+            digest.update(np.ascontiguousarray(known.array).tobytes())
+            writer.add(name, known, role="input", leaf=path)
+        writer.manifest.settings["key"] = digest.hexdigest()
+    return Capture.open(folder)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic, Typed))
+
+
+def make(spec: Any, folder: Path, where: str, seed: int) -> Any:
+    """Nested arrays for an ``[inputs]`` or ``[labels]`` entry of a project file.
+
+    A list gives a tuple (positional), a table of tables a dict (keyword), one table one array.
+
+    Raises:
+        UsageError: no shape, an unknown distribution or dtype, a file that is not there.
+    """
+    if isinstance(spec, list):
+        return tuple(make(s, folder, f"{where}[{i}]", seed + i) for i, s in enumerate(spec))
+    if "keywords" in spec:
+        return {k: make(s, folder, f"{where}.{k}", seed + i) for i, (k, s) in enumerate(spec["keywords"].items())}
+    if "file" in spec:
+        return _from_file(folder / spec["file"], where)
+    return _draw(spec, where, seed)
+
+
+def _from_file(path: Path, where: str) -> Any:
+    if not path.is_file():
+        raise UsageError(
+            "the file of inputs is not there", where=f"{where}: {path}", hint="correct `file`, a path relative to paralign.toml"
+        )
+    value = load_foreign(path)
+    if path.suffix == ".npz" and isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.values()))
+    return value
+
+
+def _draw(spec: dict[str, Any], where: str, seed: int) -> Typed:
+    if "shape" not in spec:
+        raise UsageError(
+            "neither a shape nor a file is given",
+            where=where,
+            hint='set `shape = [2, 3, 224, 224]`, `file = "inputs.npy"`, or `source = "dataloader"`',
+        )
+    shape = spec["shape"]
+    if not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise UsageError("a shape is a list of whole numbers", where=f"{where}: {shape}")
+    dtype = spec.get("dtype", "float32")
+    if dtype not in STORAGE:
+        raise UsageError(f"unknown dtype {dtype!r}", where=where, hint="choose one of: " + ", ".join(STORAGE))
+    kind = spec.get("distribution", "normal" if dtype.startswith(("float", "complex")) else "integers")
+    random = np.random.default_rng(spec.get("seed", seed))
+    low, high = spec.get("low", 0), spec.get("high", 2 if kind == "integers" else 1)
+    if kind == "normal":
+        values: Any = random.normal(spec.get("mean", 0.0), spec.get("std", 1.0), shape)
+    elif kind == "uniform":
+        values = random.uniform(low, high, shape)
+    elif kind == "integers":
+        if high <= low:
+            raise UsageError(f"high ({high}) must be above low ({low})", where=where)
+        values = random.integers(low, high, shape)
+    elif kind in ("zeros", "ones"):
+        values = np.full(shape, float(kind == "ones"))
+    elif kind == "arange":
+        values = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)
+    else:
+        raise UsageError(f"unknown distribution {kind!r}", where=where, hint="choose one of: " + ", ".join(DISTRIBUTIONS))
+    return narrow(np.asarray(values), dtype)

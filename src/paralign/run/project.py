@@ -1,0 +1,282 @@
+"""Read ``paralign.toml``: the two sides, their inputs, the stages, the tolerances."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paralign.errors import EnvironmentUnavailable, UsageError
+from paralign.model import Tolerance
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE = "paralign.toml"
+
+#: the stages of this release, in the order in which they run
+STAGES = ("weights", "forward", "data", "metric", "loss", "backward", "infer")
+
+_SIDE = {"module": str, "root": str, "framework": str, "python": str, "device": str, "env": dict}
+_TENSOR = {
+    "shape": list,
+    "dtype": str,
+    "distribution": str,
+    "seed": int,
+    "low": (int, float),
+    "high": (int, float),
+    "mean": (int, float),
+    "std": (int, float),
+    "file": str,
+    "source": str,
+}
+_TABLES: dict[str, dict[str, Any]] = {
+    "reference": _SIDE,
+    "candidate": _SIDE,
+    "data": {"split": str, "samples": int, "batches": int, "most": int},
+    "infer": {"paths": list},
+    "backward": {"steps": int, "modes": list},
+    "forward": {"modules": str},
+    "weights": {"mode": str},
+    "tolerance": {"ratio": (int, float), "atol": (int, float), "rtol": (int, float), **dict.fromkeys(STAGES, dict)},
+}
+_TOP = {"out": str, "stages": list, "seed": int, "timeout": (int, float), "inputs": (dict, list), "labels": (dict, list)}
+
+
+@dataclass
+class SideSettings:
+    """One side as the project file describes it; paths are absolute."""
+
+    module: Path
+    root: Path
+    framework: str = ""
+    python: str = sys.executable
+    device: str = "cpu"
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Settings:
+    """What the stages need to know beside the sides."""
+
+    seed: int = 0
+    split: str = "val"
+    samples: int = 4
+    batches: int = 4
+    most: int = 64
+    paths: list[str] = field(default_factory=list)
+    steps: int = 3
+    modes: list[str] = field(default_factory=lambda: ["eval", "train"])
+    modules: str = "digest"
+    weights: str = "copy"
+    strict: bool = False
+    tolerance: dict[str, Tolerance] = field(default_factory=dict)
+
+    def tolerance_of(self, stage: str) -> Tolerance:
+        """The tolerance of a stage: its own, or the project's."""
+        return self.tolerance.get(stage, self.tolerance.get("", Tolerance()))
+
+
+@dataclass
+class Project:
+    """A project file, read and checked."""
+
+    path: Path
+    reference: SideSettings
+    candidate: SideSettings
+    inputs: Any = None
+    labels: Any = None
+    stages: list[str] = field(default_factory=lambda: list(STAGES))
+    out: Path = Path("result")
+    timeout: float = 600.0
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the project file: the working directory of both sides."""
+        return self.path.parent
+
+
+def read(directory: Path) -> Project:
+    """The project in a folder (or of a project file).
+
+    Raises:
+        UsageError: no project file, one that is no TOML, an unknown key, a value of the wrong type, a path that is not there.
+        EnvironmentUnavailable: an interpreter that is not there.
+    """
+    path = (directory / FILE if directory.is_dir() else directory).resolve()
+    if not path.is_file():
+        raise UsageError(
+            f"there is no {FILE}", where=str(directory), hint="run `paralign init DIR` to write one, or name the folder that has it"
+        )
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{FILE} is no valid TOML: {error}", where=str(path), hint="correct the line that the message names") from error
+    _check_keys(table, {**_TOP, **dict.fromkeys(_TABLES, dict)}, "", path)
+    for name, keys in _TABLES.items():
+        _check_keys(table.get(name, {}), keys, name, path)
+    for name in ("reference", "candidate"):
+        if name not in table:
+            raise UsageError(f"{FILE} has no table [{name}]", where=str(path), hint=f"add [{name}] with `module` and `framework`")
+    return Project(
+        path,
+        _side(table["reference"], "reference", path),
+        _side(table["candidate"], "candidate", path),
+        _tensors(table.get("inputs"), "inputs", path),
+        _tensors(table.get("labels"), "labels", path),
+        check_stages(table.get("stages", list(STAGES))),
+        path.parent / table.get("out", "result"),
+        float(table.get("timeout", 600)),
+        _settings(table, path),
+    )
+
+
+def check_stages(names: list[str]) -> list[str]:
+    """The named stages in the order in which they run.
+
+    Raises:
+        UsageError: an unknown stage; names the nearest and all there are.
+    """
+    for name in names:
+        if name not in STAGES:
+            near = difflib.get_close_matches(str(name), STAGES, 1)
+            raise UsageError(
+                f"there is no stage {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""), hint="stages: " + ", ".join(STAGES)
+            )
+    return [s for s in STAGES if s in names]
+
+
+def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: Path) -> None:
+    if not isinstance(table, dict):
+        raise UsageError(f"[{name}] must be a table", where=str(path))
+    for key, value in table.items():
+        where = f"{path}: [{name}] {key}" if name else f"{path}: {key}"
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise UsageError(
+                f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+                where=where,
+                hint="known: " + ", ".join(sorted(known)),
+            )
+        if not isinstance(value, known[key]) or isinstance(value, bool):
+            wanted = known[key] if isinstance(known[key], tuple) else (known[key],)
+            raise UsageError(f"{key!r} must be of type {' or '.join(t.__name__ for t in wanted)}, not {type(value).__name__}", where=where)
+
+
+def _side(table: dict[str, Any], name: str, path: Path) -> SideSettings:
+    folder = path.parent
+    root = (folder / table.get("root", ".")).resolve()
+    if not root.is_dir():
+        raise UsageError(f"the root of the {name} is no folder", where=str(root), hint=f"correct `root` in [{name}] of {path}")
+    wanted = table.get("module", f"{name}.py")
+    module = next((p for p in (folder / wanted, root / wanted) if p.is_file()), None)
+    if module is None:
+        raise UsageError(
+            f"the module of the {name} is not there",
+            where=f"{folder / wanted} or {root / wanted}",
+            hint=f"correct `module` in [{name}] of {path}",
+        )
+    framework = table.get("framework", "")
+    if framework not in ("", "torch", "paddle", "numpy"):
+        raise UsageError(
+            f"there is no adapter for framework {framework!r}", where=f"{path}: [{name}]", hint="choose one of: numpy, paddle, torch"
+        )
+    env = {str(k): str(v) for k, v in table.get("env", {}).items()}
+    return SideSettings(module.resolve(), root, framework, interpreter(table.get("python", ""), folder), table.get("device", "cpu"), env)
+
+
+def interpreter(wanted: str, folder: Path) -> str:
+    """The path of an interpreter named as a file, a virtual or conda environment's folder, ``conda:NAME``, or a command.
+
+    Raises:
+        EnvironmentUnavailable: there is none.
+    """
+    if not wanted:
+        return sys.executable
+    if wanted.startswith("conda:"):
+        return _conda(wanted[len("conda:") :])
+    path = folder / Path(wanted).expanduser()
+    for found in (path, path / "bin" / "python", path / "python.exe", path / "Scripts" / "python.exe"):
+        if found.is_file() and os.access(found, os.X_OK):
+            return str(found.absolute())
+    command = shutil.which(wanted)
+    if command:
+        return command
+    raise EnvironmentUnavailable(
+        f"there is no interpreter {wanted!r}",
+        where=str(path),
+        hint="give a python executable, the folder of a virtual or conda environment, or conda:NAME",
+    )
+
+
+def _conda(name: str) -> str:
+    listed = Path.home() / ".conda" / "environments.txt"
+    places = [Path(line) for line in listed.read_text(encoding="utf-8").splitlines()] if listed.is_file() else []
+    for variable in ("CONDA_EXE", "MAMBA_EXE"):
+        if os.environ.get(variable):
+            places += [Path(os.environ[variable]).parents[1] / "envs" / name]
+    for prefix in (os.environ.get("CONDA_ENVS_PATH", ""), os.environ.get("MAMBA_ROOT_PREFIX", "")):
+        places += [Path(prefix) / name, Path(prefix) / "envs" / name] if prefix else []
+    for place in places:
+        if place.name == name and (place / "bin" / "python").is_file():
+            return str(place / "bin" / "python")
+    raise EnvironmentUnavailable(
+        f"there is no conda environment {name!r}", hint="`conda env list` shows those that there are; or give the environment's folder"
+    )
+
+
+def _tensors(value: Any, name: str, path: Path) -> Any:
+    """One tensor's table; a list of them (by position); or a table of them (by keyword)."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_tensors(v, name, path) for v in value]
+    if value and all(isinstance(v, dict) for v in value.values()):
+        return {"keywords": {k: _tensors(v, f"{name}.{k}", path) for k, v in value.items()}}
+    _check_keys(value, _TENSOR, name, path)
+    return value
+
+
+def _settings(table: dict[str, Any], path: Path) -> Settings:
+    settings = Settings(seed=table.get("seed", 0))
+    for key in ("split", "samples", "batches", "most"):
+        setattr(settings, key, table.get("data", {}).get(key, getattr(settings, key)))
+    settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
+    settings.steps = table.get("backward", {}).get("steps", settings.steps)
+    settings.modes = table.get("backward", {}).get("modes", settings.modes)
+    settings.modules = _choice(
+        table.get("forward", {}).get("modules", settings.modules), ("none", "digest", "full"), f"{path}: [forward] modules"
+    )
+    settings.weights = _choice(table.get("weights", {}).get("mode", settings.weights), ("copy", "as-is"), f"{path}: [weights] mode")
+    for mode in settings.modes:
+        _choice(mode, ("eval", "train"), f"{path}: [backward] modes")
+    for key, least in (("steps", 1), ("samples", 1), ("batches", 1), ("most", 1)):
+        if getattr(settings, key) < least:
+            raise UsageError(f"{key!r} must be at least {least}", where=str(path))
+    limits = table.get("tolerance", {})
+    settings.tolerance[""] = _tolerance({k: v for k, v in limits.items() if not isinstance(v, dict)}, "tolerance", path)
+    for stage in STAGES:
+        if stage in limits:
+            settings.tolerance[stage] = _tolerance(limits[stage], f"tolerance.{stage}", path)
+    return settings
+
+
+def _tolerance(table: dict[str, Any], name: str, path: Path) -> Tolerance:
+    _check_keys(table, {"ratio": (int, float), "atol": (int, float), "rtol": (int, float)}, name, path)
+    for key, value in table.items():
+        if not value >= 0:
+            raise UsageError(f"{key!r} must not be negative", where=f"{path}: [{name}]")
+    return Tolerance(**{k: float(v) for k, v in table.items()})
+
+
+def _choice(value: str, choices: tuple[str, ...], where: str) -> str:
+    if value not in choices:
+        raise UsageError(f"{value!r} is not a choice", where=where, hint="choose one of: " + ", ".join(choices))
+    return value

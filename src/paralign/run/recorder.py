@@ -1,0 +1,179 @@
+"""Have captures recorded, and reuse those of the reference that nothing has changed under."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from paralign.capture import Capture, discard
+from paralign.errors import CaptureFormatError, WorkerFailed
+from paralign.model import SCHEMA
+from paralign.worker.files import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Worker(Protocol):
+    """What does jobs: a process, or live objects."""
+
+    side: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still takes jobs."""
+
+    def request(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Do a job and give its short answer."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+@dataclass
+class Recorder:
+    """The captures of one side.
+
+    Args:
+        side: ``reference`` or ``candidate``.
+        start: starts a worker.
+        folder: where the captures go, one folder each.
+        identity: what the side is (module, interpreter, environment, seed, versions); part of what a capture is known by.
+        reuse: whether a capture that nothing has changed under is taken instead of recording again.
+    """
+
+    side: str
+    start: Callable[[], Worker]
+    folder: Path
+    identity: dict[str, Any]
+    reuse: bool = False
+    reused: set[str] = field(default_factory=set)
+    _worker: Worker | None = None
+    _prelude: list[dict[str, Any]] = field(default_factory=list)
+    _have: set[str] = field(default_factory=set)
+
+    def record(
+        self,
+        name: str,
+        task: str,
+        options: dict[str, Any] | None = None,
+        values: dict[str, Capture] | None = None,
+        *,
+        prelude: bool = False,
+    ) -> Capture:
+        """The capture ``name`` of this side, recorded now or reused.
+
+        Args:
+            name: the capture's folder below the side's.
+            task: what the worker does.
+            options: of the task.
+            values: captures that the task reads.
+            prelude: the task prepares the model: do it again whenever a worker has to be started anew.
+
+        Raises:
+            WorkerFailed: the side failed.
+        """
+        options, values = options or {}, values or {}
+        key = self._key(task, options, values)
+        path = self.folder / name
+        job = {
+            "task": task,
+            "capture": str(path),
+            "options": options,
+            "settings": {"key": key},
+            "values": {n: str(c.path.absolute()) for n, c in values.items()},
+        }
+        reusable = (self.reuse or name in self._have) and _valid(path, key)
+        if not reusable:
+            if path.exists():
+                discard(path)
+            self._request(job)
+        else:
+            self.reused.add(name)
+        if prelude:
+            self._prelude.append({**job, "capture": str(self.folder / f"{name}-again")})
+            if reusable and self._worker is not None:
+                self._repeat(self._prelude[-1])
+        self._have.add(name)
+        return Capture.open(path)
+
+    def _key(self, task: str, options: dict[str, Any], values: dict[str, Capture]) -> str:
+        inputs = {n: c.manifest.settings.get("key", str(c.path)) for n, c in values.items()}
+        text = json.dumps([SCHEMA, self.identity, task, options, inputs], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _request(self, job: dict[str, Any]) -> None:
+        if self._worker is None or not self._worker.alive:
+            if self._worker is not None:
+                self._worker.close()
+            self._worker = self.start()
+            for again in self._prelude:
+                self._repeat(again)
+        self._worker.request(job)
+
+    def _repeat(self, job: dict[str, Any]) -> None:
+        if self._worker is not None:
+            path = self.folder / job["capture"].rsplit("/", 1)[-1]
+            if path.exists():
+                discard(path)
+            self._worker.request(job)
+            discard(path)
+
+    def close(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+def _valid(path: Path, key: str) -> bool:
+    """Whether a capture is there, whole, made with the same settings, and every file that it depended on is unchanged."""
+    try:
+        capture = Capture.open(path)
+    except CaptureFormatError:
+        return False
+    manifest = capture.manifest
+    return capture.complete and manifest.settings.get("key") == key and all(fingerprint(f) == known for f, known in manifest.files.items())
+
+
+def both(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> tuple[Capture, Capture]:
+    """Two recordings at once.
+
+    Raises:
+        WorkerFailed: a side failed; where both did, the reference's failure, with the candidate's as its cause.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(reference), pool.submit(candidate)
+        error, other = first.exception(), second.exception()
+    if error is not None:
+        if isinstance(error, WorkerFailed) and isinstance(other, WorkerFailed):
+            raise error from other
+        raise error
+    if other is not None:
+        raise other
+    return first.result(), second.result()
+
+
+_PROBE = """
+import json, platform
+try:
+    from importlib.metadata import distributions
+    found = {d.metadata["Name"].lower(): d.version for d in distributions() if d.metadata["Name"]}
+except ImportError:
+    found = {}
+print(json.dumps(dict(found, python=platform.python_version())))
+"""
+
+
+def installed(python: str, env: dict[str, str]) -> dict[str, str]:
+    """What is installed for an interpreter, name -> version, without importing any of it; empty where it does not answer."""
+    try:
+        done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=60, check=True, env=env)  # noqa: S603 - as in process.py
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return {}

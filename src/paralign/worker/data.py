@@ -1,0 +1,321 @@
+"""Data sets, loaders and metrics: lengths, samples, transforms one by one, batches with the last partial one."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
+
+from paralign.errors import UsageError
+from paralign.worker.session import NATIVE, Session
+from paralign.worker.trees import leaves, rebuild, to_value
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+
+#: keys under which a batch that is a dict may hold its labels
+LABEL_KEYS = ("labels", "label", "targets", "target", "y")
+
+
+def add_leaves(session: Session, writer: CaptureWriter, name: str, value: Any, **fields: Any) -> None:
+    """Record every leaf of a value; one that holds no array and no text is named in the notes."""
+    from paralign.errors import UnsupportedTensor
+
+    for path, leaf in leaves(value, session.adapter.is_tensor):
+        try:
+            recorded = to_value(leaf, session.adapter)
+        except UnsupportedTensor as error:
+            writer.note(f"{name}{'.' if path else ''}{path}: {error.what}")
+            continue
+        writer.add(name, recorded, leaf=path, **{"role": "sample", **fields})
+
+
+# -- data ----------------------------------------------------------------------------------------------------------------------
+
+
+def data(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Length, first and last samples with each transform's output, batches from the first, and the last.
+
+    Options: ``split``, ``samples``, ``batches``, ``most`` (batches after which iteration stops).
+    """
+    split, answer = options["split"], {"dataset": False, "dataloader": False, "transforms": False, "truncated": False}
+    session.seed()
+    if "build_dataset" in session.functions:
+        dataset = session.function("build_dataset")(split)
+        answer["dataset"] = True
+        _record_dataset(session, writer, dataset, options, answer)
+    if "build_dataloader" in session.functions:
+        session.seed()
+        loader = session.function("build_dataloader")(split)
+        answer["dataloader"] = True
+        _record_batches(session, writer, loader, options, answer)
+    return answer
+
+
+def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        for index, sample in zip(range(options["samples"]), dataset):
+            add_leaves(session, writer, f"sample_{index}", sample)
+        return
+    length = len(dataset)
+    writer.add("length", np.int64(length), role="scalar")
+    if length == 0:
+        raise UsageError(
+            f"the data set of split {options['split']!r} is empty", where=session.side, hint="check the path that build_dataset reads from"
+        )
+    steps = _transforms(session, options["split"])
+    for index in sorted({*range(min(options["samples"], length)), length - 1}):
+        session.seed()
+        if steps and hasattr(dataset, "transform"):
+            answer["transforms"] = True
+            with _traced(session, writer, dataset, steps, f"sample_{index}"):
+                sample = dataset[index]
+        else:
+            sample = dataset[index]
+        add_leaves(session, writer, f"sample_{index}", sample)
+
+
+def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
+    """The side's transforms as a list; a composition is taken apart by its ``transforms`` attribute."""
+    if "transforms" not in session.functions:
+        return []
+    steps = session.function("transforms")(split)
+    steps = getattr(steps, "transforms", steps)
+    return list(steps) if isinstance(steps, (list, tuple)) else [steps]
+
+
+@contextmanager
+def _traced(session: Session, writer: CaptureWriter, dataset: Any, steps: List[Callable[[Any], Any]], name: str) -> Iterator[None]:
+    """Let the data set transform a sample step by step, each step's output recorded; its own transform is put back."""
+    own = dataset.transform
+
+    def transform(value: Any) -> Any:
+        add_leaves(session, writer, f"{name}.raw", value, attrs={"trace": True})
+        for number, step in enumerate(steps):
+            value = step(value)
+            add_leaves(session, writer, f"{name}.transform_{number}", value, op=step_name(step), attrs={"trace": True})
+        return value
+
+    dataset.transform = transform
+    try:
+        yield
+    finally:
+        dataset.transform = own
+
+
+def step_name(step: Any) -> str:
+    """What a transform is called: the function's name, or the class's."""
+    name = getattr(step, "__name__", None)
+    return str(name or type(step).__name__)
+
+
+def _batches(session: Session, loader: Any, split: str, most: int) -> Iterator[Tuple[int, Any, bool]]:
+    """Number, batch and whether it is the last that is looked at (the loader's last, or the one before ``most``)."""
+    previous: List[Any] = []
+    number = -1
+    for number, batch in enumerate(loader):
+        if previous:
+            yield number - 1, previous.pop(), False
+        if number >= most:
+            return
+        previous.append(batch)
+    if not previous:
+        raise UsageError(
+            f"the data loader of split {split!r} gave no batch",
+            where=session.side,
+            hint="check the data set's length, the batch size and drop_last",
+        )
+    yield number, previous.pop(), True
+
+
+def _record_batches(session: Session, writer: CaptureWriter, loader: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
+    count, ended = 0, False
+    for number, batch, last in _batches(session, loader, options["split"], options["most"]):
+        count, ended = number + 1, last
+        if number < options["batches"]:
+            add_leaves(session, writer, f"dataloader_{number}", batch)
+        elif last:
+            add_leaves(session, writer, "dataloader_last", batch)
+    answer["truncated"] = not ended
+    if ended:
+        writer.add("batches", np.int64(count), role="scalar")
+
+
+# -- batches for other stages ------------------------------------------------------------------------------------------------------
+
+
+def split_batch(batch: Any) -> Tuple[Any, Any]:
+    """Inputs and labels of a batch: the last element of a list or tuple, or the label key of a dict, is the labels.
+
+    Raises:
+        UsageError: the batch is neither, or has no labels.
+    """
+    if isinstance(batch, dict):
+        for key in LABEL_KEYS:
+            if key in batch:
+                return {k: v for k, v in batch.items() if k != key}, batch[key]
+        raise UsageError(
+            f"a batch with the keys {', '.join(map(str, batch))} has no labels", hint=f"name the labels one of: {', '.join(LABEL_KEYS)}"
+        )
+    if isinstance(batch, (list, tuple)) and len(batch) > 1:
+        inputs = tuple(batch[:-1])
+        return (inputs[0] if len(inputs) == 1 else inputs), batch[-1]
+    raise UsageError(
+        f"a batch of type {type(batch).__name__} cannot be split into inputs and labels",
+        hint="let the data loader give (inputs, labels), or set [inputs] to a shape or a file",
+    )
+
+
+def batch(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """The first batch of the side's data loader, as ``inputs`` and ``labels``. Options: ``split``."""
+    session.seed()
+    loader = session.function("build_dataloader")(options["split"])
+    for first in loader:
+        inputs, labels = split_batch(first)
+        session.save_tree(writer, "inputs", inputs, role="input")
+        session.save_tree(writer, "labels", labels, role="input")
+        return {}
+    raise UsageError(
+        f"the data loader of split {options['split']!r} gave no batch",
+        where=session.side,
+        hint="check the data set's length, the batch size and drop_last",
+    )
+
+
+def given(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """What the side's own ``inputs()`` or ``labels()`` returns. Options: ``function``."""
+    session.seed()
+    name = options["function"]
+    session.save_tree(writer, name, session.function(name)(), role="input")
+    return {}
+
+
+def evaluate(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """The model's outputs and the labels, batch by batch, for the metric of both sides.
+
+    From the side's data loader where it has one, else from the given inputs and labels, halved along the first axis. Options:
+    ``split``, ``batches``.
+    """
+    session.seed()
+    with session.untouched():
+        session.adapter.train(session.model, "eval")
+        with session.adapter.no_grad():
+            number = -1
+            for number, (inputs, labels) in enumerate(_pairs_of(session, options, values)):
+                session.save_tree(writer, f"output_{number}", session.call(inputs))
+                session.save_tree(writer, f"labels_{number}", labels, role="input")
+    return {"batches": number + 1}
+
+
+def _pairs_of(session: Session, options: Dict[str, Any], values: Dict[str, Capture]) -> Iterator[Tuple[Any, Any]]:
+    if "build_dataloader" in session.functions:
+        loader = session.function("build_dataloader")(options["split"])
+        for number, given, last in _batches(session, loader, options["split"], options["most"]):
+            if number < options["batches"] or last:
+                yield split_batch(given)
+        return
+    if "labels" not in values:
+        raise UsageError(
+            "the metric needs labels", where=session.side, hint="define labels(), set [labels], or define build_dataloader(split)"
+        )
+    inputs = values["inputs"].manifest.settings["trees"]["inputs"], values["inputs"], "inputs"
+    labels = values["labels"].manifest.settings["trees"]["labels"], values["labels"], "labels"
+    for half in (0, 1):
+        yield _half(session, *inputs, half), _half(session, *labels, half)
+
+
+def _half(session: Session, shape: Dict[str, Any], capture: Capture, name: str, half: int) -> Any:
+    from paralign.dtypes import Typed
+
+    found = {r.leaf: r for r in capture.select(name=name)}
+
+    def leaf(path: str) -> Any:
+        value = capture.value(found[path])
+        if value.array.ndim == 0:
+            return session.tensor(value, NATIVE)
+        middle = (value.array.shape[0] + 1) // 2
+        part = value.array[:middle] if half == 0 or value.array.shape[0] == 1 else value.array[middle:]
+        return session.tensor(Typed(np.ascontiguousarray(part), value.dtype), NATIVE)
+
+    return rebuild(shape, leaf)
+
+
+# -- metric ----------------------------------------------------------------------------------------------------------------------
+
+
+def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """The side's metric on the reference's outputs: per batch, on all batches joined, and on probes that decide ties and empty classes.
+
+    A probe that raises is named in the answer, not an error: few metrics are made for it.
+    """
+    given = values["evaluation"]
+    count = given.manifest.settings["answer"]["batches"]
+    function = session.function("metric")
+    answer: Dict[str, Any] = {"batches": count, "probes": {}}
+    session.seed()
+    with session.adapter.no_grad():
+        for number in range(count):
+            outputs, labels = (session.tree(given, f"{what}_{number}", NATIVE) for what in ("output", "labels"))
+            add_leaves(session, writer, f"batch_{number}", function(outputs, labels), role="scalar")
+        outputs, labels = _joined(given, "output", count), _joined(given, "labels", count)
+        if outputs is not None and labels is not None:
+            tensors = _as_tensors(session, outputs), _as_tensors(session, labels)
+            add_leaves(session, writer, "all", function(*tensors), role="scalar")
+            for name, probe in (("ties", (_rounded(outputs), labels)), ("one_class", (outputs, _constant(labels)))):
+                answer["probes"][name] = _probe(session, writer, f"probe_{name}", function, probe)
+    return answer
+
+
+Arrays = Tuple[Dict[str, Any], Dict[str, Any]]
+
+
+def _joined(given: Capture, what: str, count: int) -> "Arrays | None":
+    """Structure and leaves of all batches, joined along the first axis; None where they do not fit together."""
+    shape = given.manifest.settings["trees"][f"{what}_0"]
+    joined: Dict[str, Any] = {}
+    for record in given.select(name=f"{what}_0"):
+        parts = [given.value(r) for n in range(count) for r in given.select(name=f"{what}_{n}", leaf=record.leaf)]
+        fits = len(parts) == count and len({(p.dtype, p.array.shape[1:]) for p in parts}) == 1 and parts[0].array.ndim > 0
+        if not fits:
+            return None
+        joined[record.leaf] = parts[0]._replace(array=np.concatenate([p.array for p in parts]))
+    return shape, joined
+
+
+def _as_tensors(session: Session, arrays: Arrays) -> Any:
+    return rebuild(arrays[0], lambda path: session.tensor(arrays[1][path], NATIVE))
+
+
+def _rounded(arrays: Arrays) -> Arrays:
+    """Floating leaves on a grid so coarse that scores tie."""
+
+    def coarse(value: Any) -> Any:
+        if value.array.dtype.kind != "f" or value.array.size == 0:
+            return value
+        scale = np.abs(value.array).max() or 1.0
+        return value._replace(array=(np.round(value.array / scale * 2) / 2).astype(value.array.dtype))
+
+    return arrays[0], {k: coarse(v) for k, v in arrays[1].items()}
+
+
+def _constant(arrays: Arrays) -> Arrays:
+    """Integer leaves all equal to their first element: every other class is empty."""
+
+    def constant(value: Any) -> Any:
+        return (
+            value._replace(array=np.full_like(value.array, value.array.flat[0]))
+            if value.array.dtype.kind in "iu" and value.array.size
+            else value
+        )
+
+    return arrays[0], {k: constant(v) for k, v in arrays[1].items()}
+
+
+def _probe(session: Session, writer: CaptureWriter, name: str, function: Callable[..., Any], arrays: Tuple[Arrays, Arrays]) -> str:
+    try:
+        result = function(_as_tensors(session, arrays[0]), _as_tensors(session, arrays[1]))
+    except Exception as error:  # noqa: BLE001 - the user's metric may refuse the probe in any way; the caller compares who refused
+        return f"{type(error).__name__}: {error}"
+    add_leaves(session, writer, name, result, role="scalar")
+    return "ok"

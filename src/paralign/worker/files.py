@@ -1,0 +1,82 @@
+"""Which files a run depended on: those it opened for reading and the sources it imported.
+
+Python's audit events tell of every file that Python code opens. Files read by compiled libraries on their own account are
+not seen; for such a data set, run with ``--fresh`` after changing it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import site
+import sys
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+#: files up to this size are known by their content, larger ones by size and time of change
+CONTENT_LIMIT = 8 << 20
+
+_opened: Set[str] = set()
+_ignored: List[str] = []
+_installed = False
+
+
+def install(ignore: List[str]) -> None:
+    """Start to listen; files below the folders in ``ignore`` (captures, logs) are left out."""
+    global _installed  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
+    _ignored.extend(os.path.realpath(p) for p in ignore)
+    if not _installed:
+        sys.addaudithook(_listen)
+        _installed = True
+
+
+def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
+    if event == "open" and isinstance(arguments[0], (str, bytes)):
+        mode, flags = arguments[1], arguments[2]
+        reads = (
+            mode[:1] == "r" and "+" not in mode
+            if isinstance(mode, str)
+            else not (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
+        )
+        if reads:
+            _opened.add(os.fsdecode(arguments[0]))
+
+
+def fingerprint(path: str) -> Optional[str]:
+    """What a file's content is known by, or None for what is no regular file."""
+    try:
+        status = os.stat(path)
+        if not os.path.isfile(path):
+            return None
+        if status.st_size > CONTENT_LIMIT:
+            return f"{status.st_size}-{status.st_mtime_ns}"
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return None
+
+
+def _system_folders() -> List[str]:
+    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__), "/proc", "/sys", "/dev", "/etc", "/usr", "/lib"]
+    folders += site.getsitepackages() if hasattr(site, "getsitepackages") else []
+    folders.append(site.getusersitepackages())
+    folders.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return [os.path.realpath(f) for f in folders]
+
+
+def depended_on() -> Dict[str, str]:
+    """Absolute path -> fingerprint of every file of the user's that this process has read so far.
+
+    Installed packages are left out: their versions are in the manifest.
+    """
+    system = _system_folders()
+    paths = set(_opened)
+    paths.update(f for f in (getattr(m, "__file__", None) for m in list(sys.modules.values())) if f)
+    found: Dict[str, str] = {}
+    for path in paths:
+        real = os.path.realpath(path)
+        if real.endswith(".pyc") or any(real == f or real.startswith(f + os.sep) for f in [*system, *_ignored]):
+            continue
+        print_ = fingerprint(real)
+        if print_ is not None:
+            found[real] = print_
+    return found

@@ -1,0 +1,143 @@
+"""One forward pass in eval mode, in one or several precisions, with every module call beside the outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
+
+import numpy as np
+
+from paralign.capture.digest import moments
+from paralign.dtypes import Typed, is_complex, is_floating, widen
+from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.trees import leaves, to_value
+
+if TYPE_CHECKING:
+    from paralign.adapters.base import Call
+    from paralign.capture import Capture, CaptureWriter
+
+
+def forward(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """Outputs under the name ``output``; module calls under their paths, marked ``module``.
+
+    Options: ``runs`` (``native``, ``float64``, ``perturbed-N``) and ``modules`` (whether to watch module calls: ``none``,
+    ``digest`` or ``full``). A float64 run that fails is said in the answer, with the reason, and its records do not count; any
+    other failure is the side's.
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    with session.untouched() as state:
+        for run in options["runs"]:
+            if run == DOUBLE:
+                problem = attempt(lambda: _pass(session, writer, options, values["inputs"], DOUBLE, state), tolerate=True)
+                if problem:
+                    answer["failed"][run] = problem
+                    continue
+            else:
+                _pass(session, writer, options, values["inputs"], run, state)
+            answer["runs"].append(run)
+    return answer
+
+
+def attempt(act: Callable[[], None], tolerate: bool) -> str:
+    """Do what the framework may not be able to do; where ``tolerate`` is set, the reason why it was not, else ''."""
+    if not tolerate:
+        act()
+        return ""
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001 - frameworks raise anything for a missing float64 kernel; the native run raises again what is the user's
+        lines = str(error).strip().splitlines()
+        return f"{type(error).__name__}: {lines[-1] if lines else ''}"
+    return ""
+
+
+def _pass(session: Session, writer: CaptureWriter, options: Dict[str, Any], inputs: Capture, run: str, state: Dict[str, Typed]) -> None:
+    adapter = session.adapter
+    try:
+        if run == DOUBLE:
+            session.to_double()
+        arguments = session.inputs(inputs, run)
+        if run.startswith("perturbed"):
+            arguments = _perturbed(session, arguments, state, seed=int(run.rsplit("-", 1)[1]))
+        adapter.train(session.model, "eval")
+        session.seed()
+        watch = options.get("modules", "none")
+        with adapter.no_grad():
+            if watch == "none":
+                outputs = session.call(arguments)
+            else:
+                with adapter.observe(session.model, ModuleRecorder(session, writer, run, full=watch == "full")):
+                    outputs = session.call(arguments)
+        session.save_tree(writer, "output", outputs, run=run)
+    finally:
+        if run != NATIVE:
+            session.restore(state)
+
+
+def _perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: int) -> Any:
+    """Floating inputs moved by one unit in the last place, up or down; where there are none, the floating state."""
+    random = np.random.RandomState(seed)
+    adapter = session.adapter
+    floating = [p for p, leaf in leaves(arguments, adapter.is_tensor) if is_floating(adapter.to_array(leaf).dtype)]
+    if not floating:
+        adapter.load_state(
+            session.model, {n: nudge(v, random) for n, v in state.items() if is_floating(v.dtype) and not is_complex(v.dtype)}
+        )
+        return arguments
+
+    def move(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: move(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(move(v) for v in value)
+        typed = adapter.to_array(value) if adapter.is_tensor(value) else None
+        return (
+            value if typed is None or not is_floating(typed.dtype) or is_complex(typed.dtype) else adapter.from_array(nudge(typed, random))
+        )
+
+    return move(arguments)
+
+
+def nudge(value: Typed, random: np.random.RandomState) -> Typed:
+    """Every element moved to one of its two neighbours at random; raw types by their bits, never past zero or infinity."""
+    up = random.randint(0, 2, value.array.shape).astype(bool)
+    if value.array.dtype.kind == "f":
+        towards = np.where(up, np.inf, -np.inf).astype(value.array.dtype)
+        moved = np.nextafter(value.array, towards)
+        return Typed(np.where(np.isfinite(moved), moved, value.array), value.dtype)
+    bits = value.array
+    exact = widen(value)
+    movable = np.isfinite(exact) & (exact != 0)
+    moved = np.where(movable, bits + np.where(up, 1, -1).astype(bits.dtype), bits).astype(bits.dtype)
+    return Typed(np.where(np.isfinite(widen(Typed(moved, value.dtype))), moved, bits), value.dtype)
+
+
+class ModuleRecorder:
+    """A sink for module calls: digests of the inputs, digests (and in full captures the values) of the outputs."""
+
+    def __init__(self, session: Session, writer: CaptureWriter, run: str, *, full: bool) -> None:
+        self.session, self.writer, self.run, self.full = session, writer, run, full
+
+    def __call__(self, call: Call) -> None:
+        """Record one call."""
+        attrs = {"module": True, "kind": call.kind, "depth": call.depth, "leaf": call.leaf, **call.attrs}
+        fields: Dict[str, Any] = {"run": self.run, "call": call.number, "op": call.op, "source": call.source, "attrs": attrs}
+        known = self.session.adapter.is_tensor
+        inputs: List[int] = []
+        for path, leaf in leaves(call.inputs, known):
+            if known(leaf):
+                value = to_value(leaf, self.session.adapter)
+                record = self.writer.add(call.name, value, role="input", leaf=path, keep=False, digest=_digest(value), **fields)
+                inputs.append(record.id)
+        for path, leaf in leaves(call.outputs, known):
+            if known(leaf):
+                value = to_value(leaf, self.session.adapter)
+                self.writer.add(
+                    call.name, value, role="output", leaf=path, keep=self.full, digest=_digest(value), inputs=tuple(inputs), **fields
+                )
+
+
+def _digest(value: "Typed | str") -> "str | None":
+    return moments(widen(value)) if isinstance(value, Typed) else None
+
+
+__all__ = ["DOUBLE", "NATIVE", "ModuleRecorder", "forward", "nudge"]

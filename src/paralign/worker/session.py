@@ -1,0 +1,275 @@
+"""One side, ready to do jobs: its functions, its adapter, its model, its inputs.
+
+A session lives in a worker process, or, for live objects, in the user's own; the jobs are the same.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from paralign.adapters.base import Adapter, Entry, Training, detect, load
+from paralign.capture import Capture, CaptureWriter
+from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
+from paralign.errors import UsageError
+from paralign.model import FUNCTIONS, Manifest
+from paralign.worker import files
+from paralign.worker.trees import leaves, rebuild, structure, to_value
+
+Functions = Dict[str, Callable[..., Any]]
+
+#: the run in the model's own precision, and the run in double precision
+NATIVE, DOUBLE = "native", "float64"
+
+
+class Session:
+    """The state of one side between jobs.
+
+    Args:
+        side: ``reference`` or ``candidate``.
+        functions: the side's functions by name.
+        framework: ``torch``, ``paddle``, ``numpy``; None finds out from the model.
+        device: where tensors live, ``cpu`` or ``gpu:0``.
+        seed: what every stage is seeded with.
+        live: the model belongs to the caller, whose state is put back by :meth:`close`.
+    """
+
+    def __init__(
+        self, side: str, functions: Functions, framework: Optional[str] = None, device: str = "cpu", seed: int = 0, *, live: bool = False
+    ) -> None:
+        self.side, self.functions, self.device, self.base_seed = side, functions, device, seed
+        self._model: Any = None
+        self._adapter: Optional[Adapter] = load(framework) if framework else None
+        self._live = live
+        self._before: Optional[Tuple[Dict[str, Typed], Any]] = None
+        if self._adapter is not None:
+            self._adapter.use_device(device)
+
+    @property
+    def adapter(self) -> Adapter:
+        """The adapter; where no framework was named, that of the model.
+
+        Raises:
+            UsageError: the model belongs to no framework that there is an adapter for.
+        """
+        if self._adapter is None and "build_model" not in self.functions:
+            imported = [name for name in ("torch", "paddle") if name in sys.modules]
+            self._adapter = load(imported[0] if len(imported) == 1 else "numpy")
+            self._adapter.use_device(self.device)
+        if self._adapter is None:
+            model = self.function("build_model")()
+            framework = detect(model)
+            if framework is None and callable(model):
+                framework = "numpy"
+            if framework is None:
+                raise UsageError(
+                    f"no adapter claims a model of type {type(model).__module__}.{type(model).__qualname__}",
+                    where=self.side,
+                    hint="name the framework: Side(framework=...) or `framework` in paralign.toml",
+                )
+            self._adapter = load(framework)
+            self._adapter.use_device(self.device)
+            self._keep(model)
+        return self._adapter
+
+    @property
+    def model(self) -> Any:
+        """The model, built on first use from ``build_model()`` with the session's seed, on the session's device."""
+        adapter = self.adapter
+        if self._model is None:
+            adapter.seed(self.base_seed)
+            self._keep(self.function("build_model")())
+        return self._model
+
+    def _keep(self, model: Any) -> None:
+        adapter = self.adapter
+        if not adapter.is_model(model):
+            raise UsageError(
+                f"build_model() returned a {type(model).__module__}.{type(model).__qualname__}, which is no {adapter.name} model",
+                where=self.side,
+                hint="return the model itself; check `framework` of this side",
+            )
+        if self._live:
+            self._before = (self.snapshot(model), adapter.mode(model))
+        self._model = adapter.place(model)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """One of the side's functions.
+
+        Raises:
+            UsageError: the side does not have it.
+        """
+        if name not in self.functions:
+            raise UsageError(
+                f"the {self.side} has no function {FUNCTIONS[name][1]}",
+                where=self.side,
+                hint=f"define {FUNCTIONS[name][1]} in the {self.side}'s module",
+            )
+        return self.functions[name]
+
+    def seed(self) -> None:
+        """Seed everything as at the start of every stage."""
+        self.adapter.seed(self.base_seed)
+
+    def call(self, inputs: Any) -> Any:
+        """The model's outputs: a dict of inputs by keyword, a tuple or list by position, anything else as the one argument."""
+        if isinstance(inputs, dict):
+            return self.model(**inputs)
+        if isinstance(inputs, (tuple, list)):
+            return self.model(*inputs)
+        return self.model(inputs)
+
+    # -- state -------------------------------------------------------------------------------------------------------------
+
+    def entries(self, model: Any = None) -> List[Entry]:
+        """Every tensor of the model's state."""
+        return self.adapter.state(self.model if model is None else model)
+
+    def snapshot(self, model: Any = None) -> Dict[str, Typed]:
+        """A copy of the model's whole state on the host; tensors under several names once."""
+        kept = [e for e in self.entries(model) if e.shared is None]
+        return {e.name: _copy(self.adapter.to_array(e.tensor)) for e in kept}
+
+    def restore(self, state: Dict[str, Typed]) -> None:
+        """Put a snapshot back, element types included."""
+        before = {v.dtype for v in state.values() if is_floating(v.dtype) and not is_complex(v.dtype)}
+        if len(before) == 1 and self.precisions() != before:
+            self.adapter.cast(self.model, before.copy().pop())
+        self.adapter.load_state(self.model, state)
+
+    def precisions(self) -> "set[str]":
+        """The real floating types in the model's state."""
+        dtypes = {self.adapter.to_array(e.tensor).dtype for e in self.entries()}
+        return {d for d in dtypes if is_floating(d) and not is_complex(d)}
+
+    @contextmanager
+    def untouched(self) -> Iterator[Dict[str, Typed]]:
+        """Whatever happens to the model's state and modes inside is undone on leaving; gives the state on entry."""
+        state, mode = self.snapshot(), self.adapter.mode(self.model)
+        try:
+            yield state
+        finally:
+            self.restore(state)
+            self.adapter.set_mode(self.model, mode)
+            if isinstance(self.adapter, Training):
+                self.adapter.clear_gradients(self.model, None)
+
+    def to_double(self) -> None:
+        """Cast the model to float64.
+
+        Raises:
+            UsageError: the model mixes element types, so that casting it back would lose which was which.
+        """
+        if len(self.precisions()) > 1:
+            raise UsageError(f"the model mixes element types ({', '.join(sorted(self.precisions()))})", where=self.side)
+        self.adapter.cast(self.model, DOUBLE)
+
+    def close(self) -> None:
+        """Give a live model back as it was."""
+        if self._before is not None and self._model is not None:
+            self.restore(self._before[0])
+            self.adapter.set_mode(self._model, self._before[1])
+
+    # -- values ------------------------------------------------------------------------------------------------------------
+
+    def tree(self, capture: Capture, name: str, run: str, *, values_of: str = "", precision: str = "") -> Any:
+        """A recorded tree as tensors of this side; floating leaves become float64 where ``run`` is the float64 run.
+
+        Args:
+            name: the tree's name in the capture.
+            precision: what floating leaves become in other runs, '' to leave them as they are.
+            values_of: the run whose values are taken, '' for records without a run.
+        """
+        shape = capture.manifest.settings["trees"][name]
+        found = {r.leaf: r for r in capture.select(name=name, run=values_of) if "module" not in r.attrs}
+
+        def leaf(path: str) -> Any:
+            record = found[path]
+            return record.text if record.text is not None else self.tensor(capture.value(record), run, precision)
+
+        return rebuild(shape, leaf)
+
+    def inputs(self, capture: Capture, run: str) -> Any:
+        """The recorded ``inputs`` as tensors of this side, floating ones in the precision of the model (float64 in that run)."""
+        precisions = self.precisions()
+        return self.tree(capture, "inputs", run, precision=precisions.pop() if len(precisions) == 1 else "")
+
+    def tensor(self, value: Typed, run: str, precision: str = "") -> Any:
+        """A host value as a tensor of this side; floating ones in float64 where the run is, else in ``precision`` where that is given."""
+        precision = DOUBLE if run == DOUBLE else precision
+        if precision and value.dtype != precision and is_floating(value.dtype) and not is_complex(value.dtype):
+            value = narrow(widen(value), precision)
+        return self.adapter.from_array(value)
+
+    def save_tree(self, writer: CaptureWriter, name: str, value: Any, **fields: Any) -> None:
+        """Record every leaf of a value under one name, and its structure in the manifest."""
+        known = self.adapter.is_tensor
+        writer.manifest.settings.setdefault("trees", {})[name] = structure(value, known)
+        for path, leaf in leaves(value, known):
+            writer.add(name, to_value(leaf, self.adapter), leaf=path, **{"role": "output", **fields})
+
+    # -- captures ----------------------------------------------------------------------------------------------------------
+
+    def manifest(self, stage: str, settings: Dict[str, Any]) -> Manifest:
+        """How this session runs, for the head of a capture."""
+        versions = {"python": sys.version.split()[0]}
+        flags: Dict[str, Any] = {}
+        framework = ""
+        if self._adapter is not None:
+            versions.update(self._adapter.versions())
+            flags, framework = self._adapter.flags(), self._adapter.name
+        return Manifest(
+            side=self.side,
+            stage=stage,
+            framework=framework,
+            versions=versions,
+            device=self.device,
+            seed=self.base_seed,
+            flags=flags,
+            command=list(sys.argv),
+            settings=dict(settings),
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+
+    @contextmanager
+    def capture(self, path: str, stage: str, settings: Dict[str, Any]) -> Iterator[CaptureWriter]:
+        """A capture to write into, closed with the time it took, the peak memory so far and the files that were read."""
+        began = time.perf_counter()
+        forget_peak()
+        with CaptureWriter(path, self.manifest(stage, settings)) as writer:
+            yield writer
+            writer.manifest.resources = {"seconds": time.perf_counter() - began, "peak_bytes": peak_bytes()}
+            writer.manifest.files = files.depended_on()
+
+
+def _copy(value: Typed) -> Typed:
+    return Typed(value.array.copy(), value.dtype)
+
+
+def forget_peak() -> None:
+    """Start to measure :func:`peak_bytes` anew, where the system can (Linux)."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+def peak_bytes() -> float:
+    """The greatest resident memory of this process since :func:`forget_peak`, in bytes; since its start where the system cannot forget."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            return next(float(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return _peak_since_start()
+
+
+def _peak_since_start() -> float:
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - not on Windows
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else peak * 1024)

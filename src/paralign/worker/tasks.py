@@ -1,0 +1,39 @@
+"""The jobs that a session can do, by name.
+
+A job is a dict: ``task``; ``capture`` (the folder to write); ``options``; ``values`` (name -> folder of a capture to read);
+``settings`` (kept in the capture's manifest).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+from paralign.capture import Capture, CaptureWriter
+from paralign.worker import data, forward, program, state, training
+from paralign.worker.session import Session
+
+Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
+
+TASKS: Dict[str, Task] = {
+    "describe": state.describe,
+    "weights": state.weights,
+    "load": state.load,
+    "forward": forward.forward,
+    "loss": training.loss,
+    "backward": training.backward,
+    "metric": data.metric,
+    "data": data.data,
+    "batch": data.batch,
+    "given": data.given,
+    "evaluate": data.evaluate,
+    "infer": program.infer,
+}
+
+
+def perform(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
+    """Do one job and return its short answer; the values are in the capture."""
+    values = {name: Capture.open(path) for name, path in job.get("values", {}).items()}
+    with session.capture(job["capture"], job["task"], job.get("settings", {})) as writer:
+        answer = TASKS[job["task"]](session, writer, job.get("options", {}), values)
+        writer.manifest.settings["answer"] = answer
+    return answer

@@ -1,0 +1,194 @@
+"""The loss, and training steps: loss, learning rate, every gradient, every update."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Optional
+
+import numpy as np
+
+from paralign.adapters.base import Training
+from paralign.dtypes import Typed, is_floating
+from paralign.errors import UsageError
+from paralign.worker.forward import attempt
+from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.trees import leaves
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+
+#: modes of the backward task -> mode of the adapter
+MODES = {"eval": "eval", "train": "quiet"}
+
+
+def trainer(session: Session) -> Training:
+    """The session's adapter, which must have gradients.
+
+    Raises:
+        UsageError: it has not.
+    """
+    if not isinstance(session.adapter, Training):
+        raise UsageError(
+            f"framework {session.adapter.name!r} has no gradients",
+            where=session.side,
+            hint="leave the stages loss and backward out, or give a side of a framework that trains",
+        )
+    return session.adapter
+
+
+def scalar_of(value: Any, known: Any) -> Any:
+    """The scalar that is differentiated: the value itself, the entry ``loss`` of a dict, or the first leaf.
+
+    Raises:
+        UsageError: there is no tensor in it.
+    """
+    if isinstance(value, dict) and "loss" in value:
+        return value["loss"]
+    for _, leaf in leaves(value, known):
+        if known(leaf):
+            return leaf
+    raise UsageError(f"loss(outputs, labels) returned a {type(value).__name__} without a tensor", hint="return the loss as a scalar tensor")
+
+
+def loss(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """The loss of given outputs and labels, and its gradient with respect to the outputs.
+
+    Both sides get the reference's outputs, so that a wrong model does not blur the loss. Options: ``runs``.
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    for run in options["runs"]:
+        problem = attempt(lambda: _loss(session, writer, run, values), run == DOUBLE)  # noqa: B023 - called at once
+        if problem:
+            answer["failed"][run] = problem
+        else:
+            answer["runs"].append(run)
+    return answer
+
+
+def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, Capture]) -> None:
+    adapter, known = trainer(session), session.adapter.is_tensor
+
+    def watch(value: Any) -> Any:
+        return adapter.watch(value) if known(value) else value
+
+    recorded = values["outputs"].manifest.settings["answer"]["runs"]
+    outputs = _mapped(session.tree(values["outputs"], "output", run, values_of=run if run in recorded else NATIVE), watch)
+    labels = session.tree(values["labels"], "labels", run)
+    session.seed()
+    result = session.function("loss")(outputs, labels)
+    session.save_tree(writer, "loss", result, run=run, role="scalar")
+    adapter.backward(scalar_of(result, known))
+    for path, tensor in leaves(outputs, known):
+        if known(tensor) and is_floating(session.adapter.to_array(tensor).dtype):
+            add_gradient(session, writer, "gradient", adapter.gradient(tensor), leaf=path, run=run)
+
+
+def _mapped(value: Any, act: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _mapped(v, act) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_mapped(v, act) for v in value)
+    return act(value)
+
+
+def add_gradient(session: Session, writer: CaptureWriter, name: str, gradient: Any, **fields: Any) -> None:
+    """Record a gradient, or that there is none."""
+    value: Optional[Typed] = None if gradient is None else session.adapter.to_array(gradient)
+    writer.add(name, value, role="gradient", **fields)
+
+
+def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """Training steps on one batch, from the same weights, in eval and in train mode.
+
+    In train mode dropout and other random layers are off; a model that is random all the same is not trained, and the answer
+    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps``. Recorded for every step: ``loss``, ``lr``, every
+    gradient; for the last step every parameter's whole change under its name (role ``parameter``); in train mode, after the
+    first step, every buffer.
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}}
+    with session.untouched() as state:
+        for run in options["runs"]:
+            for mode in options["modes"]:
+                problem = attempt(lambda: _train(session, writer, options, values, run, mode, state, answer), run == DOUBLE)  # noqa: B023 - called at once
+                session.restore(state)
+                if problem:
+                    answer["failed"][f"{run}:{mode}"] = problem
+                else:
+                    answer["runs"].append(f"{run}:{mode}")
+    return answer
+
+
+def _train(
+    session: Session,
+    writer: CaptureWriter,
+    options: Dict[str, Any],
+    values: Dict[str, Capture],
+    run: str,
+    mode: str,
+    state: Dict[str, Typed],
+    answer: Dict[str, Any],
+) -> None:
+    adapter, known = trainer(session), session.adapter.is_tensor
+    if run == DOUBLE:
+        session.to_double()
+    inputs = session.inputs(values["inputs"], run)
+    labels = session.tree(values["labels"], "labels", run)
+    session.adapter.train(session.model, MODES[mode])
+    if mode == "train" and _is_random(session, inputs, state):
+        answer["random"][run] = "two passes with different seeds differ although dropout layers are off"
+        return
+    session.adapter.train(session.model, MODES[mode])
+    session.seed()
+    optimizer = session.function("build_optimizer")(session.model)
+    build_scheduler = session.functions.get("build_scheduler")
+    scheduler = build_scheduler(optimizer) if build_scheduler else None
+    for step in range(options["steps"]):
+        fields: Dict[str, Any] = {"run": f"{run}:{mode}", "step": step}
+        outputs = session.call(inputs)
+        result = session.function("loss")(outputs, labels)
+        session.save_tree(writer, "loss", result, role="scalar", **fields)
+        for group, rate in enumerate(adapter.learning_rates(optimizer)):
+            writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
+        adapter.backward(scalar_of(result, known))
+        for name, gradient in adapter.gradients(session.model).items():
+            add_gradient(session, writer, name, gradient, **fields)
+        adapter.step(optimizer)
+        adapter.step_scheduler(optimizer, scheduler)
+        adapter.clear_gradients(session.model, optimizer)
+        if step == 0 and mode == "train":
+            _add_buffers(session, writer, fields)
+    _add_changes(session, writer, state, {"run": f"{run}:{mode}", "step": options["steps"] - 1})
+
+
+def _is_random(session: Session, inputs: Any, state: Dict[str, Typed]) -> bool:
+    """Whether two forward passes with different seeds differ; the state is put back."""
+    seen = []
+    precision = session.precisions()
+    with session.adapter.no_grad():
+        for seed in (session.base_seed, session.base_seed + 1):
+            session.adapter.seed(seed)
+            outputs = session.call(inputs)
+            known = session.adapter.is_tensor
+            seen.append([session.adapter.to_array(leaf).array.copy() for _, leaf in leaves(outputs, known) if known(leaf)])
+            session.restore(state)
+            for dtype in precision - session.precisions():
+                session.adapter.cast(session.model, dtype)
+    return any(not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(*seen))
+
+
+def _add_buffers(session: Session, writer: CaptureWriter, fields: Dict[str, Any]) -> None:
+    from paralign.worker.state import attributes
+
+    for entry in session.entries():
+        if entry.role == "buffer" and entry.shared is None:
+            writer.add(entry.name, session.adapter.to_array(entry.tensor), role="buffer", op=entry.kind, attrs=attributes(entry), **fields)
+
+
+def _add_changes(session: Session, writer: CaptureWriter, state: Dict[str, Typed], fields: Dict[str, Any]) -> None:
+    """What the steps changed, parameter by parameter, in float64."""
+    from paralign.dtypes import widen
+
+    for entry in session.entries():
+        if entry.role == "parameter" and entry.shared is None:
+            after = widen(session.adapter.to_array(entry.tensor))
+            before = widen(state[entry.name])
+            writer.add(entry.name, after.astype(np.float64) - before, role="parameter", op=entry.kind, **fields)
