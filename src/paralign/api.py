@@ -1,0 +1,352 @@
+"""The public verbs: ``check`` and ``compare``."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paralign import stages as stage_runs
+from paralign.capture import Capture
+from paralign.errors import UsageError, WorkerFailed
+from paralign.model import ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
+from paralign.report import artifacts
+from paralign.run import inputs as tensors
+from paralign.run.live import Live, functions_of
+from paralign.run.process import Process, environment
+from paralign.run.project import STAGES, Settings, check_stages, read
+from paralign.run.recorder import Recorder, both, installed
+from paralign.stages.context import Context
+from paralign.stages.offline import compare_captures, compare_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from paralign.run.project import Project, SideSettings
+
+#: stages that need the weights carried over first
+NEEDS_WEIGHTS = frozenset({"weights", "forward", "metric", "loss", "backward", "infer"})
+
+Progress = "Callable[[str], None]"
+
+
+def check(
+    reference: Side,
+    candidate: Side,
+    *,
+    inputs: Any = None,
+    labels: Any = None,
+    stages: list[str] | None = None,
+    weights: str = "copy",
+    seed: int = 0,
+    steps: int = 3,
+    ratio: float | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    strict: bool = False,
+    paths: list[str] | None = None,
+    out: str | Path | None = None,
+) -> CheckResult:
+    """Check a port whose two sides live in this process.
+
+    Args:
+        reference: what is trusted.
+        candidate: the port.
+        inputs: a numpy array, a tuple (positional) or dict (keyword) of them; handed to each side as its own tensors.
+        labels: the same for ``loss(outputs, labels)`` and ``metric(outputs, labels)``.
+        stages: names of stages; None for all that the sides have functions for.
+        weights: ``copy`` (the reference's are carried over first) or ``as-is``.
+        seed: what both sides are seeded with.
+        steps: training steps of the backward stage.
+        ratio: greatest error ÷ noise that counts as aligned; None for the method's own.
+        atol: absolute tolerance, only where wanted; with ``rtol`` it replaces error ÷ noise.
+        rtol: relative tolerance, as ``atol``.
+        strict: let inherent differences between frameworks diverge.
+        paths: files for ``predict``.
+        out: folder for the captures, the report and the guides' files; None keeps nothing.
+
+    Returns:
+        The result; both models are afterwards as they were before, weights included.
+
+    Raises:
+        UsageError: an unknown stage, no stage, or an argument of the wrong kind.
+
+    Example:
+        >>> import numpy as np
+        >>> from paralign import Side, check
+        >>> double = lambda x: 2 * x
+        >>> port = Side(framework="numpy", model=lambda x: x + x)
+        >>> result = check(Side(framework="numpy", model=double), port, inputs=np.ones((2, 3)) / 3, stages=["forward"])
+        >>> result["forward"].pairs[0].stats.mismatched
+        0
+    """
+    if weights not in ("copy", "as-is"):
+        raise UsageError(f"weights={weights!r} is not a choice", hint='choose "copy" or "as-is"')
+    for name, side in (("reference", reference), ("candidate", candidate)):
+        if not isinstance(side, Side):
+            raise UsageError(
+                f"the {name} must be a Side, not {type(side).__name__}", hint="check(Side(model=...), Side(model=...), inputs=...)"
+            )
+    settings = Settings(
+        seed=seed, steps=steps, weights=weights, strict=strict, paths=list(paths or []), tolerance={"": Tolerance(ratio, atol, rtol)}
+    )
+    names = check_stages(list(STAGES) if stages is None else stages)
+    with _folder(out) as folder, ExitStack() as stack:
+        recorders = {
+            name: Recorder(name, partial(Live, name, side, seed=seed), folder / "captures" / name, {})
+            for name, side in (("reference", reference), ("candidate", candidate))
+        }
+        for recorder in recorders.values():
+            stack.callback(recorder.close)
+        context = Context(recorders["reference"], recorders["candidate"], settings)
+        about = {name: sorted(functions_of(side, list)) for name, side in (("reference", reference), ("candidate", candidate))}
+        given = {
+            name: tensors.save(folder / "captures" / name, name, value)
+            for name, value in (("inputs", inputs), ("labels", labels))
+            if value is not None
+        }
+        result = _run(context, names, lambda _: None, lambda: (given.get("inputs"), given.get("labels")), about)
+        if out is not None:
+            artifacts.write(result, context.artifacts, folder)
+    return result
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        path = Path(out)
+        path.mkdir(parents=True, exist_ok=True)
+        yield path.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="paralign-") as folder:
+        yield Path(folder)
+
+
+def check_project(
+    directory: str | Path,
+    stages: list[str] | None = None,
+    *,
+    out: str | Path | None = None,
+    fresh: bool = False,
+    strict: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[CheckResult, Path]:
+    """Check the port that a project file describes, each side in its own interpreter.
+
+    Args:
+        directory: the folder of ``paralign.toml``.
+        stages: names of stages; None for those of the project file.
+        out: output folder; None for the project file's.
+        fresh: run the reference again although nothing has changed.
+        strict: let inherent differences between frameworks diverge.
+        progress: called with a line for every step.
+
+    Returns:
+        The result and the folder that holds ``report.json`` and the guides' files.
+
+    Raises:
+        UsageError: the project file or a stage is wrong.
+        EnvironmentUnavailable: an interpreter is not there.
+    """
+    project = read(Path(directory))
+    project.settings.strict = strict
+    names = check_stages(stages) if stages else project.stages
+    folder = Path(out).resolve() if out is not None else project.out.resolve()
+    (folder / "workers").mkdir(parents=True, exist_ok=True)
+    (folder / "captures").mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        recorders = {
+            name: _recorder(project, name, side, folder, reuse=name == "reference" and not fresh)
+            for name, side in (("reference", project.reference), ("candidate", project.candidate))
+        }
+        for recorder in recorders.values():
+            stack.callback(recorder.close)
+        context = Context(recorders["reference"], recorders["candidate"], project.settings)
+        result = _run(context, names, progress or (lambda _: None), lambda: _given(project, context, folder), None)
+        result.preflight += (
+            [f"reused from an earlier run of the reference: {', '.join(sorted(recorders['reference'].reused))} (--fresh runs it again)"]
+            if recorders["reference"].reused
+            else []
+        )
+    artifacts.write(result, context.artifacts, folder)
+    return result, folder
+
+
+def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool) -> Recorder:
+    (folder / "workers" / f"{name}.log").write_bytes(b"")
+    identity: dict[str, Any] = {
+        "module": str(side.module),
+        "root": str(side.root),
+        "python": side.python,
+        "framework": side.framework,
+        "device": side.device,
+        "env": side.env,
+        "seed": project.settings.seed,
+    }
+    if reuse or name == "reference":
+        identity["installed"] = installed(side.python, environment(side))
+
+    def start() -> Process:
+        ignore = [str(folder / "captures"), str(folder / "workers")]
+        return Process(name, side, folder / "workers", project.folder, seed=project.settings.seed, timeout=project.timeout, ignore=ignore)
+
+    return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse)
+
+
+def _given(project: Project, context: Context, folder: Path) -> tuple[Capture | None, Capture | None]:
+    """Inputs and labels: from the project file, from the reference's functions, or the first batch of its data loader."""
+    found: dict[str, Capture] = {}
+    seeds = {"inputs": project.settings.seed, "labels": project.settings.seed + 1000}
+    for name, spec in (("inputs", project.inputs), ("labels", project.labels)):
+        if isinstance(spec, dict) and "source" in spec:
+            if spec["source"] != "dataloader":
+                raise UsageError(
+                    f"unknown source {spec['source']!r} of [{name}]", where=str(project.path), hint='the one source there is: "dataloader"'
+                )
+            found[name] = _batch(context)
+        elif spec is not None:
+            found[name] = tensors.save(folder / "captures" / name, name, tensors.make(spec, project.folder, f"[{name}]", seeds[name]))
+        elif context.has("reference", name):
+            found[name] = context.reference.record(name, "given", {"function": name})
+    if context.has("reference", "build_dataloader"):
+        if "inputs" not in found:
+            found["inputs"] = _batch(context)
+        if "labels" not in found and found["inputs"].manifest.stage == "batch":
+            found["labels"] = found["inputs"]
+    return found.get("inputs"), found.get("labels")
+
+
+def _batch(context: Context) -> Capture:
+    if not context.has("reference", "build_dataloader"):
+        raise UsageError(
+            "the inputs are to come from the data loader, but the reference has no build_dataloader(split)",
+            hint="define it, or set [inputs] to a shape or a file",
+        )
+    return context.reference.record("batch", "batch", {"split": context.settings.split})
+
+
+def _run(
+    context: Context,
+    names: list[str],
+    progress: Callable[[str], None],
+    given: Callable[[], tuple[Capture | None, Capture | None]],
+    functions: dict[str, list[str]] | None,
+) -> CheckResult:
+    """Describe the sides, get the inputs, run the stages; a side that fails gives its stage the verdict ``error``."""
+    result = CheckResult()
+    progress("starting both sides")
+    try:
+        _describe(context, result, functions)
+        progress("inputs")
+        context.inputs, context.labels = given() if any(n in NEEDS_WEIGHTS for n in names) else (None, None)
+    except WorkerFailed as failure:
+        result.stages = [failed(name, failure) for name in names]
+        return result
+    carried: StageResult | None = None
+    for name in names:
+        if name in NEEDS_WEIGHTS and carried is None:
+            progress("weights")
+            carried = _attempt("weights", context)
+        if name == "weights" and carried is not None:
+            result.stages.append(carried)
+        elif name in NEEDS_WEIGHTS and carried is not None and carried.verdict == ERROR:
+            result.stages.append(
+                StageResult(name, NOT_TESTED, notes=["the weights could not be carried over"])
+                if "weights" in names
+                else StageResult(name, ERROR, failure=carried.failure)
+            )
+        else:
+            progress(name)
+            result.stages.append(_attempt(name, context))
+    return result
+
+
+def _describe(context: Context, result: CheckResult, functions: dict[str, list[str]] | None) -> None:
+    captures = both(lambda: context.reference.record("about", "describe"), lambda: context.candidate.record("about", "describe"))
+    for side, capture in zip(("reference", "candidate"), captures, strict=True):
+        about = dict(capture.manifest.settings["answer"])
+        if functions is not None:
+            about["functions"] = functions[side]
+        context.about[side] = about
+        setattr(result, side, {**about, "python": capture.manifest.versions.get("python")})
+        result.preflight.append(
+            f"{side}: {about['framework']} {about['versions'].get(about['framework'], '')} on {about['device']}, "
+            f"Python {capture.manifest.versions.get('python')}"
+        )
+    result.preflight += _differences(context.about["reference"], context.about["candidate"])
+
+
+def _differences(reference: dict[str, Any], candidate: dict[str, Any]) -> list[str]:
+    """What differs between how the two sides run, and what makes results unsure on either."""
+    lines = []
+    if reference["device"] != candidate["device"]:
+        lines.append(f"the sides run on different devices: {reference['device']} and {candidate['device']}")
+    for side, about in (("reference", reference), ("candidate", candidate)):
+        if about["device"] != "cpu":
+            lines += [
+                f"{side}: {flag} is {value}: float32 products are rounded to 10 bits"
+                for flag, value in about["flags"].items()
+                if value == "tf32" or ("tf32" in flag and value is True)
+            ]
+    if reference["framework"] == candidate["framework"]:
+        lines += [
+            f"{flag}: {reference['flags'][flag]} against {candidate['flags'][flag]}"
+            for flag in sorted(reference["flags"].keys() & candidate["flags"].keys())
+            if reference["flags"][flag] != candidate["flags"][flag]
+        ]
+    return lines
+
+
+def _attempt(name: str, context: Context) -> StageResult:
+    try:
+        return stage_runs.RUN[name](context)
+    except WorkerFailed as failure:
+        return failed(name, failure)
+
+
+def failed(stage: str, failure: WorkerFailed) -> StageResult:
+    """The result ``error`` of a stage whose side failed."""
+    return StageResult(
+        stage,
+        ERROR,
+        failure={
+            "side": failure.side,
+            "type": failure.type,
+            "message": failure.message,
+            "traceback": failure.traceback,
+            "log": failure.log,
+        },
+    )
+
+
+def compare(
+    reference: str | Path, candidate: str | Path, *, ratio: float | None = None, atol: float | None = None, rtol: float | None = None
+) -> CheckResult:
+    """Compare two captures, or two files of arrays (``.npy`` with a dict as reprod_log writes it, ``.npz``), without running anything.
+
+    Args:
+        reference: what is trusted.
+        candidate: what is held against it.
+        ratio: as in :func:`check`.
+        atol: as in :func:`check`.
+        rtol: as in :func:`check`.
+
+    Raises:
+        UsageError: a path that is not there, or a capture against a file.
+        CaptureFormatError: a corrupt or truncated capture or file.
+        UnsafeFile: a file that holds more than arrays, scalars and containers.
+    """
+    paths = Path(reference), Path(candidate)
+    for path in paths:
+        if not path.exists():
+            raise UsageError("there is nothing to compare", where=str(path), hint="give two captures (folders), or two .npy or .npz files")
+    tolerance = Tolerance(ratio, atol, rtol)
+    if paths[0].is_dir() != paths[1].is_dir():
+        raise UsageError(
+            "a capture cannot be compared with a file", where=f"{paths[0]}, {paths[1]}", hint="give two captures, or two files"
+        )
+    if paths[0].is_dir():
+        return compare_captures(Capture.open(paths[0]), Capture.open(paths[1]), tolerance)
+    return compare_files(paths[0], paths[1], tolerance)

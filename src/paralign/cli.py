@@ -1,0 +1,195 @@
+"""The command ``paralign``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from paralign import __version__
+from paralign.errors import (
+    CaptureFormatError,
+    EnvironmentUnavailable,
+    ParalignError,
+    UnsafeFile,
+    UnsupportedTensor,
+    UsageError,
+    WorkerFailed,
+)
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from paralign.model import CheckResult
+
+#: verdict -> exit code
+CODES = {ALIGNED: 0, DIVERGED: 1, ERROR: 3, UNDERPOWERED: 4, NOT_TESTED: 4}
+
+EPILOG = """exit codes: 0 aligned · 1 diverged · 2 wrong usage · 3 a side or a file failed · 4 nothing could be concluded"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(
+        prog="paralign", description="Port a deep-learning model to another framework and prove that it is the same model.", epilog=EPILOG
+    )
+    top.add_argument("--version", action="version", version=f"paralign {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    init = commands.add_parser(
+        "init",
+        help="write a project to start from",
+        description="Write paralign.toml, reference.py and candidate.py: short, commented, runnable.",
+    )
+    init.add_argument("directory", metavar="DIR", help="folder to write into; files that are there are never overwritten")
+    init.set_defaults(run=_init)
+
+    check = commands.add_parser(
+        "check",
+        help="check a port against its reference",
+        epilog=EPILOG,
+        description="Run both sides of a project, each in its own interpreter, compare them stage by stage, "
+        "and say whether the port is the same model.",
+    )
+    check.add_argument(
+        "arguments",
+        nargs="*",
+        metavar="[DIR] [STAGE …]",
+        help="folder of paralign.toml (here, if left out), and stages: weights forward data metric loss backward infer "
+        "(those of the project file, if left out)",
+    )
+    check.add_argument("--out", metavar="DIR", help="output folder (default: the project file's, `result`)")
+    check.add_argument("--json", action="store_true", help="print report.json instead of the table")
+    check.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
+    check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
+    check.set_defaults(run=_check)
+
+    compare = commands.add_parser(
+        "compare",
+        help="compare two captures or two .npy files",
+        epilog=EPILOG,
+        description="Compare what was recorded earlier: two captures (folders), or two files of arrays as reprod_log writes them. "
+        "Nothing is run.",
+    )
+    compare.add_argument("reference", metavar="REFERENCE")
+    compare.add_argument("candidate", metavar="CANDIDATE")
+    compare.add_argument("--json", action="store_true", help="print the report as JSON")
+    compare.add_argument("--ratio", type=_number, help="greatest error ÷ noise that counts as aligned")
+    compare.add_argument("--atol", type=_number, help="absolute tolerance instead of error ÷ noise")
+    compare.add_argument("--rtol", type=_number, help="relative tolerance, with --atol")
+    compare.set_defaults(run=_compare)
+    return top
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not value >= 0:
+        raise ValueError(text)
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except (UsageError, EnvironmentUnavailable) as error:
+        return _fail(error, 2 if isinstance(error, UsageError) else 3)
+    except (CaptureFormatError, UnsafeFile, UnsupportedTensor, WorkerFailed) as error:
+        return _fail(error, 3)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _fail(error: ParalignError, code: int) -> int:
+    print(f"paralign: {error}", file=sys.stderr)
+    return code
+
+
+def _init(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from paralign.run.template import write
+
+    for path in write(Path(options.directory)):
+        print(path)
+    print(f"\nnext: paralign check {options.directory}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from paralign.api import check_project
+
+    directory, stages = _split(options.arguments)
+    errors = Console(stderr=True)
+    with errors.status("starting") as status:
+
+        def progress(step: str) -> None:
+            status.update(step)
+            if not errors.is_terminal:
+                print(f"paralign: {step} …", file=sys.stderr, flush=True)
+
+        result, folder = check_project(directory, stages, out=options.out, fresh=options.fresh, strict=options.strict, progress=progress)
+    return _show(result, json=options.json, footer=f"report: {folder / 'report.json'}")
+
+
+def _split(arguments: list[str]) -> tuple[str, list[str]]:
+    """The project's folder and the stages: the first argument is the folder unless it names a stage and no project."""
+    from pathlib import Path
+
+    from paralign.run.project import FILE, STAGES
+
+    if not arguments:
+        return ".", []
+    first = Path(arguments[0])
+    is_path = first.exists() or len(first.parts) > 1
+    if arguments[0] in STAGES:
+        is_path = (first / FILE).is_file()
+    elif not Path(FILE).is_file():
+        is_path = True  # there is no project here: the argument can only have meant one
+    return (str(first), arguments[1:]) if is_path else (".", arguments)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from paralign.api import compare
+
+    return _show(
+        compare(options.reference, options.candidate, ratio=options.ratio, atol=options.atol, rtol=options.rtol),
+        json=options.json,
+        footer="",
+        full=True,
+    )
+
+
+def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False) -> int:
+    if json:
+        print(result.to_json())
+    else:
+        from paralign.report.text import pairs, render
+
+        out = console()
+        if full:
+            out.print(pairs(result))
+        out.print(render(result))
+        if footer:
+            out.print(footer, style="dim", soft_wrap=True, highlight=False)
+    return CODES[result.verdict]
+
+
+def console() -> Console:
+    """Standard output; as wide as it needs to be where it is no terminal."""
+    from rich.console import Console
+
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=400)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""The files that a check leaves: ``report.json``, and what the migration guides ask for.
+
+``<stage>_ref.npy`` and ``<stage>_<framework>.npy`` are dictionaries as reprod_log writes them, with the values of the native
+(float32) runs; ``log/<stage>_diff.log`` is its report, with our verdict on a line after it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture import save_foreign
+from paralign.compat.reprod_log import report_lines
+from paralign.report.text import figure
+from paralign.worker.session import NATIVE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.capture import Capture
+    from paralign.model import CheckResult, Record, StageResult
+
+#: stage -> the guides' name of its arrays
+FILES = {"data": "data", "forward": "forward", "metric": "metric", "loss": "loss", "backward": "losses", "infer": "infer"}
+
+Arrays = "dict[str, np.ndarray[Any, Any]]"
+
+
+def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], folder: Path) -> None:
+    """Write ``report.json`` and, for every stage with values, the guides' files."""
+    replace(folder / "report.json", result.to_json() + "\n")
+    (folder / "log").mkdir(exist_ok=True)
+    framework = str(result.candidate.get("framework", "candidate"))
+    for stage in result.stages:
+        if stage.name in FILES and stage.name in captures:
+            reference, candidate = (arrays(stage.name, c) for c in captures[stage.name])
+            name = FILES[stage.name]
+            save_foreign(folder / f"{name}_ref.npy", reference)
+            save_foreign(folder / f"{name}_{framework if framework != 'ref' else 'candidate'}.npy", candidate)
+            replace(folder / "log" / f"{stage.name}_diff.log", "\n".join(log(stage, reference, candidate)) + "\n")
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def arrays(stage: str, capture: Capture) -> dict[str, np.ndarray[Any, Any]]:
+    """The values of a stage under the names that the guides use."""
+    found = {}
+    for record in capture.records:
+        name = _name(stage, record)
+        if name is not None and record.location is not None:
+            found[name] = np.array(capture.array(record))
+    return found
+
+
+def _name(stage: str, record: Record) -> str | None:
+    if "module" in record.attrs or record.role in ("parameter", "buffer", "input"):
+        return None
+    if stage == "backward":
+        leaf = f".{record.leaf}" if record.leaf else ""
+        return f"{record.name}_{record.step}{leaf}" if record.run == f"{NATIVE}:eval" and record.role == "scalar" else None
+    if record.run not in ("", NATIVE) or record.name.startswith("probe_"):
+        return None
+    if stage == "metric" and record.name == "all":
+        return record.leaf or "metric"
+    return record.key
+
+
+def log(stage: StageResult, reference: dict[str, np.ndarray[Any, Any]], candidate: dict[str, np.ndarray[Any, Any]]) -> list[str]:
+    """The lines of a diff log: reprod_log's, then what it cannot compare, then our verdict."""
+    now = datetime.now().astimezone()
+    stamp = f"[{now:%Y/%m/%d %H:%M:%S}] root INFO:"
+    shared = [k for k in reference if k in candidate and reference[k].shape == candidate[k].shape and reference[k].size]
+    lines, _ = report_lines({k: _subtractable(reference[k]) for k in shared}, {k: _subtractable(candidate[k]) for k in shared}, now=now)
+    lines += [
+        f"{stamp} paralign: {key}: not comparable: {_told(reference.get(key))} against {_told(candidate.get(key))}"
+        for key in [*reference, *(k for k in candidate if k not in reference)]
+        if key not in shared
+    ]
+    worst = stage.worst
+    numbers = f" (error / noise = {figure(worst.ratio)}, judged by {stage.method})" if worst is not None else ""
+    return [*lines, f"{stamp} paralign: {stage.verdict}{numbers}"]
+
+
+def _subtractable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Integers and booleans as int64: their difference neither wraps nor raises."""
+    return array.astype(np.int64) if array.dtype.kind in "biu" else array
+
+
+def _told(array: np.ndarray[Any, Any] | None) -> str:
+    return "missing" if array is None else f"shape {tuple(array.shape)}"

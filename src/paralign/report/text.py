@@ -1,0 +1,132 @@
+"""Results on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from paralign.model import CheckResult, Divergence, Pair, Point, StageResult
+
+STYLE = {ALIGNED: "bold green", DIVERGED: "bold red", ERROR: "bold red", UNDERPOWERED: "bold yellow", NOT_TESTED: "dim"}
+
+#: pairs listed below a diverged stage
+MOST = 5
+
+
+def figure(value: float | None) -> str:
+    """A number in three digits; a dash where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.1e}"  # noqa: PLR2004 - what reads well without an exponent
+
+
+def render(result: CheckResult) -> RenderableType:
+    """Preflight, one line a stage, what diverged and where, warnings and failures, the verdict."""
+    parts: list[RenderableType] = [Text(line, style="dim") for line in result.preflight]
+    parts += [table(result), *(detail for stage in result.stages for detail in details(stage))]
+    parts.append(Text.assemble("verdict: ", (result.verdict, STYLE[result.verdict])))
+    return Group(*parts)
+
+
+def table(result: CheckResult) -> Table:
+    """One line a stage."""
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("stage", "verdict", "error", "noise", "error ÷ noise", "worst tensor", "judged by"):
+        shown.add_column(name, justify="right" if name in ("error", "noise", "error ÷ noise") else "left", overflow="fold")
+    for stage in result.stages:
+        worst = stage.worst
+        numbers = [
+            figure(worst.error if worst else None),
+            figure(worst.noise.value if worst and worst.noise else None),
+            figure(worst.ratio if worst else None),
+        ]
+        shown.add_row(stage.name, Text(stage.verdict, STYLE[stage.verdict]), *numbers, Text(worst.key if worst else ""), Text(stage.method))
+    return shown
+
+
+def details(stage: StageResult) -> Iterator[RenderableType]:
+    """What is to be said of one stage beyond its line."""
+    lines: list[Text] = []
+    if stage.failure:
+        lines += _failure(stage.failure)
+    if stage.divergence is not None:
+        lines += _divergence(stage.divergence)
+    if stage.verdict in (DIVERGED, UNDERPOWERED):
+        wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
+        lines += [_pair(p) for p in wrong[:MOST]]
+        if len(wrong) > MOST:
+            lines.append(Text(f"… and {len(wrong) - MOST} more in report.json", "dim"))
+    lines += [Text.assemble(("warning: ", "yellow"), w) for w in stage.warnings]
+    lines += [Text(f"note: {n}", "dim") for n in stage.notes]
+    if lines:
+        yield Text.assemble((stage.name, "bold"), " ", (stage.verdict, STYLE[stage.verdict]))
+        yield Padding(Group(*lines), (0, 0, 0, 2), expand=False)
+
+
+def _failure(failure: dict[str, str | None]) -> list[Text]:
+    lines = [Text.assemble((f"the {failure['side']} failed: ", "red"), f"{failure['type']}: {failure['message']}")]
+    if failure.get("traceback"):
+        lines += [Text(f"  {line}", "dim") for line in str(failure["traceback"]).rstrip().splitlines()[-8:]]
+    if failure.get("log"):
+        lines.append(Text(f"log: {failure['log']}", overflow="fold"))
+    return lines
+
+
+def _divergence(divergence: Divergence) -> list[Text]:
+    lines = [Text("where it starts:", "bold")]
+    if divergence.last_agreeing:
+        lines.append(Text(f"  last that agrees: {divergence.last_agreeing}"))
+    for side, point in (("reference", divergence.reference), ("candidate", divergence.candidate)):
+        lines.append(Text(f"  {side}: {_point(point)}"))
+        if point is not None and point.code:
+            lines.append(Text(f"             {point.code}", "cyan"))
+    return lines
+
+
+def _point(point: Point | None) -> str:
+    if point is None:
+        return "no counterpart found"
+    return "  ".join(p for p in (point.name or "the model itself", point.op, point.source or "") if p)
+
+
+def _pair(pair: Pair) -> Text:
+    text = Text.assemble(
+        (f"{pair.key}: ", "bold"),
+        f"error {figure(pair.error)}, noise {figure(pair.noise.value if pair.noise else None)}, error ÷ noise {figure(pair.ratio)}",
+    )
+    if pair.stats is not None and pair.stats.mismatched:
+        text.append(
+            f"; {pair.stats.mismatched} of {pair.stats.count} differ, most by {figure(pair.stats.max_abs)}"
+            + (f" at {list(pair.stats.max_abs_at)}" if pair.stats.max_abs_at is not None else "")
+        )
+    for note in pair.notes:
+        text.append(f"\n  {note}", "yellow")
+    return text
+
+
+def pairs(result: CheckResult) -> Table:
+    """Every pair on a line: for offline comparisons, which have few."""
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("tensor", "verdict", "mean |a-b|", "max |a-b|", "relative L2", "differ", "said"):
+        shown.add_column(name, justify="left" if name in ("tensor", "verdict", "said") else "right", overflow="fold")
+    for stage in result.stages:
+        for pair in stage.pairs:
+            stats = pair.stats
+            numbers = (
+                ["-"] * 4
+                if stats is None
+                else [figure(stats.mean_abs), figure(stats.max_abs), figure(pair.error), f"{stats.mismatched}/{stats.count}"]
+            )
+            shown.add_row(Text(pair.key), Text(pair.verdict, STYLE[pair.verdict]), *numbers, Text("; ".join(pair.notes)))
+    return shown

@@ -1,0 +1,263 @@
+"""Backward: training steps from the same weights on the same batch.
+
+Losses, learning rates, every gradient, every parameter's change; in train mode also the buffers after the first step. Gradients
+and changes are paired by the plan that carried the weights over, so a transposed weight's gradient is transposed too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign import weights as mapping
+from paralign.compare import compare_pair
+from paralign.dtypes import EPS
+from paralign.model import ALIGNED, DIVERGED, Divergence, Noise, Pair, Point, Record, StageResult
+from paralign.stages import forward
+from paralign.stages.context import spent
+from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.stages.context import Context
+    from paralign.stages.judging import Method
+
+#: a gradient is rounding where the reference itself does not know it (noise above the first) and it is small (below the second, of the
+#: norm of all gradients together)
+UNKNOWN, SMALL = 0.1, 1e-4
+
+#: a change's own noise counts where it exceeds what storing the parameters in their type explains, by this factor
+STORAGE = 3.0
+
+
+def run(context: Context) -> StageResult:
+    """Judge every step in every mode."""
+    missing = context.lacking("backward", "build_model", "loss", "build_optimizer") or context.untrainable("backward")
+    if missing:
+        return missing
+    if context.inputs is None or context.labels is None:
+        return StageResult(
+            "backward", notes=["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
+        )
+    options = {"modes": context.settings.modes, "steps": context.settings.steps, "runs": [NATIVE, DOUBLE]}
+    reference, candidate = context.record_both("backward", "backward", options, {"inputs": context.inputs, "labels": context.labels})
+    method, notes = choose(reference, candidate)
+    result = spent(StageResult("backward", notes=notes), reference, candidate)
+    for mode in context.settings.modes:
+        if _random(result, mode, reference, candidate):
+            continue
+        step = Steps(context, reference, candidate, method, mode)
+        for number in range(context.settings.steps):
+            result.pairs += step.scalars(number)
+            result.pairs += step.gradients(number)
+            result.pairs += step.buffers(number)
+        result.pairs += step.changes(context.settings.steps - 1)
+    conclude(result, method)
+    unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
+    if unjudged:
+        result.notes.append(
+            f"{len(unjudged)} gradients vanish but for rounding (as a bias before a normalisation does) and were not judged"
+        )
+    result.notes += sorted({note for p in result.pairs for note in p.notes if note.startswith("inherent")})
+    if result.verdict == DIVERGED:
+        result.divergence = first_wrong(result)
+    return result
+
+
+def _random(result: StageResult, mode: str, reference: Capture, candidate: Capture) -> bool:
+    """Whether a side could not be made deterministic in train mode; says so."""
+    random = [side for side, c in (("reference", reference), ("candidate", candidate)) if c.manifest.settings["answer"]["random"]]
+    if mode == "train" and random:
+        result.warnings.append(
+            f"train mode was not tested: the {' and the '.join(random)} is random although dropout layers are off "
+            "(a functional dropout?); make it a layer, or let its probability be set to 0"
+        )
+        return True
+    return False
+
+
+class Steps:
+    """The pairs of one mode."""
+
+    def __init__(self, context: Context, reference: Capture, candidate: Capture, method: Method, mode: str) -> None:
+        if context.plan is None:
+            raise AssertionError("the weights are carried over before the backward stage")
+        self.context, self.reference, self.candidate, self.method, self.mode = context, reference, candidate, method, mode
+        self.runs = f"{method.reference_run}:{mode}", f"{method.candidate_run}:{mode}"
+        self.noises = Noises(reference, method)
+        self.tolerance = context.settings.tolerance_of("backward")
+        self.moves = [m for m in context.plan.moves if m.reference is not None and m.candidate is not None]
+        self.gradient_noise: dict[str, float] = {}
+        self.loss_noise = 0.0
+
+    def scalars(self, step: int) -> list[Pair]:
+        """Loss and learning rates of one step."""
+        pairs = []
+        for name in ("loss", "lr"):
+            found = [
+                c.select(name=name, role="scalar", run=run, step=step)
+                for c, run in zip((self.reference, self.candidate), self.runs, strict=True)
+            ]
+            for first, second, how in points_of(*found):
+                leaf = next((r.leaf for r in (first, second) if r is not None and r.leaf), "")
+                pairs.append(self._pair(self._key(f"{name}_{step}{'.' + leaf if leaf else ''}"), first, second, how))
+        outputs = forward.noise(self.context)
+        own = max((p.noise.value for p in pairs if p.noise is not None and p.key.startswith("loss")), default=0.0)
+        self.loss_noise = max(self.loss_noise, own, 0.0 if outputs is None else outputs.value)
+        settle(pairs, self.method, self.tolerance, least=self.loss_noise)
+        return pairs
+
+    def gradients(self, step: int) -> list[Pair]:
+        """The gradient of every parameter that both sides have."""
+        pairs = self._mapped("gradient", step, lambda name: f"gradient_{step} {name}")
+        total = math.sqrt(sum(_norm(p) ** 2 for p in pairs))
+        for pair in pairs:
+            if pair.noise is not None and pair.reference is not None:
+                name = pair.reference.name
+                self.gradient_noise[name] = max(self.gradient_noise.get(name, 0.0), pair.noise.value)
+        settle(pairs, self.method, self.tolerance)
+        for pair in pairs:
+            _excuse(pair, total)
+        return pairs
+
+    def changes(self, step: int) -> list[Pair]:
+        """What all steps together did to every parameter."""
+        pairs = self._mapped("parameter", step, lambda name: f"update {name}")
+        total = math.sqrt(sum(_norm(p) ** 2 for p in pairs))
+        for pair in pairs:
+            if pair.noise is not None and pair.reference is not None:
+                pair.noise = self._change_noise(pair, pair.noise)
+        settle(pairs, self.method, self.tolerance)
+        for pair in pairs:
+            _excuse(pair, total)
+        return pairs
+
+    def _change_noise(self, pair: Pair, own: Noise) -> Noise:
+        """A change's noise: its gradients', unless it has more of its own than storing the parameter explains."""
+        name = pair.reference.name if pair.reference is not None else ""
+        gradient = self.gradient_noise.get(name, 0.0)
+        weight = next((r for r in self.context.weights_of_reference if r.name == name), None)
+        if weight is None or pair.stats is None or pair.stats.rms_reference == 0 or self.context.weights is None:
+            return own
+        size = float(np.sqrt(np.mean(np.square(self.context.weights.array(weight).astype(np.float64))))) if weight.location else 0.0
+        stored = floor(weight.dtype) * size / pair.stats.rms_reference * math.sqrt(self.context.settings.steps)
+        if own.value > STORAGE * stored and own.value > gradient:
+            return own
+        return Noise(max(gradient, floor(weight.dtype)), "the noise of the gradients that made the change")
+
+    def buffers(self, step: int) -> list[Pair]:
+        """Running statistics and other buffers, where they were recorded."""
+        pairs = [p for p in self._mapped("buffer", step, lambda name: f"buffer_{step} {name}") if p.stats is not None]
+        for pair in pairs:
+            kept = _kept(pair.reference, self.context.framework("reference"))
+            if pair.noise is not None and kept is not None:
+                stored = EPS["float32"] / 2 * kept / (1 - kept)
+                pair.noise = max(pair.noise, Noise(stored, "the momentum, stored in float32"), key=lambda n: n.value)
+        settle(pairs, self.method, self.tolerance)
+        for pair in pairs:
+            if pair.verdict == DIVERGED and not self.context.settings.strict:
+                self._inherent(pair)
+        return pairs
+
+    def _inherent(self, pair: Pair) -> None:
+        """Excuse a running variance that differs by the factor n / (n - 1) alone: unbiased in PyTorch, biased in Paddle."""
+        first, second = pair.reference, pair.candidate
+        frameworks = {self.context.framework("reference"), self.context.framework("candidate")}
+        if (
+            first is None
+            or second is None
+            or frameworks != {"torch", "paddle"}
+            or first.attrs.get("leaf") not in ("running_var", "_variance")
+        ):
+            return
+        before = next((r for r in self.context.weights_of_reference if r.name == first.name), None)
+        kept = _kept(first, self.context.framework("reference"))
+        if before is None or kept is None or self.context.weights is None:
+            return
+        old = kept * self.context.weights.array(before).astype(np.float64)
+        new, other = self.reference.array(first).astype(np.float64) - old, self.candidate.array(second).astype(np.float64) - old
+        usable = np.abs(other) > 0
+        if not usable.any():
+            return
+        factor = float(np.median(new[usable] / other[usable]))
+        left = float(np.linalg.norm(new - factor * other) / max(np.linalg.norm(new), 1e-300))
+        bias = factor if self.context.framework("reference") == "torch" else 1.0 / factor if factor else 0.0
+        noise = pair.noise.value if pair.noise is not None else 0.0
+        if 1.0 < bias <= 2.0 and left <= max(self.method.limit * noise, 1e-6):  # noqa: PLR2004 - n / (n - 1) for n >= 2
+            pair.verdict, pair.judged = ALIGNED, False
+            pair.notes.append(
+                "inherent: PyTorch keeps the unbiased running variance, Paddle the biased one: a factor of n / (n - 1), not the port's fault"
+            )
+
+    def _mapped(self, role: str, step: int, key: Any) -> list[Pair]:
+        """Records of a role, paired by the plan of the weights, the candidate's brought to the reference's layout."""
+        sides = [
+            {r.name: r for r in c.select(role=role, run=run, step=step)}
+            for c, run in zip((self.reference, self.candidate), self.runs, strict=True)
+        ]
+        pairs = []
+        for move in self.moves:
+            if move.reference is None or move.candidate is None:
+                continue
+            first, second = sides[0].get(move.reference.name), sides[1].get(move.candidate.name)
+            if first is not None or second is not None:
+                pair = self._pair(self._key(key(move.reference.name)), first, second, move.how, move)
+                pair.transform = move.transform
+                pairs.append(pair)
+        return pairs
+
+    def _key(self, name: str) -> str:
+        return name if self.mode == "eval" else f"{name} ({self.mode})"
+
+    def _pair(self, key: str, first: Record | None, second: Record | None, how: str, move: mapping.Move | None = None) -> Pair:
+        values = [
+            c.value(r) if r is not None and r.location is not None else None for c, r in ((self.reference, first), (self.candidate, second))
+        ]
+        shown = second
+        if move is not None and move.transform and values[1] is not None and second is not None:
+            values[1] = mapping.invert(move, values[1])
+            shown = dataclasses.replace(second, shape=tuple(values[1].array.shape))
+        pair = compare_pair(key, first, shown, values[0], values[1], how=how, atol=self.tolerance.atol, rtol=self.tolerance.rtol)
+        pair.candidate = second
+        pair.noise = self.noises.of(first) if first is not None else None
+        return pair
+
+
+def _kept(record: Record | None, framework: str) -> float | None:
+    """The share of a running statistic that one step keeps: PyTorch's momentum is the weight of the new value, Paddle's of the old."""
+    momentum = record.attrs.get("momentum") if record is not None else None
+    kept = None if momentum is None else float(momentum) if framework == "paddle" else 1.0 - float(momentum)
+    return kept if kept is not None and 0.0 <= kept < 1.0 else None
+
+
+def _norm(pair: Pair) -> float:
+    return 0.0 if pair.stats is None else pair.stats.rms_reference * math.sqrt(pair.stats.count)
+
+
+def _excuse(pair: Pair, total: float) -> None:
+    """Leave out what the reference itself does not know: a small tensor that is rounding noise on both sides."""
+    if pair.stats is None or pair.noise is None or pair.noise.value <= UNKNOWN:
+        return
+    greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)
+    if greatest <= SMALL * total:
+        pair.judged, pair.verdict = False, ALIGNED
+        pair.notes.append("vanishes but for rounding: not judged")
+
+
+def first_wrong(result: StageResult) -> Divergence | None:
+    """Where it starts: the first wrong pair; among the gradients of one step, the one nearest to the loss."""
+    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    if not wrong:
+        return None
+    pair = wrong[0]
+    if pair.key.startswith("gradient_"):
+        step = pair.key.split(" ")[0]
+        pair = [p for p in wrong if p.key.startswith(step + " ")][-1]
+    before = result.pairs[: result.pairs.index(pair)]
+    agreed = [p.key for p in before if p.verdict == ALIGNED]
+    ends = [Point(r.name, r.op, r.source) if r is not None else None for r in (pair.reference, pair.candidate)]
+    return Divergence(ends[0], ends[1], pair, last_agreeing=agreed[-1] if agreed else None)

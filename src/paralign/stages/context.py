@@ -1,0 +1,98 @@
+"""What every stage works with: the two recorders, the settings, the inputs, what each side can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paralign.model import FUNCTIONS, NOT_TESTED, StageResult
+from paralign.run.recorder import both
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.model import Record
+    from paralign.run.project import Settings
+    from paralign.run.recorder import Recorder
+    from paralign.weights import Plan
+
+
+@dataclass
+class Context:
+    """One check under way.
+
+    ``weights`` is the reference's recorded state and ``plan`` how it was carried over, once that is done. ``artifacts`` maps a
+    stage to the captures that it judged, for the reports that need values.
+    """
+
+    reference: Recorder
+    candidate: Recorder
+    settings: Settings
+    inputs: Capture | None = None
+    labels: Capture | None = None
+    about: dict[str, dict[str, Any]] = field(default_factory=dict)
+    artifacts: dict[str, tuple[Capture, Capture]] = field(default_factory=dict)
+    weights: Capture | None = None
+    plan: Plan | None = None
+
+    @property
+    def weights_of_reference(self) -> list[Record]:
+        """The reference's state as it was recorded."""
+        return [] if self.weights is None else self.weights.records
+
+    def framework(self, side: str) -> str:
+        """The framework of a side."""
+        return str(self.about[side]["framework"])
+
+    def has(self, side: str, function: str) -> bool:
+        """Whether a side has a function."""
+        return function in self.about[side]["functions"]
+
+    def lacking(self, stage: str, *functions: str) -> StageResult | None:
+        """The result ``not tested`` of a stage that needs functions of both sides which are not there, else None."""
+        notes = []
+        for function in functions:
+            without = [side for side in ("reference", "candidate") if not self.has(side, function)]
+            if without:
+                who = "neither side has" if len(without) == 2 else f"the {without[0]} has no"  # noqa: PLR2004 - both of two
+                notes.append(f"{who} {FUNCTIONS[function][1]}")
+        return StageResult(stage, NOT_TESTED, notes=notes) if notes else None
+
+    def untrainable(self, stage: str) -> StageResult | None:
+        """The result ``not tested`` of a stage that needs gradients where a side's framework has none, else None."""
+        without = [side for side in ("reference", "candidate") if not self.about[side]["trains"]]
+        return (
+            StageResult(stage, NOT_TESTED, notes=[f"the {side}'s framework {self.framework(side)} has no gradients" for side in without])
+            if without
+            else None
+        )
+
+    def record_both(
+        self,
+        name: str,
+        task: str,
+        options: dict[str, Any] | None = None,
+        values: dict[str, Capture] | None = None,
+        reference_options: dict[str, Any] | None = None,
+    ) -> tuple[Capture, Capture]:
+        """The same task on both sides at once."""
+        captures = both(
+            lambda: self.reference.record(name, task, {**(options or {}), **(reference_options or {})}, values),
+            lambda: self.candidate.record(name, task, options, values),
+        )
+        self.artifacts[name] = captures
+        return captures
+
+    def evaluation(self) -> Capture:
+        """The reference's outputs and labels, batch by batch."""
+        values = {n: c for n, c in (("inputs", self.inputs), ("labels", self.labels)) if c is not None}
+        options = {"split": self.settings.split, "batches": self.settings.batches, "most": self.settings.most}
+        return self.reference.record("evaluation", "evaluate", options, values)
+
+
+def spent(result: StageResult, reference: Capture, candidate: Capture) -> StageResult:
+    """The result with the time and the peak memory of both sides added."""
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        result.seconds[side] = result.seconds.get(side, 0.0) + capture.manifest.resources.get("seconds", 0.0)
+        result.peak_bytes[side] = max(result.peak_bytes.get(side, 0.0), capture.manifest.resources.get("peak_bytes", 0.0))
+        result.notes += [f"{side}: {note}" for note in capture.manifest.notes]
+    return result

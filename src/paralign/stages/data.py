@@ -1,0 +1,49 @@
+"""Data: lengths, samples, each transform, batches, the last partial batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.model import DIVERGED, NOT_TESTED, Divergence, Pair, Point, StageResult
+from paralign.stages.context import spent
+from paralign.stages.judging import ROUNDING, conclude, paired, points_of
+
+if TYPE_CHECKING:
+    from paralign.stages.context import Context
+
+
+def run(context: Context) -> StageResult:
+    """Judge everything that both sides' data sets and loaders gave, in the order in which it was made."""
+    lacking = [context.lacking("data", name) for name in ("build_dataset", "build_dataloader")]
+    if all(lacking):
+        return StageResult("data", NOT_TESTED, notes=[note for result in lacking if result is not None for note in result.notes])
+    settings = context.settings
+    options = {"split": settings.split, "samples": settings.samples, "batches": settings.batches, "most": settings.most}
+    reference, candidate = context.record_both("data", "data", options)
+    result = spent(StageResult("data"), reference, candidate)
+    result.notes += [note for other in lacking if other is not None for note in other.notes]
+    answers = [c.manifest.settings["answer"] for c in (reference, candidate)]
+    traced = all(a["transforms"] for a in answers)
+    if not traced:
+        result.notes.append(
+            "transforms were not looked at one by one: both sides need transforms(split) and a data set with an attribute `transform`"
+        )
+    records = [[r for r in c.records if traced or "trace" not in r.attrs] for c in (reference, candidate)]
+    result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
+    if any(a["truncated"] for a in answers):
+        result.notes.append(f"only the first {settings.most} batches were looked at; raise [data] most to see the last one")
+    conclude(result, ROUNDING)
+    if result.verdict == DIVERGED:
+        result.divergence = first(result.pairs)
+    return result
+
+
+def first(pairs: list[Pair]) -> Divergence | None:
+    """The first pair that diverged, with what agreed before it."""
+    agreed = None
+    for pair in pairs:
+        if pair.verdict == DIVERGED:
+            ends = [Point(r.name, r.op, r.source) if r is not None else None for r in (pair.reference, pair.candidate)]
+            return Divergence(ends[0], ends[1], pair, last_agreeing=agreed)
+        agreed = pair.key
+    return None

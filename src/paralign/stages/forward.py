@@ -1,0 +1,125 @@
+"""Forward: the model's outputs in eval mode, on the same inputs and weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.locate import first_module
+from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
+from paralign.stages.context import spent
+from paralign.stages.judging import PERTURBED, Noises, choose, conclude, final, paired, points_of
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.stages.context import Context
+    from paralign.stages.judging import Method
+
+#: below this root mean square, outputs count as vanishing
+VANISHING = 1e-6
+
+
+def record(context: Context) -> tuple[Capture, Capture]:
+    """Both sides' forward captures; where the reference has no float64 run, with its perturbed runs."""
+    if context.inputs is None:
+        raise AssertionError("forward needs inputs")
+    options = {"runs": [NATIVE, DOUBLE], "modules": context.settings.modules}
+    reference, candidate = context.record_both("forward", "forward", options, {"inputs": context.inputs})
+    if DOUBLE in reference.manifest.settings["answer"]["failed"]:
+        options = {"runs": [NATIVE, *PERTURBED], "modules": context.settings.modules}
+        failed = reference.manifest.settings["answer"]["failed"]
+        reference = context.reference.record("forward-perturbed", "forward", options, {"inputs": context.inputs})
+        reference.manifest.settings["answer"]["failed"] = failed
+    context.artifacts["forward"] = reference, candidate
+    return reference, candidate
+
+
+def run(context: Context) -> StageResult:
+    """Judge the outputs; where they diverge, name the first module that is guilty."""
+    missing = context.lacking("forward", "build_model")
+    if missing:
+        return missing
+    if context.inputs is None:
+        return StageResult("forward", notes=["no inputs: define inputs() in the reference, or set [inputs] in paralign.toml"])
+    reference, candidate = record(context)
+    method, notes = choose(reference, candidate)
+    points = points_of(final(reference, name="output", run=method.reference_run), final(candidate, name="output", run=method.candidate_run))
+    result = spent(StageResult("forward", notes=notes), reference, candidate)
+    result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("forward"))
+    _say_weakness(result, reference)
+    conclude(result, method)
+    _say_structure(result, reference, candidate)
+    if result.verdict == DIVERGED:
+        result.divergence = _located(result, reference, candidate, method)
+    return result
+
+
+def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    shapes = [c.manifest.settings.get("trees", {}).get("output") for c in (reference, candidate)]
+    told = [_told(s) for s in shapes if s is not None]
+    if len(told) == 2 and told[0] != told[1]:  # noqa: PLR2004 - both sides
+        result.notes.append(f"the outputs are built differently: {told[0]} in the reference, {told[1]} in the candidate")
+
+
+def _told(shape: dict[str, object]) -> str:
+    """A structure in words: ``a tensor``, ``a tuple of 2``, ``a dict of logits, loss``."""
+    kind, inner = next(iter(shape.items()))
+    if kind == "leaf":
+        return "a tensor"
+    if kind == "dict" and isinstance(inner, dict):
+        return "a dict of " + ", ".join(inner)
+    return f"a {kind} of {len(inner)}" if isinstance(inner, list) else "nothing"
+
+
+def _say_weakness(result: StageResult, reference: Capture) -> None:
+    """Warn of outputs that vanish, and call a test of constant outputs what it is: too weak."""
+    for pair in result.pairs:
+        first = pair.reference
+        if first is None or first.location is None or pair.stats is None or pair.stats.count == 0:
+            continue
+        if 0 < pair.stats.rms_reference < VANISHING:
+            result.warnings.append(
+                f"the outputs vanish ({pair.key} has a root mean square of {pair.stats.rms_reference:.1e}): any absolute threshold passes "
+                "them, and a wrong port with them. Use weights that were trained a little, or let BatchNorm take its statistics from real input "
+                "(a few forward passes in train mode) before checking"
+            )
+        values = reference.array(first)
+        if values.size > 1 and bool(np.all(values == values.flat[0])):
+            result.warnings.append(f"{pair.key} is constant: it can agree although the model is wrong. Use other inputs or trained weights")
+            if pair.verdict != DIVERGED:
+                pair.verdict = UNDERPOWERED
+
+
+def _located(result: StageResult, reference: Capture, candidate: Capture, method: Method) -> Divergence:
+    worst = result.worst
+    found = None
+    if method.reference_run == method.candidate_run:
+        noise = worst.noise.value if worst is not None and worst.noise is not None else 1e-6
+        found = first_module(
+            reference, candidate, run=method.reference_run, tolerance=1e-7 if method.reference_run == DOUBLE else 10 * noise
+        )
+    if found is not None:
+        found.pair = found.pair or worst
+        return found
+    return named(worst)
+
+
+def named(pair: Pair | None) -> Divergence:
+    """A divergence of which only the pair is known."""
+    points = [
+        Point(r.name, r.op, r.source) if r is not None else None for r in ((pair.reference, pair.candidate) if pair else (None, None))
+    ]
+    return Divergence(points[0], points[1], pair)
+
+
+def noise(context: Context) -> Noise | None:
+    """The greatest noise of the reference's native outputs, None without inputs; records the forward pass where that was not done."""
+    if context.inputs is None or not context.has("reference", "build_model"):
+        return None
+    reference, candidate = context.artifacts["forward"] if "forward" in context.artifacts else record(context)
+    method, _ = choose(reference, candidate)
+    noises = Noises(reference, method)
+    found = [noises.of(r) for r in final(reference, name="output", run=method.reference_run)]
+    return max((n for n in found if n is not None), key=lambda n: n.value, default=None)

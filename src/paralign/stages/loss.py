@@ -1,0 +1,40 @@
+"""Loss: its value, and its gradient with respect to the outputs, on the reference's outputs for both sides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.model import DIVERGED, StageResult
+from paralign.stages import forward
+from paralign.stages.context import spent
+from paralign.stages.data import first
+from paralign.stages.judging import choose, conclude, final, paired, points_of
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.stages.context import Context
+
+
+def run(context: Context) -> StageResult:
+    """Judge the loss apart from the model."""
+    missing = (
+        context.lacking("loss", "loss")
+        or (None if context.has("reference", "build_model") else context.lacking("loss", "build_model"))
+        or context.untrainable("loss")
+    )
+    if missing:
+        return missing
+    if context.inputs is None or context.labels is None:
+        return StageResult(
+            "loss", notes=["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
+        )
+    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward.record(context)[0]
+    reference, candidate = context.record_both("loss", "loss", {"runs": [NATIVE, DOUBLE]}, {"outputs": outputs, "labels": context.labels})
+    method, notes = choose(reference, candidate)
+    points = points_of(final(reference, run=method.reference_run), final(candidate, run=method.candidate_run))
+    result = spent(StageResult("loss", notes=notes), reference, candidate)
+    result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("loss"))
+    conclude(result, method)
+    if result.verdict == DIVERGED:
+        result.divergence = first(result.pairs)
+    return result

@@ -1,0 +1,105 @@
+"""Compare what was recorded earlier, here or elsewhere, without running anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture import load_foreign
+from paralign.compare import compare_pair, judge
+from paralign.dtypes import EPS, typed
+from paralign.errors import UnsupportedTensor
+from paralign.model import DIVERGED, UNDERPOWERED, CheckResult, Noise, Record, StageResult
+from paralign.stages.data import first
+from paralign.stages.judging import Method, choose, conclude, paired, points_of
+from paralign.worker.trees import leaves
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.capture import Capture
+    from paralign.model import Tolerance
+
+#: without a measured noise, this many roundings are granted ...
+GRANTED = 100.0
+#: ... and up to this relative error nobody can tell rounding from meaning
+UNTOLD = 1e-2
+
+ASSUMED = Method("assumed: no noise was recorded, a hundred roundings are granted", "", "", (), GRANTED)
+
+
+def compare_captures(reference: Capture, candidate: Capture, tolerance: Tolerance) -> CheckResult:
+    """Every record of two captures, paired by name, then by order; with the reference's noise where it has several runs."""
+    result = StageResult(reference.manifest.stage or "capture")
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        if not capture.complete:
+            result.warnings.append(f"the {side}'s capture is incomplete: its run was interrupted; what is there was compared")
+    runs = all("runs" in c.manifest.settings.get("answer", {}) for c in (reference, candidate))
+    method, notes = choose(reference, candidate) if runs else (ASSUMED, [])
+    result.notes += notes
+    records = [
+        [r for r in c.records if "module" not in r.attrs and r.run.split(":")[0] == run]
+        for c, run in ((reference, method.reference_run), (candidate, method.candidate_run))
+    ]
+    result.pairs = paired(reference, candidate, points_of(*records), method, tolerance)
+    return _concluded(result, method, tolerance)
+
+
+def compare_files(reference: Path, candidate: Path, tolerance: Tolerance) -> CheckResult:
+    """Two files of arrays, entry by entry, nested entries by their path."""
+    result = StageResult(reference.name)
+    sides = [_entries(load_foreign(path), path) for path in (reference, candidate)]
+    for key in [*sides[0], *(k for k in sides[1] if k not in sides[0])]:
+        ends = [side.get(key) for side in sides]
+        records = [None if e is None else _record(number, key, e) for number, e in enumerate(ends)]
+        values = [None if e is None or isinstance(e, str) else typed(e) for e in ends]
+        pair = compare_pair(key, records[0], records[1], values[0], values[1], atol=tolerance.atol, rtol=tolerance.rtol)
+        judge(pair, limit=0.0, tolerance=tolerance, exact=True)
+        result.pairs.append(pair)
+    return _concluded(result, ASSUMED, tolerance)
+
+
+def _entries(value: Any, path: Path) -> dict[str, Any]:
+    """Arrays, numbers and texts of nested containers by their path."""
+    found = {}
+    for key, leaf in leaves(value, lambda v: isinstance(v, (np.ndarray, np.generic))):
+        if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex, str)):
+            raise UnsupportedTensor(f"an entry of type {type(leaf).__name__} cannot be compared", where=f"{path}: {key}")
+        found[key or "array"] = leaf if isinstance(leaf, str) else np.asarray(leaf)
+    return found
+
+
+def _record(number: int, key: str, value: Any) -> Record:
+    if isinstance(value, str):
+        return Record(number, key, "", "output", "str", (), text=value)
+    known = typed(value)
+    return Record(number, key, "", "output", known.dtype, tuple(known.array.shape))
+
+
+def _concluded(result: StageResult, method: Method, tolerance: Tolerance) -> CheckResult:
+    """Judge what has no noise of its own by roundings; between those and what nobody can tell apart, say so."""
+    if method is ASSUMED:
+        for pair in result.pairs:
+            dtype = pair.reference.dtype if pair.reference is not None else ""
+            other = pair.candidate.dtype if pair.candidate is not None else ""
+            if pair.stats is None or dtype not in EPS:
+                continue
+            pair.noise = Noise(max(EPS[dtype], EPS.get(other, 0.0)), f"one rounding of {dtype}")
+            judge(pair, limit=GRANTED if tolerance.ratio is None else tolerance.ratio, tolerance=tolerance)
+            unsure = (
+                pair.error is not None
+                and pair.error <= UNTOLD
+                and tolerance.ratio is None
+                and tolerance.atol is None
+                and tolerance.rtol is None
+            )
+            if pair.verdict == DIVERGED and unsure and pair.stats.nan == 0 and pair.stats.inf == 0:
+                pair.verdict = UNDERPOWERED
+                pair.notes.append(
+                    "more than rounding, less than a hundredth: without the reference's noise nobody can tell; `paralign check` measures it"
+                )
+    conclude(result, method)
+    if result.verdict == DIVERGED:
+        result.divergence = first(result.pairs)
+    return CheckResult([result])
