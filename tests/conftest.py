@@ -1,0 +1,149 @@
+"""What many tests share: projects of two sides in a temporary folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOML = """
+timeout = {timeout}
+[reference]
+framework = "{framework}"
+{reference}
+[candidate]
+framework = "{framework}"
+{candidate}
+[inputs]
+shape = [4, 6]
+[labels]
+shape = [4]
+dtype = "int64"
+high = 3
+{more}
+"""
+
+#: a side that needs numpy alone and has every function that numpy can serve
+SIDE = """
+import numpy as np
+
+class Model:
+    def __init__(self):
+        random = np.random.RandomState(0)
+        self.parameters = {"weight": random.randn(6, 3).astype("float32"), "bias": random.randn(3).astype("float32")}
+
+    def __call__(self, x):
+        return x @ self.parameters["weight"] + self.parameters["bias"]
+
+def build_model():
+    return Model()
+
+class Data:
+    transform = None
+
+    def __len__(self):
+        return 7
+
+    def __getitem__(self, index):
+        if index >= 7:
+            raise IndexError(index)
+        image = np.arange(6, dtype="float32") + index
+        return (self.transform(image) if self.transform else image), index % 3
+
+def half(x):
+    return x / 2
+
+def transforms(split):
+    return [half]
+
+def build_dataset(split):
+    data = Data()
+    data.transform = half
+    return data
+
+def build_dataloader(split):
+    data = build_dataset(split)
+    for start in range(0, 7, 3):
+        rows = [data[i] for i in range(start, min(start + 3, 7))]
+        yield np.stack([x for x, _ in rows]), np.array([y for _, y in rows])
+
+def metric(outputs, labels):
+    return {"accuracy": float((outputs.argmax(1) == labels).mean())}
+
+def predict(path, model):
+    return {"sum": float(np.loadtxt(path).sum()), "class_name": "few"}
+"""
+
+
+class Done(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def paralign(*arguments, cwd=None, timeout=240):
+    """Run the command as a user would."""
+    done = subprocess.run(
+        [sys.executable, "-m", "paralign", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def run():
+    """The command ``paralign``."""
+    return paralign
+
+
+class Project:
+    """A project in a folder; ``edit`` changes a side's code."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = {"framework": "numpy", "timeout": 60, "reference": "", "candidate": "", "more": ""}
+        for side in ("reference", "candidate"):
+            (folder / f"{side}.py").write_text(SIDE)
+        self.write()
+
+    def write(self, **settings):
+        self.settings.update(settings)
+        (self.folder / "paralign.toml").write_text(TOML.format(**self.settings))
+        return self
+
+    def edit(self, side, old, new):
+        path = self.folder / f"{side}.py"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        return self
+
+    def append(self, side, text):
+        path = self.folder / f"{side}.py"
+        path.write_text(path.read_text() + text)
+        return self
+
+    def check(self, *arguments, **kwargs):
+        return paralign("check", self.folder, *arguments, **kwargs)
+
+    def report(self):
+        import json
+
+        return json.loads((self.folder / "result" / "report.json").read_text())
+
+    def stage(self, name):
+        return next(s for s in self.report()["stages"] if s["name"] == name)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project whose two sides are the same numpy program."""
+    folder = tmp_path / "port"
+    folder.mkdir()
+    return Project(folder)

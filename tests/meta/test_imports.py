@@ -1,0 +1,145 @@
+"""The house: imports run downwards, the core needs no framework, starting costs little. Each guard has a test that trips it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import paralign
+
+SOURCE = Path(paralign.__file__).parent
+
+#: from top to bottom; a folder may import only what stands below it (and itself)
+ORDER = ["__main__", "cli", "api", "report", "stages", "locate", "align", "compare", "weights", "run", "worker", "adapters", "compat", "capture",
+         "model", "dtypes", "errors", "__init__"]  # fmt: skip
+
+#: folders that are put on a user's own interpreter
+PORTABLE = ["worker", "adapters", "compat", "capture", "model", "dtypes", "errors", "__init__"]
+
+FRAMEWORKS = {"torch", "paddle", "tensorflow", "jax", "mindspore", "onnxruntime"}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST):
+    """Names of all modules that a tree imports, those for type checking left out."""
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            skipped.update(id(n) for n in ast.walk(node))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def upward(path: Path, tree: ast.AST):
+    """Imports of a file that lead upwards."""
+    here = ORDER.index(room(path))
+    for name in imported(tree):
+        parts = name.split(".")
+        if parts[0] == "paralign" and len(parts) > 1 and parts[1] in ORDER and ORDER.index(parts[1]) < here:
+            yield name
+
+
+def files():
+    return sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_run_downwards(path):
+    assert room(path) in ORDER, f"{room(path)} has no place in the house: give it one in ORDER and in docs/architecture.md"
+    if path.name != "__init__.py" or path.parent != SOURCE:
+        assert list(upward(path, ast.parse(path.read_text()))) == []
+
+
+def test_an_upward_import_would_be_seen():
+    assert list(upward(SOURCE / "compare" / "x.py", ast.parse("from paralign.stages import forward"))) == [
+        "paralign.stages",
+        "paralign.stages.forward",
+    ]
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_only_adapters_import_a_framework(path):
+    found = {name.split(".")[0] for name in imported(ast.parse(path.read_text()))} & FRAMEWORKS
+    assert not found or room(path) == "adapters"
+
+
+@pytest.mark.parametrize("path", [p for p in files() if room(p) in PORTABLE], ids=lambda p: str(p.relative_to(SOURCE)))
+def test_the_portable_half_needs_the_standard_library_and_numpy_alone(path):
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    allowed = set(sys.stdlib_module_names) | {"numpy", "paralign", "__future__", ""}
+    if room(path) == "adapters":
+        allowed |= FRAMEWORKS | {"ml_dtypes"}  # asked for its types only where it is there
+    assert {name.split(".")[0] for name in imported(tree)} <= allowed
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+LOADED = f"import sys; print(sorted({FRAMEWORKS!r} & set(sys.modules)))"
+
+
+def test_no_framework_is_imported_by_any_module_of_the_core():
+    names = [m.name for m in pkgutil.walk_packages([str(SOURCE)], "paralign.") if not m.name.startswith("paralign.adapters.") and "__main__" not in m.name]
+    assert "paralign.stages.forward" in names
+    done = python(f"import importlib\nfor n in {names!r}: importlib.import_module(n)\n{LOADED}")
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.torch
+def test_the_guard_against_frameworks_can_fail():
+    pytest.importorskip("torch")
+    assert python(f"import torch\n{LOADED}").stdout.strip() == "['torch']"
+
+
+@pytest.mark.parametrize("name", paralign.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(paralign, name) is not None
+    assert name in dir(paralign)
+
+
+def test_a_name_that_is_not_public_is_told():
+    with pytest.raises(AttributeError, match="module 'paralign' has no attribute 'chekc'"):
+        paralign.chekc  # noqa: B018 - the access is the point
+
+
+def processor_seconds(command: list[str]) -> float:
+    """The least processor time of several starts: other load on the machine does not count."""
+    taken = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(taken)
+
+
+def test_starting_costs_little():
+    assert processor_seconds([sys.executable, "-m", "paralign", "--help"]) < 0.3
+    assert processor_seconds([sys.executable, "-c", "import paralign"]) < 0.3
+
+
+def test_the_guard_of_the_start_can_fail():
+    assert processor_seconds([sys.executable, "-c", "import time; e = time.process_time() + 0.3\nwhile time.process_time() < e: pass"]) > 0.3
+
+
+def test_every_module_can_be_imported():
+    for module in pkgutil.walk_packages([str(SOURCE)], "paralign."):
+        if module.name.rsplit(".", 1)[0] != "paralign.adapters" and "__main__" not in module.name:
+            importlib.import_module(module.name)
