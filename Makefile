@@ -1,0 +1,54 @@
+# make demo and make test each set up all that they need, in a virtual environment of the project's own.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := examples/mobilenetv3
+# tests of the portable half run under the oldest interpreter that it supports, where there is one
+OLDEST := $(shell command -v python3.8 2>/dev/null)
+
+.PHONY: help demo test lint types unit bench screenshots clean
+
+help:
+	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
+	@echo "make test             lint, types, tests"
+	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
+
+$(VENV)/stamp-demo: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e '.[torch,paddle,example]'
+	touch $@
+
+$(VENV)/stamp-test: $(VENV)/stamp-demo
+	$(BIN)/pip install -q -c constraints.txt -e '.[torch,paddle,example,dev]'
+	touch $@
+
+$(VENV)/stamp-bench: $(VENV)/stamp-test
+	$(BIN)/pip install -q --no-deps -c constraints.txt torchvision
+	touch $@
+
+.venv-oldest/stamp:
+ifneq ($(OLDEST),)
+	-$(OLDEST) -c 'import sys; assert sys.version_info >= (3, 8)' && $(OLDEST) -m venv .venv-oldest && .venv-oldest/bin/pip install -q numpy
+endif
+	mkdir -p .venv-oldest && touch $@
+
+demo: $(VENV)/stamp-demo
+	$(BIN)/python $(DEMO)/prepare.py
+	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check $(DEMO) $(STAGES)
+
+test: $(VENV)/stamp-test .venv-oldest/stamp lint types unit
+
+lint: $(VENV)/stamp-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/stamp-test
+	$(BIN)/mypy
+
+unit: $(VENV)/stamp-test .venv-oldest/stamp
+	$(BIN)/python $(DEMO)/prepare.py
+	$(BIN)/pytest $(ARGS)
+
+bench: $(VENV)/stamp-bench
+	$(BIN)/python $(DEMO)/prepare.py
+	$(BIN)/python bench/run.py

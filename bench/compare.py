@@ -1,0 +1,121 @@
+"""What comparing two tensors costs: all of paralign's statistics, reprod_log's three, and merely reading the bytes.
+
+Two float32 tensors in memory, a reference and the reference with rounding-sized noise. Contenders take turns within one
+process, so that a busy machine hits them alike; ratios are medians over the rounds. Peak extra memory is what numpy
+allocated beyond the two tensors, traced in a call of its own. GB/s count the bytes of both tensors.
+
+    python bench/compare.py [--size-mb 400] [--repeats 7] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from paralign.compare import measure
+
+YARDSTICK = "reprod_log 1.0.1 compute_diff (mean, max, min)"
+STRETCH = 1 << 20
+
+
+def tensors(size_mb):
+    """Reference and candidate, filled in stretches so that nothing but them stays in memory."""
+    count = int(size_mb * 1e6) // 4
+    rng = np.random.default_rng(0)
+    reference, candidate = np.empty(count, np.float32), np.empty(count, np.float32)
+    for start in range(0, count, STRETCH):
+        rows = slice(start, min(start + STRETCH, count))
+        rng.standard_normal(out=reference[rows], dtype=np.float32)
+        candidate[rows] = reference[rows] + np.float32(1e-6) * rng.standard_normal(candidate[rows].size, dtype=np.float32)
+    return reference, candidate
+
+
+def read(arrays, threads):
+    """Sum of all bytes, taken eight at a time."""
+    stretches = [array[i : i + STRETCH].view(np.uint64) for array in arrays for i in range(0, array.size // 2 * 2, STRETCH)]
+    if threads == 1:
+        return sum(int(np.add.reduce(stretch)) for stretch in stretches)
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(map(int, pool.map(np.add.reduce, stretches)))
+
+
+def contenders(reference, candidate):
+    """Name -> what to run; reprod_log only where it is installed."""
+    runs = {
+        "numpy read of both, 1 thread": lambda: read((reference, candidate), 1),
+        "numpy read of both, 2 threads": lambda: read((reference, candidate), 2),
+        "paralign measure, 1 thread": lambda: measure(reference, candidate, threads=1),
+        "paralign measure, 2 threads": lambda: measure(reference, candidate, threads=2),
+        "paralign measure, 2 threads, equal tensors": lambda: measure(reference, reference, threads=2),
+    }
+    try:
+        from reprod_log.compare import compute_diff
+    except ImportError as missing:
+        print(f"reprod_log is absent ({missing}): no ratio to it", file=sys.stderr)
+        return runs
+    return {YARDSTICK: lambda: compute_diff({"x": reference}, {"x": candidate})} | runs
+
+
+def traced(run):
+    """Bytes allocated at the peak of one call."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size-mb", type=float, default=400.0, help="size of each of the two tensors")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    reference, candidate = tensors(options.size_mb)
+    runs = contenders(reference, candidate)
+    peaks = {name: traced(run) for name, run in runs.items()}  # and warms everything up
+    seconds = {name: [] for name in runs}
+    for _ in range(options.repeats):
+        for name, run in runs.items():
+            began = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - began)
+    size = reference.nbytes + candidate.nbytes
+    rows = [
+        {
+            "contender": name,
+            "gb_per_s": size / statistics.median(taken) / 1e9,
+            "gb_per_s_worst": size / max(taken) / 1e9,
+            "gb_per_s_best": size / min(taken) / 1e9,
+            "times_reprod_log": statistics.median(a / b for a, b in zip(seconds[YARDSTICK], taken, strict=True))
+            if YARDSTICK in runs
+            else None,
+            "peak_extra_mb": peaks[name] / 1e6,
+        }
+        for name, taken in seconds.items()
+    ]
+    print(table(rows, options.size_mb))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+def table(rows, size_mb):
+    lines = [f"| 2 x {size_mb:g} MB float32 | GB/s | worst to best | against reprod_log | peak extra memory |", "|---|---:|---:|---:|---:|"]
+    for r in rows:
+        times = "" if r["times_reprod_log"] is None else f"{r['times_reprod_log']:.2f}"
+        spread = f"{r['gb_per_s_worst']:.2f} to {r['gb_per_s_best']:.2f}"
+        lines.append(f"| {r['contender']} | {r['gb_per_s']:.2f} | {spread} | {times} | {r['peak_extra_mb']:.1f} MB |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

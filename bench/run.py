@@ -1,0 +1,53 @@
+"""Run every benchmark and write docs/benchmarks.md.
+
+python bench/run.py            (or: make bench)
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+COMPARE = (
+    "All default statistics of paralign (counts, extremes with their index, means, L2, cosine, ulp quantiles, NaN and infinities) "
+    "against reprod_log 1.0.1's three, and against a plain numpy read of the same bytes, in one run."
+)
+CAPTURE = "Module-level capture of torchvision's ResNet-50 on a batch of 8 against a plain forward, in one run."
+DEMO = (
+    "`paralign check examples/mobilenetv3`: MobileNetV3-small on real images, every stage, both sides in processes of their own. "
+    "Times are inside the workers; peak memory is the worker's resident memory during the stage, its framework included."
+)
+PARTS = {
+    "compare.py": ("Comparing two tensors", COMPARE),
+    "capture.py": ("Watching a model", CAPTURE),
+    "demo.py": ("The demo, stage by stage", DEMO),
+}
+
+
+def main():
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "paddlepaddle", "numpy", "reprod-log"))
+    parts = [
+        "# Benchmarks",
+        "",
+        "Made by `make bench`; ratios are measured side by side in one run, absolute figures are those of one machine.",
+        "",
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, {packages}.",
+        "",
+    ]
+    for script, (title, text) in PARTS.items():
+        print(f"== {script}", flush=True)
+        done = subprocess.run([sys.executable, HERE / script], stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{script} failed")
+        print(done.stdout, flush=True)
+        parts += [f"## {title}", "", text, "", f"`python bench/{script}`", "", done.stdout.strip(), ""]
+    (HERE.parent / "docs" / "benchmarks.md").write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
