@@ -1,0 +1,70 @@
+"""The candidate side: the functions that paralign calls, each handing out a part of the package ``mobilenetv3_paddle``."""
+
+from pathlib import Path
+
+import paddle
+from mobilenetv3_paddle import data, train
+from mobilenetv3_paddle.breaks import broken
+from mobilenetv3_paddle.metric import accuracy
+from mobilenetv3_paddle.model import MobileNetV3
+from paddle import nn
+from paddle.nn import functional
+from paddle.static import InputSpec
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def build_model():
+    return MobileNetV3()  # paralign gives it the reference's weights
+
+
+def transforms(split):  # noqa: ARG001 - every split is prepared alike
+    return data.preprocessing()
+
+
+def build_dataset(split):
+    return data.ImageFolder(PROJECT / "data" / split, transforms(split))
+
+
+def build_dataloader(split):
+    return data.build_dataloader(build_dataset(split), shuffle=split == "train")
+
+
+def metric(outputs, labels):
+    top1, top5 = accuracy(outputs, labels)
+    return {"acc_top1": top1, "acc_top5": top5}
+
+
+def loss(outputs, labels):
+    return train.cross_entropy(outputs, labels)
+
+
+def build_optimizer(model):
+    return train.build_optimizer(model)
+
+
+def build_scheduler(optimizer):
+    if broken("schedule"):
+        return train.build_scheduler()
+    return optimizer._learning_rate  # noqa: SLF001 - Paddle has no public way to ask for it
+
+
+@paddle.no_grad()
+def predict(path, model):
+    image = data.read(path)
+    for transform in data.squeezing() if broken("predict") else data.preprocessing():
+        image = transform(image)
+    model.eval()
+    probabilities = functional.softmax(model(image.unsqueeze(0)))[0]
+    class_id = int(probabilities.argmax())
+    classes = build_dataset("val").classes
+    class_name = classes[class_id] if class_id < len(classes) else f"unused {class_id}"
+    return {"class_id": class_id, "class_name": class_name, "probabilities": probabilities}
+
+
+def export(model, path):
+    """Write ``path.json`` and ``path.pdiparams`` for Paddle Inference; returns ``path``."""
+    model.eval()
+    program = nn.Sequential(model, nn.Softmax()) if broken("export") else model
+    paddle.jit.save(program, path, input_spec=[InputSpec([None, 3, 224, 224], "float32", name="image")])
+    return path

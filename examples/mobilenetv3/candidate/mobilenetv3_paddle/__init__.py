@@ -1,0 +1,1 @@
+"""MobileNetV3-small in PaddlePaddle: the port."""

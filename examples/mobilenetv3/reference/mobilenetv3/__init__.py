@@ -1,0 +1,1 @@
+"""MobileNetV3-small in PyTorch: the program that is trusted."""

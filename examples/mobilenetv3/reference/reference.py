@@ -1,0 +1,63 @@
+"""The reference side: the functions that paralign calls, each handing out a part of the package ``mobilenetv3``."""
+
+from pathlib import Path
+
+import torch
+from mobilenetv3 import data, train
+from mobilenetv3.metric import accuracy
+from mobilenetv3.model import MobileNetV3Small
+from torch.nn import functional
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def build_model():
+    weights = PROJECT / "mobilenet_v3_small.pth"
+    if not weights.exists():
+        raise FileNotFoundError(f"{weights} is not there: run {PROJECT / 'prepare.py'} first")
+    model = MobileNetV3Small()
+    model.load_state_dict(torch.load(weights, weights_only=True))
+    return model
+
+
+def transforms(split):  # noqa: ARG001 - every split is prepared alike
+    return data.preprocessing()
+
+
+def build_dataset(split):
+    return data.ImageFolder(PROJECT / "data" / split, transforms(split))
+
+
+def build_dataloader(split):
+    return data.build_dataloader(build_dataset(split), shuffle=split == "train")
+
+
+def metric(outputs, labels):
+    top1, top5 = accuracy(outputs, labels)
+    return {"acc_top1": top1, "acc_top5": top5}
+
+
+def loss(outputs, labels):
+    return functional.cross_entropy(outputs, labels)
+
+
+def build_optimizer(model):
+    return train.build_optimizer(model)
+
+
+def build_scheduler(optimizer):
+    return train.build_scheduler(optimizer)
+
+
+@torch.no_grad()
+def predict(path, model):
+    dataset = build_dataset("val")
+    model.eval()
+    probabilities = model(data.load(path, dataset.transforms)[None])[0].softmax(0)
+    class_id = int(probabilities.argmax())
+    return {"class_id": class_id, "class_name": name(class_id, dataset.classes), "probabilities": probabilities}
+
+
+def name(class_id, classes):
+    """The head has more outputs than the folder has classes: top-5 needs more than five to mean anything."""
+    return classes[class_id] if class_id < len(classes) else f"unused {class_id}"
