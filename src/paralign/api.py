@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from paralign import stages as stage_runs
 from paralign.capture import Capture
 from paralign.errors import UsageError, WorkerFailed
-from paralign.model import ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
+from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
 from paralign.run.live import Live, functions_of
 from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
-from paralign.run.recorder import Recorder, both, installed
+from paralign.run.recorder import Recorder, both, installed, own_code
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 #: stages that need the weights carried over first
 NEEDS_WEIGHTS = frozenset({"weights", "forward", "metric", "loss", "backward", "infer"})
+
+#: stage -> earlier stages whose divergence it inherits
+FOLLOWS = {"forward": ("weights",), "backward": ("weights", "forward", "loss"), "infer": ("weights", "forward", "data")}
 
 Progress = "Callable[[str], None]"
 
@@ -185,8 +188,8 @@ def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, 
         "env": side.env,
         "seed": project.settings.seed,
     }
-    if reuse or name == "reference":
-        identity["installed"] = installed(side.python, environment(side))
+    if name == "reference":
+        identity.update(installed=installed(side.python, environment(side)), paralign=own_code())
 
     def start() -> Process:
         ignore = [str(folder / "captures"), str(folder / "workers")]
@@ -260,7 +263,16 @@ def _run(
         else:
             progress(name)
             result.stages.append(_attempt(name, context))
+        _say_follows(result)
     return result
+
+
+def _say_follows(result: CheckResult) -> None:
+    """Say of the last stage, where it diverged, which earlier divergence it may only have inherited."""
+    last = result.stages[-1]
+    earlier = [s.name for s in result.stages if s.name in FOLLOWS.get(last.name, ()) and s.verdict == DIVERGED]
+    if last.verdict == DIVERGED and earlier:
+        last.notes.insert(0, f"may only follow from {' and '.join(earlier)}: look there first")
 
 
 def _describe(context: Context, result: CheckResult, functions: dict[str, list[str]] | None) -> None:

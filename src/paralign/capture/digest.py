@@ -43,8 +43,8 @@ _FORMS = {"m1": (_MOMENTS, _MOMENTS + _COUNTS), "c1": (2, 3), "e1": (1,)}
 def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
     """The digest of an array of any shape, strides and supported type, or of a :class:`Typed` with raw bits.
 
-    One pass in float64, in blocks (two where values are extreme, not finite or scattered in memory); extra memory is a few blocks whatever the size. Every number is within 1e-12 of the
-    true one (relatively, where it exceeds one).
+    One pass in float64, in blocks (two where values are extreme, not finite or scattered in memory); extra memory is a few
+    blocks whatever the size. Every number is within 1e-12 of the true one (relatively, where it exceeds one).
 
     Raises:
         UnsupportedTensor: elements that are no numbers.

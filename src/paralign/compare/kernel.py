@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.compare.ulp import distances, greatest, unit
-from paralign.dtypes import EPS, RAW, STORAGE, Typed, is_complex, widen
+from paralign.dtypes import EPS, STORAGE, Typed, is_complex, widen
 
 if TYPE_CHECKING:
     from paralign.compare.sums import Part, Peak
@@ -33,6 +33,10 @@ _ALIKE = 16.0
 _ROUNDING, _VANISHED = 1.0 + 2.0**-20, 2.0**-125
 #: relative errors up to here are exact in the type of the values (Sterbenz: the difference of x and y is, from y / 2 <= x <= 2 y)
 _NEAR = 0.49
+#: |candidate| ** 2 = |reference| ** 2 - 2 * reference * error + |error| ** 2 may take its middle term from float32, where the run is
+#: short enough, the error slight enough (its square, to that of the reference) and the values not too small (mean square) to
+#: keep the sum within 1e-9
+_ROUGH_RUN, _SLIGHT, _SMALL = 512, 2.5e-10, 1e-25
 _LINE = 64
 
 _NARROW = frozenset({"float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
@@ -63,8 +67,8 @@ class Kernel:
         self._tolerance = None if atol is None and rtol is None else (atol or 0.0, rtol or 0.0)
         self._seen_abs = self._seen_rel = self._seen_ulp = 0.0
         self._mask = np.empty(length, np.bool_)
-        self._reference, self._candidate = _room(length, np.float64), _room(length, np.float64)
-        self._third, self._fourth = (_room(length if self._narrow else 0, np.float32) for _ in range(2))
+        self._first, self._second = _room(length, np.float64), _room(length, np.float64)
+        self._rough, self._ratio = (_room(length if self._narrow else 0, np.float32) for _ in range(2))
         self._bits = _room(length, f"int{8 * STORAGE[reference].itemsize}") if reference == candidate == self._unit else None
         self._ones = np.ones((_RUN, 1) if length >= _RUN else 0)
 
@@ -83,73 +87,104 @@ class Kernel:
 
     def _short(self, part: Part, start: int, reference: Array, candidate: Array) -> bool:
         """The short way; False where the block must go the careful way (nothing was added then)."""
+        raw = Typed(reference, self._names[0]), Typed(candidate, self._names[1])
+        if self._narrow:
+            return self._singles(part, start, raw)
         if self._long and _beyond(reference, candidate):
             return False
-        low = self._values(reference, self._names[0], self._reference), self._values(candidate, self._names[1], self._candidate)
-        rough = self._rough(low)
-        differing = int(np.count_nonzero(rough.view(np.int32) if self._narrow else rough))
-        mine = _cast(low[0], self._reference)
-        squares = _dot(mine, mine)
-        if not self._ordinary(squares, mine):
+        low = _cast(widen(raw[0]), self._first), _cast(widen(raw[1]), self._second)
+        differing = int(np.count_nonzero(np.not_equal(*low, out=self._mask[: reference.size])))
+        squares = _dot(low[0], low[0])
+        if not self._ordinary(squares, low[0]):
             return False
         if not differing:
-            part.finite += mine.size
-            for total in (part.reference, part.candidate, part.product):
-                total.add(squares)
-            return True
-        other = _cast(low[1], self._candidate)
+            return _add_equal(part, reference.size, squares)
+        return self._doubles(part, start, raw, low, differing, squares)
+
+    def _singles(self, part: Part, start: int, raw: tuple[Typed, Typed]) -> bool:
+        """The short way of values that float32 holds, and most often their error as well."""
+        low = _single(raw[0]), _single(raw[1])
+        size = low[0].size
+        rough = np.subtract(*low, out=self._rough[:size])
+        along = _rough_dot(low[0], rough)
+        np.absolute(rough, out=rough)
+        differing = int(np.count_nonzero(rough.view(np.int32)))
+        mine = _cast(low[0], self._first)
+        squares = _dot(mine, mine)
+        if not math.isfinite(squares):
+            return False
+        if not differing:
+            return _add_equal(part, size, squares)
+        ratio = np.divide(rough, low[0], out=self._ratio[:size])
+        bound = max(float(np.fmax.reduce(ratio)), -float(np.fmin.reduce(ratio))) * _ROUNDING + _VANISHED
+        if bound >= _NEAR:
+            return self._doubles(part, start, raw, (mine, _cast(low[1], self._second)), differing, squares, bound)
+        error = _cast(rough, self._first)
+        errors = _dot(error, error)
+        if not math.isfinite(errors):
+            return False
+        others = squares - 2.0 * along + errors
+        if not (errors <= _SLIGHT * squares and squares >= _SMALL * size and math.isfinite(others)):
+            other = _cast(low[1], self._second)
+            others = _dot(other, other)
+        _add(part, size, differing, (squares, others, errors), (squares + others - errors) / 2)
+        self._peaks(part, start, raw, low[0], error, self._second, bound)
+        return True
+
+    def _doubles(
+        self,
+        part: Part,
+        start: int,
+        raw: tuple[Typed, Typed],
+        wide: tuple[Array, Array],
+        differing: int,
+        squares: float,
+        bound: float = math.inf,
+    ) -> bool:
+        """The short way of float64 values that differ in places."""
+        mine, other = wide
         others = _dot(other, other)
         if not self._ordinary(others, other):
             return False
         product = None if others / _ALIKE <= squares <= others * _ALIKE else _dot(mine, other)
-        bound = self._bound(rough, low[0]) if self._narrow else math.inf
-        if bound < _NEAR:
-            error = _cast(rough, self._candidate)
-        else:
-            error = np.subtract(mine, other, out=self._candidate[: mine.size])
-            np.absolute(error, out=error)
+        error = np.subtract(mine, other, out=self._second[: mine.size])
+        np.absolute(error, out=error)
         errors = _dot(error, error)
         if self._guarded and not _LOW < errors < _HIGH:
             return False
-        part.finite += mine.size
-        part.mismatched += differing
-        part.reference.add(squares)
-        part.candidate.add(others)
-        part.error.add(errors)
-        part.product.add((squares + others - errors) / 2 if product is None else product)
-        bound = self._peaks(part, start, mine, error, bound)
-        self._units(part, bound, Typed(reference, self._names[0]), Typed(candidate, self._names[1]))
+        _add(part, mine.size, differing, (squares, others, errors), (squares + others - errors) / 2 if product is None else product)
+        self._peaks(part, start, raw, mine, error, self._first, bound)
         return True
 
-    def _rough(self, low: tuple[Array, Array]) -> Array:
-        """Something that is zero exactly where values are equal: the absolute error in float32, or whether they differ."""
-        size = low[0].size
-        if not self._narrow:
-            return np.not_equal(*low, out=self._mask[:size])
-        rough = np.subtract(*low, out=self._third[:size])
-        return np.absolute(rough, out=rough)
+    def _peaks(self, part: Part, start: int, raw: tuple[Typed, Typed], reference: Array, error: Array, room: Array, bound: float) -> None:
+        """Absolute errors, the user's tolerance, and the greatest of everything.
 
-    def _bound(self, rough: Array, reference: Array) -> float:
-        """A bound of the greatest relative error, infinite where the reference is zero and the candidate is not."""
-        ratio = np.divide(rough, reference, out=self._fourth[: rough.size])
-        return max(float(np.fmax.reduce(ratio)), -float(np.fmin.reduce(ratio))) * _ROUNDING + _VANISHED
-
-    def _peaks(self, part: Part, start: int, mine: Array, error: Array, bound: float) -> float:
-        """Absolute errors, the user's tolerance, and the greatest of both; overwrites ``error``, returns a bound as :meth:`_bound`."""
+        Args:
+            part: what this stretch came to so far.
+            start: flat index of the first element.
+            raw: both sides.
+            reference: its values, float32 or float64.
+            error: the absolute error, float64; overwritten.
+            room: a buffer for the reference in float64.
+            bound: no relative error is greater; infinite where nothing is known.
+        """
         part.absolute.add(self._total(error))
         top = float(error.max())
         if top >= self._seen_abs and top > part.max_abs.value:
             part.max_abs.offer(top, start + int(error.argmax()))
             self._seen_abs = top
         if self._tolerance:
-            part.exceeding += _exceeding(error, mine, self._tolerance)
-        if bound < self._seen_rel or bound <= part.max_rel.value:
-            return bound
-        ratio = np.divide(error, mine, out=error)
+            part.exceeding += _exceeding(error, _cast(reference, room), self._tolerance)
+        if bound >= self._seen_rel and bound > part.max_rel.value:
+            bound = self._relative(part, start, _cast(reference, room), error)
+        self._units(part, bound, raw)
+
+    def _relative(self, part: Part, start: int, reference: Array, error: Array) -> float:
+        """The greatest relative error; returns it, or infinity where only the reference is zero somewhere."""
+        ratio = np.divide(error, reference, out=error)
         np.absolute(ratio, out=ratio)
-        if not self._narrow:
-            bound = float(np.fmax.reduce(ratio))
-        np.copyto(ratio, 0.0, where=np.equal(mine, 0.0, out=self._mask[: mine.size]))
+        bound = float(np.fmax.reduce(ratio))
+        np.copyto(ratio, 0.0, where=np.equal(reference, 0.0, out=self._mask[: reference.size]))
         at = int(ratio.argmax())
         top = float(ratio[at])
         if top > part.max_rel.value:
@@ -157,17 +192,17 @@ class Kernel:
             self._seen_rel = max(self._seen_rel, top)
         return bound
 
-    def _units(self, part: Part, bound: float, reference: Typed, candidate: Typed) -> None:
+    def _units(self, part: Part, bound: float, raw: tuple[Typed, Typed]) -> None:
         """Greatest distance in units in the last place, looked for only where ``bound`` leaves room for it."""
         if self._unit is None:
             return
         if bound < 1.0 and 1.0 + 2.0 / EPS[self._unit] * bound / (1.0 - bound) < self._seen_ulp:
             return  # a value x lies more than |x| * EPS / 2 from its neighbours, and rounding to the unit moves by less than 1
         if self._bits is None:
-            top = float(distances(reference, candidate).max())
+            top = float(distances(*raw).max())
         else:
             kind = self._bits.dtype
-            top = float(greatest(reference.array.view(kind), candidate.array.view(kind), self._bits[: reference.array.size]))
+            top = float(greatest(raw[0].array.view(kind), raw[1].array.view(kind), self._bits[: raw[0].array.size]))
         part.ulp = max(part.ulp, top)
         self._seen_ulp = max(self._seen_ulp, top)
 
@@ -212,12 +247,6 @@ class Kernel:
         if self._tolerance:
             part.exceeding += _exceeding(magnitude, size, self._tolerance)
 
-    def _values(self, side: Array, name: str, room: Array) -> Array:
-        """The block as float32 where both types fit into it, else as float64."""
-        if self._narrow:
-            return widen(Typed(side, name)) if name in RAW else side.astype(np.float32, copy=False)
-        return _cast(widen(Typed(side, name)), room)
-
     def _ordinary(self, squares: float, side: Array) -> bool:
         """Whether a sum of squares is finite and lost nothing to underflow."""
         if self._guarded:
@@ -228,7 +257,23 @@ class Kernel:
         """Sum, float64."""
         whole = side.size // _RUN * _RUN
         total = float(np.matmul(side[:whole].reshape(-1, 1, _RUN), self._ones).sum()) if whole else 0.0
-        return total + float(side[whole:].sum())
+        return total + float(side[whole:].sum()) if whole < side.size else total
+
+
+def _add_equal(part: Part, size: int, squares: float) -> bool:
+    """Add a block of equal finite values; True."""
+    part.finite += size
+    for total in (part.reference, part.candidate, part.product):
+        total.add(squares)
+    return True
+
+
+def _add(part: Part, size: int, differing: int, squares: tuple[float, float, float], product: float) -> None:
+    """Add a block of finite values: squares of reference, candidate and error, product of the first two."""
+    part.finite += size
+    part.mismatched += differing
+    for total, value in zip((part.reference, part.candidate, part.error, part.product), (*squares, product), strict=True):
+        total.add(value)
 
 
 def _dot(left: Array, right: Array) -> float:
@@ -237,7 +282,20 @@ def _dot(left: Array, right: Array) -> float:
     total = 0.0
     if whole:
         total = float(np.matmul(left[:whole].reshape(-1, 1, _RUN), right[:whole].reshape(-1, _RUN, 1)).sum())
-    return total + float(np.dot(left[whole:], right[whole:]))
+    return total + float(np.dot(left[whole:], right[whole:])) if whole < left.size else total
+
+
+def _rough_dot(left: Array, right: Array) -> float:
+    """Sum of products, float32: off by at most ``_ROUGH_RUN * 2 ** -24`` times the product of the norms, whatever the order."""
+    whole = left.size // _ROUGH_RUN * _ROUGH_RUN
+    runs = np.matmul(left[:whole].reshape(-1, 1, _ROUGH_RUN), right[:whole].reshape(-1, _ROUGH_RUN, 1))
+    return float(runs.sum(dtype=np.float64)) + float(np.dot(left[whole:], right[whole:]))
+
+
+def _single(value: Typed) -> Array:
+    """Values as float32, which holds them."""
+    values: Array = widen(value).astype(np.float32, copy=False)
+    return values
 
 
 def _room(length: int, dtype: Any) -> Array:

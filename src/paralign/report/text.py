@@ -85,6 +85,9 @@ def _failure(failure: dict[str, str | None]) -> list[Text]:
 
 def _divergence(divergence: Divergence) -> list[Text]:
     lines = [Text("where it starts:", "bold")]
+    module = any(point is not None and point.source for point in (divergence.reference, divergence.candidate))
+    if divergence.pair is not None and not module:
+        lines.append(Text(f"  at: {divergence.pair.key}"))
     if divergence.last_agreeing:
         lines.append(Text(f"  last that agrees: {divergence.last_agreeing}"))
     for side, point in (("reference", divergence.reference), ("candidate", divergence.candidate)):

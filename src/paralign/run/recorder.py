@@ -7,6 +7,8 @@ import json
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from paralign.capture import Capture, discard
@@ -16,7 +18,6 @@ from paralign.worker.files import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 class Worker(Protocol):
@@ -157,6 +158,16 @@ def both(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> 
     if other is not None:
         raise other
     return first.result(), second.result()
+
+
+@lru_cache(maxsize=1)
+def own_code() -> str:
+    """A digest of paralign's own recording half: captures made by other code are not reused."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(p for room in ("worker", "adapters", "capture") for p in (package / room).rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 _PROBE = """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.model import FUNCTIONS, NOT_TESTED, StageResult
 from paralign.run.recorder import both
+from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from paralign.run.project import Settings
     from paralign.run.recorder import Recorder
     from paralign.weights import Plan
+
+#: runs with perturbed inputs, which measure the reference's noise where it has no float64 run
+PERTURBED = ("perturbed-0", "perturbed-1", "perturbed-2")
 
 
 @dataclass
@@ -72,15 +76,27 @@ class Context:
         task: str,
         options: dict[str, Any] | None = None,
         values: dict[str, Capture] | None = None,
-        reference_options: dict[str, Any] | None = None,
+        candidate_options: dict[str, Any] | None = None,
     ) -> tuple[Capture, Capture]:
         """The same task on both sides at once."""
         captures = both(
-            lambda: self.reference.record(name, task, {**(options or {}), **(reference_options or {})}, values),
-            lambda: self.candidate.record(name, task, options, values),
+            lambda: self.reference.record(name, task, options, values),
+            lambda: self.candidate.record(name, task, {**(options or {}), **(candidate_options or {})}, values),
         )
         self.artifacts[name] = captures
         return captures
+
+    def record_runs(
+        self, name: str, options: dict[str, Any], values: dict[str, Capture], candidate_options: dict[str, Any] | None = None
+    ) -> tuple[Capture, Capture]:
+        """A task on both sides, in float64 and natively; where the reference has no float64 run, with its perturbed runs instead."""
+        reference, candidate = self.record_both(name, name, {**options, "runs": [DOUBLE, NATIVE]}, values, candidate_options)
+        failed = {run: reason for run, reason in reference.manifest.settings["answer"]["failed"].items() if run.startswith(DOUBLE)}
+        if failed:
+            reference = self.reference.record(f"{name}-perturbed", name, {**options, "runs": [NATIVE, *PERTURBED]}, values)
+            reference.manifest.settings["answer"]["failed"] = failed
+            self.artifacts[name] = reference, candidate
+        return reference, candidate
 
     def evaluation(self) -> Capture:
         """The reference's outputs and labels, batch by batch."""

@@ -26,7 +26,8 @@ def run(context: Context) -> StageResult:
     traced = all(a["transforms"] for a in answers)
     if not traced:
         result.notes.append(
-            "transforms were not looked at one by one: both sides need transforms(split) and a data set with an attribute `transform`"
+            "transforms were not looked at one by one: both sides need transforms(split) and a data set with an attribute "
+            "`transform` (or a list `transforms`)"
         )
     records = [[r for r in c.records if traced or "trace" not in r.attrs] for c in (reference, candidate)]
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))

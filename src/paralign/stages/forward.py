@@ -9,8 +9,8 @@ import numpy as np
 from paralign.locate import first_module
 from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
 from paralign.stages.context import spent
-from paralign.stages.judging import PERTURBED, Noises, choose, conclude, final, paired, points_of
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.stages.judging import Noises, choose, conclude, final, paired, points_of
+from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -25,15 +25,7 @@ def record(context: Context) -> tuple[Capture, Capture]:
     """Both sides' forward captures; where the reference has no float64 run, with its perturbed runs."""
     if context.inputs is None:
         raise AssertionError("forward needs inputs")
-    options = {"runs": [NATIVE, DOUBLE], "modules": context.settings.modules}
-    reference, candidate = context.record_both("forward", "forward", options, {"inputs": context.inputs})
-    if DOUBLE in reference.manifest.settings["answer"]["failed"]:
-        options = {"runs": [NATIVE, *PERTURBED], "modules": context.settings.modules}
-        failed = reference.manifest.settings["answer"]["failed"]
-        reference = context.reference.record("forward-perturbed", "forward", options, {"inputs": context.inputs})
-        reference.manifest.settings["answer"]["failed"] = failed
-    context.artifacts["forward"] = reference, candidate
-    return reference, candidate
+    return context.record_runs("forward", {"modules": context.settings.modules}, {"inputs": context.inputs})
 
 
 def run(context: Context) -> StageResult:
@@ -82,8 +74,8 @@ def _say_weakness(result: StageResult, reference: Capture) -> None:
         if 0 < pair.stats.rms_reference < VANISHING:
             result.warnings.append(
                 f"the outputs vanish ({pair.key} has a root mean square of {pair.stats.rms_reference:.1e}): any absolute threshold passes "
-                "them, and a wrong port with them. Use weights that were trained a little, or let BatchNorm take its statistics from real input "
-                "(a few forward passes in train mode) before checking"
+                "them, and a wrong port with them. Use weights that were trained a little, or let BatchNorm take its statistics from "
+                "real input (a few forward passes in train mode) before checking"
             )
         values = reference.array(first)
         if values.size > 1 and bool(np.all(values == values.flat[0])):

@@ -25,6 +25,7 @@ from paralign.align import leaves
 from paralign.compare import compare_pair, judge, measure
 from paralign.dtypes import EPS, is_floating
 from paralign.model import DIVERGED, NOT_TESTED, Noise, Pair, StageResult, overall
+from paralign.stages.context import PERTURBED
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.dtypes import Typed
     from paralign.model import Record, Tolerance
-
-#: runs with perturbed inputs that measure the noise where there is no float64 run
-PERTURBED = ("perturbed-0", "perturbed-1", "perturbed-2")
 
 #: kernels store their constants (slopes, momenta) in float32 whatever they compute in: two units in its last place are no meaning
 CONSTANTS = 2 * EPS["float32"]

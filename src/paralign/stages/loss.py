@@ -9,7 +9,6 @@ from paralign.stages import forward
 from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import choose, conclude, final, paired, points_of
-from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.stages.context import Context
@@ -29,7 +28,7 @@ def run(context: Context) -> StageResult:
             "loss", notes=["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
         )
     outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward.record(context)[0]
-    reference, candidate = context.record_both("loss", "loss", {"runs": [NATIVE, DOUBLE]}, {"outputs": outputs, "labels": context.labels})
+    reference, candidate = context.record_runs("loss", {}, {"outputs": outputs, "labels": context.labels})
     method, notes = choose(reference, candidate)
     points = points_of(final(reference, run=method.reference_run), final(candidate, run=method.candidate_run))
     result = spent(StageResult("loss", notes=notes), reference, candidate)

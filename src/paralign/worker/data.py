@@ -67,9 +67,10 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
     steps = _transforms(session, options["split"])
     for index in sorted({*range(min(options["samples"], length)), length - 1}):
         session.seed()
-        if steps and hasattr(dataset, "transform"):
+        attribute = transform_attribute(dataset)
+        if steps and attribute:
             answer["transforms"] = True
-            with _traced(session, writer, dataset, steps, f"sample_{index}"):
+            with _traced(session, writer, dataset, attribute, steps, f"sample_{index}"):
                 sample = dataset[index]
         else:
             sample = dataset[index]
@@ -85,10 +86,19 @@ def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
     return list(steps) if isinstance(steps, (list, tuple)) else [steps]
 
 
+def transform_attribute(dataset: Any) -> str:
+    """The attribute by which a data set transforms its samples: ``transform`` (a callable), or ``transforms`` (a list); else ''."""
+    if hasattr(dataset, "transform"):
+        return "transform"
+    return "transforms" if isinstance(getattr(dataset, "transforms", None), (list, tuple)) else ""
+
+
 @contextmanager
-def _traced(session: Session, writer: CaptureWriter, dataset: Any, steps: List[Callable[[Any], Any]], name: str) -> Iterator[None]:
-    """Let the data set transform a sample step by step, each step's output recorded; its own transform is put back."""
-    own = dataset.transform
+def _traced(
+    session: Session, writer: CaptureWriter, dataset: Any, attribute: str, steps: List[Callable[[Any], Any]], name: str
+) -> Iterator[None]:
+    """Let the data set transform a sample step by step, each step's output recorded; its own transforms are put back."""
+    own = getattr(dataset, attribute)
 
     def transform(value: Any) -> Any:
         add_leaves(session, writer, f"{name}.raw", value, attrs={"trace": True})
@@ -97,11 +107,11 @@ def _traced(session: Session, writer: CaptureWriter, dataset: Any, steps: List[C
             add_leaves(session, writer, f"{name}.transform_{number}", value, op=step_name(step), attrs={"trace": True})
         return value
 
-    dataset.transform = transform
+    setattr(dataset, attribute, transform if attribute == "transform" else [transform])
     try:
         yield
     finally:
-        dataset.transform = own
+        setattr(dataset, attribute, own)
 
 
 def step_name(step: Any) -> str:

@@ -57,7 +57,7 @@ def _pass(session: Session, writer: CaptureWriter, options: Dict[str, Any], inpu
             session.to_double()
         arguments = session.inputs(inputs, run)
         if run.startswith("perturbed"):
-            arguments = _perturbed(session, arguments, state, seed=int(run.rsplit("-", 1)[1]))
+            arguments = perturbed(session, arguments, state, seed=int(run.rsplit("-", 1)[1]))
         adapter.train(session.model, "eval")
         session.seed()
         watch = options.get("modules", "none")
@@ -73,7 +73,7 @@ def _pass(session: Session, writer: CaptureWriter, options: Dict[str, Any], inpu
             session.restore(state)
 
 
-def _perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: int) -> Any:
+def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: int) -> Any:
     """Floating inputs moved by one unit in the last place, up or down; where there are none, the floating state."""
     random = np.random.RandomState(seed)
     adapter = session.adapter

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-import numpy as np
-
 from paralign.adapters.base import Adapter, Entry, Training, detect, load
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen

@@ -9,7 +9,7 @@ import numpy as np
 from paralign.adapters.base import Training
 from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
-from paralign.worker.forward import attempt
+from paralign.worker.forward import attempt, perturbed
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
 
@@ -71,7 +71,10 @@ def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, C
         return adapter.watch(value) if known(value) else value
 
     recorded = values["outputs"].manifest.settings["answer"]["runs"]
-    outputs = _mapped(session.tree(values["outputs"], "output", run, values_of=run if run in recorded else NATIVE), watch)
+    given = session.tree(values["outputs"], "output", run, values_of=run if run in recorded else NATIVE)
+    if run.startswith("perturbed"):
+        given = perturbed(session, given, {}, seed=int(run.rsplit("-", 1)[1]))
+    outputs = _mapped(given, watch)
     labels = session.tree(values["labels"], "labels", run)
     session.seed()
     result = session.function("loss")(outputs, labels)
@@ -100,15 +103,20 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     """Training steps on one batch, from the same weights, in eval and in train mode.
 
     In train mode dropout and other random layers are off; a model that is random all the same is not trained, and the answer
-    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps``. Recorded for every step: ``loss``, ``lr``, every
-    gradient; for the last step every parameter's whole change under its name (role ``parameter``); in train mode, after the
-    first step, every buffer.
+    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps``, and ``sparing`` (what a run in lower precision adds
+    is left out where the float64 run succeeded). Recorded for every step: ``loss`` and ``lr``. In eval mode, every gradient, and
+    after the last step every parameter's whole change under its name (role ``parameter``). In train mode, after the first
+    step, every gradient and every buffer: later steps would only multiply the differences of the first.
     """
     answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}}
     with session.untouched() as state:
         for run in options["runs"]:
             for mode in options["modes"]:
-                problem = attempt(lambda: _train(session, writer, options, values, run, mode, state, answer), run == DOUBLE)  # noqa: B023 - called at once
+                spare = options.get("sparing", False) and f"{DOUBLE}:{mode}" in answer["runs"]
+                if spare and mode == "train":
+                    continue
+                training = _Training(session, writer, run, mode, state, scalars_only=spare)
+                problem = attempt(lambda: training.perform(values, options["steps"], answer), run == DOUBLE)  # noqa: B023 - called at once
                 session.restore(state)
                 if problem:
                     answer["failed"][f"{run}:{mode}"] = problem
@@ -117,46 +125,58 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     return answer
 
 
-def _train(
-    session: Session,
-    writer: CaptureWriter,
-    options: Dict[str, Any],
-    values: Dict[str, Capture],
-    run: str,
-    mode: str,
-    state: Dict[str, Typed],
-    answer: Dict[str, Any],
-) -> None:
-    adapter, known = trainer(session), session.adapter.is_tensor
-    if run == DOUBLE:
-        session.to_double()
-    inputs = session.inputs(values["inputs"], run)
-    labels = session.tree(values["labels"], "labels", run)
-    session.adapter.train(session.model, MODES[mode])
-    if mode == "train" and _is_random(session, inputs, state):
-        answer["random"][run] = "two passes with different seeds differ although dropout layers are off"
-        return
-    session.adapter.train(session.model, MODES[mode])
-    session.seed()
-    optimizer = session.function("build_optimizer")(session.model)
-    build_scheduler = session.functions.get("build_scheduler")
-    scheduler = build_scheduler(optimizer) if build_scheduler else None
-    for step in range(options["steps"]):
-        fields: Dict[str, Any] = {"run": f"{run}:{mode}", "step": step}
-        outputs = session.call(inputs)
-        result = session.function("loss")(outputs, labels)
-        session.save_tree(writer, "loss", result, role="scalar", **fields)
-        for group, rate in enumerate(adapter.learning_rates(optimizer)):
-            writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
-        adapter.backward(scalar_of(result, known))
-        for name, gradient in adapter.gradients(session.model).items():
-            add_gradient(session, writer, name, gradient, **fields)
-        adapter.step(optimizer)
-        adapter.step_scheduler(optimizer, scheduler)
-        adapter.clear_gradients(session.model, optimizer)
-        if step == 0 and mode == "train":
-            _add_buffers(session, writer, fields)
-    _add_changes(session, writer, state, {"run": f"{run}:{mode}", "step": options["steps"] - 1})
+class _Training:
+    """The steps of one run in one mode."""
+
+    def __init__(
+        self, session: Session, writer: CaptureWriter, run: str, mode: str, state: Dict[str, Typed], *, scalars_only: bool
+    ) -> None:
+        self.session, self.writer, self.run, self.mode, self.state = session, writer, run, mode, state
+        self.scalars_only = scalars_only
+        self.adapter = trainer(session)
+
+    def perform(self, values: Dict[str, Capture], steps: int, answer: Dict[str, Any]) -> None:
+        """Train and record."""
+        session, adapter = self.session, self.adapter
+        if self.run == DOUBLE:
+            session.to_double()
+        inputs = session.inputs(values["inputs"], self.run)
+        labels = session.tree(values["labels"], "labels", self.run)
+        if self.run.startswith("perturbed"):
+            inputs = perturbed(session, inputs, self.state, seed=int(self.run.rsplit("-", 1)[1]))
+        session.adapter.train(session.model, MODES[self.mode])
+        if self.mode == "train" and _is_random(session, inputs, self.state):
+            answer["random"][self.run] = "two passes with different seeds differ although dropout layers are off"
+            return
+        session.adapter.train(session.model, MODES[self.mode])
+        session.seed()
+        optimizer = session.function("build_optimizer")(session.model)
+        build_scheduler = session.functions.get("build_scheduler")
+        scheduler = build_scheduler(optimizer) if build_scheduler else None
+        for step in range(steps):
+            self._one(step, inputs, labels, optimizer)
+            adapter.step(optimizer)
+            adapter.step_scheduler(optimizer, scheduler)
+            adapter.clear_gradients(session.model, optimizer)
+            if step == 0 and self.mode == "train" and not self.scalars_only:
+                _add_buffers(session, self.writer, self._fields(step))
+        if self.mode == "eval" and not self.scalars_only:
+            _add_changes(session, self.writer, self.state, self._fields(steps - 1))
+
+    def _fields(self, step: int) -> Dict[str, Any]:
+        return {"run": f"{self.run}:{self.mode}", "step": step}
+
+    def _one(self, step: int, inputs: Any, labels: Any, optimizer: Any) -> None:
+        """Forward and backward of one step."""
+        session, fields = self.session, self._fields(step)
+        result = session.function("loss")(session.call(inputs), labels)
+        session.save_tree(self.writer, "loss", result, role="scalar", **fields)
+        for group, rate in enumerate(self.adapter.learning_rates(optimizer)):
+            self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
+        self.adapter.backward(scalar_of(result, session.adapter.is_tensor))
+        if not self.scalars_only and (self.mode == "eval" or step == 0):
+            for name, gradient in self.adapter.gradients(session.model).items():
+                add_gradient(session, self.writer, name, gradient, **fields)
 
 
 def _is_random(session: Session, inputs: Any, state: Dict[str, Typed]) -> bool:
