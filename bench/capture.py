@@ -24,7 +24,8 @@ def resnet50():
     """torchvision's model, without the compiled operators that its CPU wheel lacks."""
     import torch
 
-    torch.library.define("torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     from torchvision.models import resnet50 as build
 
     return build(weights=None).eval()

@@ -406,3 +406,37 @@ def test_what_a_worker_started_ends_with_it(project):
     project.check("forward", timeout=60)
     child = Path("/proc") / (project.folder / "child.txt").read_text()
     assert not child.exists() or " Z " in (child / "stat").read_text()
+
+
+# -- sides that have no float64 --------------------------------------------------------------------------------------------------
+
+ONLY32 = '    if x.dtype != "float32":\n            raise TypeError("no float64 kernel")\n        return x @'
+
+
+@pytest.mark.parametrize(("sides", "method"), [
+    (["candidate"], "native against float64"),
+    (["reference"], "perturbation"),
+    (["reference", "candidate"], "perturbation"),
+])  # fmt: skip
+def test_where_a_side_has_no_float64_the_noise_is_measured_in_another_way(project, sides, method):
+    for side in sides:
+        project.edit(side, "    return x @", ONLY32)
+    done = project.check("forward")
+    assert done.code == 0, done.out
+    assert project.stage("forward")["method"] == method
+    assert f"the {sides[0]} does not run in float64: TypeError: no float64 kernel" in done.out
+    project.edit("candidate", "return x @", "return 1.0001 * x @")
+    assert project.check("forward").code == 1
+
+
+def test_rounding_in_another_order_is_aligned_without_float64(project):
+    project.edit("reference", "    return x @", ONLY32)
+    project.edit("candidate", "return x @ self.parameters[\"weight\"]", "return sum(x[:, i:i+1] * self.parameters[\"weight\"][i] for i in reversed(range(6)))")
+    assert project.check("forward").code == 0
+
+
+def test_a_constant_in_lower_precision_is_judged_as_such(project):
+    project.edit("candidate", "    return x @", "    x = x.astype('float32')\n        return x @")
+    done = project.check("forward")
+    assert done.code == 0, done.out
+    assert project.stage("forward")["method"] in {"float64", "float64, partly in lower precision"}

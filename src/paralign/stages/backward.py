@@ -14,9 +14,8 @@ import numpy as np
 
 from paralign import weights as mapping
 from paralign.compare import compare_pair
-from paralign.dtypes import EPS
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward
+from paralign.stages import forward, running
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 
@@ -166,44 +165,40 @@ class Steps:
     def buffers(self, step: int) -> list[Pair]:
         """Running statistics and other buffers, where they were recorded."""
         pairs = [p for p in self._mapped("buffer", step, lambda name: f"buffer_{step} {name}") if p.stats is not None]
+        framework = self.context.framework("reference")
         for pair in pairs:
-            kept = _kept(pair.reference, self.context.framework("reference"))
-            if pair.noise is not None and kept is not None:
-                stored = EPS["float32"] / 2 * kept / (1 - kept)
-                pair.noise = max(pair.noise, Noise(stored, "the momentum, stored in float32"), key=lambda n: n.value)
+            share = running.kept(pair.reference, framework)
+            if pair.noise is not None and share is not None:
+                pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
         settle(pairs, self.method, self.tolerance)
+        running.excuse_zero_means(pairs, self._deviations(pairs), UNKNOWN)
         for pair in pairs:
-            if pair.verdict == DIVERGED and not self.context.settings.strict:
-                self._inherent(pair)
+            if pair.verdict == DIVERGED and not self.context.settings.strict and self._inherent(pair):
+                pair.verdict, pair.judged = ALIGNED, False
+                pair.notes.append(running.BIASED)
         return pairs
 
-    def _inherent(self, pair: Pair) -> None:
-        """Excuse a running variance that differs by the factor n / (n - 1) alone: unbiased in PyTorch, biased in Paddle."""
-        first, second = pair.reference, pair.candidate
-        frameworks = {self.context.framework("reference"), self.context.framework("candidate")}
-        if (
-            first is None
-            or second is None
-            or frameworks != {"torch", "paddle"}
-            or first.attrs.get("leaf") not in ("running_var", "_variance")
-        ):
-            return
+    def _deviations(self, pairs: list[Pair]) -> dict[str, float]:
+        """Owner -> root of the mean running variance in the reference."""
+        found = {}
+        for pair in pairs:
+            if pair.reference is not None and pair.reference.attrs.get("leaf") in running.VARIANCES:
+                found[pair.reference.attrs["owner"]] = math.sqrt(max(float(self.reference.array(pair.reference).mean()), 0.0))
+        return found
+
+    def _inherent(self, pair: Pair) -> bool:
+        """Whether a running variance differs as PyTorch's unbiased and Paddle's biased one do."""
+        first, second, framework = pair.reference, pair.candidate, self.context.framework("reference")
+        if {framework, self.context.framework("candidate")} != {"torch", "paddle"} or first is None or second is None or pair.stats is None:
+            return False
         before = next((r for r in self.context.weights_of_reference if r.name == first.name), None)
-        kept = _kept(first, self.context.framework("reference"))
-        if before is None or kept is None or self.context.weights is None:
-            return
-        old = kept * self.context.weights.array(before).astype(np.float64)
-        new, other = self.reference.array(first).astype(np.float64) - old, self.candidate.array(second).astype(np.float64) - old
-        usable = np.abs(other) > 0
-        if not usable.any():
-            return
-        factor = float(np.median(new[usable] / other[usable]))
-        left = float(np.linalg.norm(new - factor * other) / max(np.linalg.norm(new), 1e-300))
-        bias = factor if self.context.framework("reference") == "torch" else 1.0 / factor if factor else 0.0
+        share = running.kept(first, framework)
+        if before is None or share is None or self.context.weights is None or first.attrs.get("leaf") not in running.VARIANCES:
+            return False
         noise = pair.noise.value if pair.noise is not None else 0.0
-        if 1.0 < bias <= 2.0 and left <= max(self.method.limit * noise, 1e-6):  # noqa: PLR2004 - n / (n - 1) for n >= 2
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append("inherent: PyTorch keeps the unbiased running variance, Paddle the biased one: a factor of n / (n - 1)")
+        allowed = self.method.limit * noise * pair.stats.rms_reference * math.sqrt(pair.stats.count)
+        values = self.context.weights.array(before), self.reference.array(first), self.candidate.array(second)
+        return running.is_biased(*values, share, allowed, reference_unbiased=framework == "torch")
 
     def _mapped(self, role: str, step: int, key: Any) -> list[Pair]:
         """Records of a role, paired by the plan of the weights, the candidate's brought to the reference's layout."""
@@ -237,13 +232,6 @@ class Steps:
         pair.candidate = second
         pair.noise = self.noises.of(first) if first is not None else None
         return pair
-
-
-def _kept(record: Record | None, framework: str) -> float | None:
-    """The share of a running statistic that one step keeps: PyTorch's momentum is the weight of the new value, Paddle's of the old."""
-    momentum = record.attrs.get("momentum") if record is not None else None
-    kept = None if momentum is None else float(momentum) if framework == "paddle" else 1.0 - float(momentum)
-    return kept if kept is not None and 0.0 <= kept < 1.0 else None
 
 
 def _norm(pair: Pair) -> float:

@@ -1,0 +1,76 @@
+"""Running statistics of normalisation layers: what two frameworks may differ in without either being wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.dtypes import EPS
+from paralign.model import ALIGNED, Noise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.model import Pair, Record
+
+Array = np.ndarray[Any, Any]
+
+#: names of the two statistics in the frameworks
+MEANS, VARIANCES = ("running_mean", "_mean"), ("running_var", "_variance")
+
+#: a mean below this share of the standard deviation is zero but for rounding, where the reference itself does not know it
+ZERO = 1e-4
+
+BIASED = "inherent: PyTorch keeps the unbiased running variance, Paddle the biased one: a factor of n / (n - 1)"
+
+
+def kept(record: Record | None, framework: str) -> float | None:
+    """The share that one step keeps of a statistic: PyTorch's momentum is the weight of the new value, Paddle's of the old."""
+    momentum = record.attrs.get("momentum") if record is not None else None
+    share = None if momentum is None else float(momentum) if framework == "paddle" else 1.0 - float(momentum)
+    return share if share is not None and 0.0 <= share < 1.0 else None
+
+
+def stored(share: float) -> Noise:
+    """What storing the momentum in float32 does to a statistic that starts at zero."""
+    return Noise(EPS["float32"] / 2 * share / (1 - share), "the momentum, stored in float32")
+
+
+def excuse_zero_means(pairs: Sequence[Pair], deviations: dict[str, float], unknown: float) -> None:
+    """Leave out means that are zero but for rounding on both sides.
+
+    Args:
+        pairs: the buffers of one step, judged.
+        deviations: owner -> root of the reference's mean running variance.
+        unknown: noise above which the reference does not know a value.
+    """
+    for pair in pairs:
+        first, stats = pair.reference, pair.stats
+        if first is None or stats is None or pair.noise is None or pair.noise.value <= unknown or first.attrs.get("leaf") not in MEANS:
+            continue
+        scale = deviations.get(first.attrs.get("owner", ""), 0.0)
+        if max(stats.rms_reference, stats.rms_candidate) <= ZERO * scale:
+            pair.verdict, pair.judged = ALIGNED, False
+            pair.notes.append("vanishes but for rounding: not judged")
+
+
+def is_biased(old: Array, reference: Array, candidate: Array, share: float, allowed: float, *, reference_unbiased: bool) -> bool:
+    """Whether two running variances after one step differ by the factor n / (n - 1) of the batch variance alone.
+
+    Args:
+        old: the statistic before the step.
+        reference: the reference's after it.
+        candidate: the candidate's after it.
+        share: what the step keeps of the old.
+        allowed: L2 distance that noise explains.
+        reference_unbiased: whether the reference is the framework that divides by n - 1.
+    """
+    new, other = (value.astype(np.float64) - share * old.astype(np.float64) for value in (reference, candidate))
+    if not reference_unbiased:
+        new, other = other, new
+    square = float(np.dot(other.ravel(), other.ravel()))
+    if square == 0.0:
+        return False
+    factor = min(max(float(np.dot(new.ravel(), other.ravel())) / square, 1.0), 2.0)  # n / (n - 1) for n of 2 and more
+    return float(np.linalg.norm(new - factor * other)) <= max(allowed, 1e-6 * float(np.linalg.norm(new)))
