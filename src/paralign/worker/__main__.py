@@ -88,7 +88,7 @@ def _session(side: Dict[str, Any]) -> Any:
     from paralign.worker.side import load
 
     functions = load(side["module"], side["root"])
-    return Session(side["side"], functions, side["framework"] or None, side["device"], side["seed"])
+    return Session(side["side"], functions, side["framework"] or None, side["device"], side["seed"], revision=side["revision"])
 
 
 if __name__ == "__main__":

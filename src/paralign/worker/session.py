@@ -34,16 +34,26 @@ class Session:
         framework: ``torch``, ``paddle``, ``numpy``; None finds out from the model.
         device: where tensors live, ``cpu`` or ``gpu:0``.
         seed: what every stage is seeded with.
+        revision: the git revision of the side's code.
         live: the model belongs to the caller, whose state is put back by :meth:`close`.
     """
 
     def __init__(
-        self, side: str, functions: Functions, framework: Optional[str] = None, device: str = "cpu", seed: int = 0, *, live: bool = False
+        self,
+        side: str,
+        functions: Functions,
+        framework: Optional[str] = None,
+        device: str = "cpu",
+        seed: int = 0,
+        *,
+        live: bool = False,
+        revision: Optional[str] = None,
     ) -> None:
         self.side, self.functions, self.device, self.base_seed = side, functions, device, seed
         self._model: Any = None
         self._adapter: Optional[Adapter] = load(framework) if framework else None
         self._live = live
+        self._revision = revision
         self._before: Optional[Tuple[Dict[str, Typed], Any]] = None
         if self._adapter is not None:
             self._adapter.use_device(device)
@@ -230,6 +240,7 @@ class Session:
             seed=self.base_seed,
             flags=flags,
             command=list(sys.argv),
+            revision=self._revision,
             settings=dict(settings),
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
