@@ -103,6 +103,14 @@ class Recorder:
         self._have.add(name)
         return Capture.open(path)
 
+    def prepare(self, task: str, values: dict[str, Capture], *, recorded_by: str) -> None:
+        """Have every worker that is started from now on do a task first; and the one that runs, unless it made ``recorded_by`` itself."""
+        job = {"task": task, "capture": str(self.folder / f"{task}-again"), "options": {}, "settings": {},
+               "values": {n: str(c.path.absolute()) for n, c in values.items()}}  # fmt: skip
+        self._prelude.append(job)
+        if recorded_by in self.reused and self._worker is not None:
+            self._repeat(job)
+
     def _key(self, task: str, options: dict[str, Any], values: dict[str, Capture]) -> str:
         inputs = {n: c.manifest.settings.get("key", str(c.path)) for n, c in values.items()}
         text = json.dumps([SCHEMA, self.identity, task, options, inputs], sort_keys=True)

@@ -32,7 +32,7 @@ def run(context: Context) -> StageResult:
     if copied:
         given = write(context, plan, reference)
         candidate = context.candidate.record("loaded", "load", values={"state": given}, prelude=True)
-    context.reference.record("own", "load", values={"state": reference}, prelude=True)
+    context.reference.prepare("load", {"state": reference}, recorded_by="weights")
     result = spent(StageResult("weights"), reference, candidate)
     result.pairs = [_pair(move, reference, candidate) for move in plan.moves]
     result.pairs += [_lost(move) for move in (*plan.missing, *plan.extra)]
