@@ -263,13 +263,20 @@ def _run(
         else:
             progress(name)
             result.stages.append(_attempt(name, context))
-        _say_follows(result)
+        _say_follows(result, carried)
     return result
 
 
-def _say_follows(result: CheckResult) -> None:
+def _say_follows(result: CheckResult, carried: StageResult | None) -> None:
     """Say of the last stage, where it diverged, which earlier divergence it may only have inherited."""
     last = result.stages[-1]
+    if (
+        carried is not None
+        and carried.verdict == DIVERGED
+        and "weights" not in {s.name for s in result.stages}
+        and last.name in NEEDS_WEIGHTS
+    ):
+        last.warnings.insert(0, "not all weights could be carried over: see `paralign check weights`")
     earlier = [s.name for s in result.stages if s.name in FOLLOWS.get(last.name, ()) and s.verdict == DIVERGED]
     if last.verdict == DIVERGED and earlier:
         last.notes.insert(0, f"may only follow from {' and '.join(earlier)}: look there first")
@@ -328,6 +335,7 @@ def failed(stage: str, failure: WorkerFailed) -> StageResult:
             "type": failure.type,
             "message": failure.message,
             "traceback": failure.traceback,
+            "frames": failure.frames,
             "log": failure.log,
         },
     )

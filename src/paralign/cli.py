@@ -93,7 +93,7 @@ def _number(text: str) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    options = parser().parse_args(arguments)
+    options = parser().parse_args(_options_first(sys.argv[1:] if arguments is None else list(arguments)))
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
@@ -104,6 +104,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+def _options_first(arguments: list[str]) -> list[str]:
+    """``check DIR --json STAGE`` as ``check --json DIR STAGE``: argparse takes a list of arguments only in one piece."""
+    if not arguments or arguments[0] != "check" or "--" in arguments:
+        return arguments
+    named: list[str] = []
+    rest: list[str] = []
+    remaining = iter(arguments[1:])
+    for argument in remaining:
+        (named if argument.startswith("-") else rest).append(argument)
+        if argument == "--out":
+            named.extend(value for value in [next(remaining, None)] if value is not None)
+    return ["check", *named, *rest]
 
 
 def _fail(error: ParalignError, code: int) -> int:

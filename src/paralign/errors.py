@@ -5,7 +5,7 @@ A divergence is a result, never an exception.
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Sequence
 
 
 class ParalignError(Exception):
@@ -61,9 +61,19 @@ class WorkerFailed(ParalignError):
         traceback: its traceback as text, the user's frames last; empty where there is none.
         log: path of the worker's log, or None for a side that ran in this process.
         side: ``reference`` or ``candidate``.
+        frames: where in the user's own code it passed, ``file:line in function: code``, outermost first.
     """
 
-    def __init__(self, type: str, message: str, traceback: str = "", log: Optional[str] = None, side: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        type: str,
+        message: str,
+        traceback: str = "",
+        log: Optional[str] = None,
+        side: Optional[str] = None,
+        frames: Sequence[str] = (),
+    ) -> None:
+        self.frames = list(frames)
         self.type, self.message, self.traceback, self.log, self.side = type, message, traceback, log, side
         who = f"the {side}" if side else "a side"
         super().__init__(

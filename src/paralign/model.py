@@ -256,7 +256,7 @@ class StageResult:
 
     @property
     def worst(self) -> Optional[Pair]:
-        """The judged pair with the greatest error ÷ noise (an unmatched or unmeasured pair counts as infinite)."""
+        """The judged pair with the greatest error ÷ noise; a pair without one counts as infinite, or as least where it is aligned."""
         judged = [p for p in self.pairs if p.judged]
         return max(judged, key=_badness, default=None)
 
@@ -361,13 +361,14 @@ def _divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
         "inputs_agree": divergence.inputs_agree,
         "last_agreeing": divergence.last_agreeing,
         "confirmed": divergence.confirmed,
+        "notes": divergence.pair.notes if divergence.pair else [],
     }
 
 
 def _badness(pair: Pair) -> Tuple[int, float]:
     rank = {ALIGNED: 0, NOT_TESTED: 0, UNDERPOWERED: 1, DIVERGED: 2, ERROR: 3}[pair.verdict]
     ratio = pair.ratio
-    return rank, math.inf if ratio is None else ratio
+    return rank, (-1.0 if rank == 0 else math.inf) if ratio is None else ratio
 
 
 def overall(verdicts: List[str]) -> str:

@@ -282,3 +282,19 @@ def test_numpy_without_ml_dtypes_says_what_to_install(monkeypatch):
     with pytest.raises(UnsupportedTensor, match="numpy has no type bfloat16") as caught:
         base.load("numpy").from_array(Typed(np.zeros(2, "uint16"), "bfloat16"))
     assert "install ml_dtypes" in caught.value.hint
+
+
+def test_writing_in_place_shows_in_the_version(trained):
+    tensor = trained.tensor(np.ones((2, 3), "float32"))
+    view = tensor.reshape([6])
+    before = trained.adapter.version(tensor)
+    assert trained.adapter.version(tensor) == before
+    view.add_(trained.tensor(np.ones(6, "float32")))
+    assert trained.adapter.version(tensor) > before
+
+
+def test_numpy_keeps_no_count_of_writes(kit):
+    if kit.name == "numpy":
+        assert kit.adapter.version(kit.tensor(np.ones(3))) is None
+    else:
+        assert isinstance(kit.adapter.version(kit.tensor(np.ones(3))), int)

@@ -117,6 +117,9 @@ class Adapter(Protocol):
             UnsupportedTensor: for sparse, quantised and other layouts; names what it is and what to do.
         """
 
+    def version(self, tensor: Any) -> Optional[int]:
+        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+
     def from_array(self, value: Typed) -> Any:
         """A new tensor of the same element type on the device in use; never shares memory with ``value``."""
 

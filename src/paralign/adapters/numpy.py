@@ -76,6 +76,10 @@ class NumpyAdapter:
             raise UnsupportedTensor("a masked array cannot be recorded", hint="call .filled(value) on it")
         return typed(tensor)
 
+    def version(self, tensor: Any) -> Optional[int]:  # noqa: ARG002 - numpy keeps no count of writes
+        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+        return None
+
     def from_array(self, value: Typed) -> Any:
         """A new array; bfloat16 and float8 become types of ``ml_dtypes``.
 

@@ -112,6 +112,10 @@ class PaddleAdapter:
             return Typed(host.numpy(), name)
         return Typed(np.from_dlpack(host).view(STORAGE[name]), name)
 
+    def version(self, tensor: Any) -> Optional[int]:
+        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+        return int(tensor.inplace_version)
+
     def from_array(self, value: Typed) -> Any:
         """A new tensor on the device in use.
 

@@ -114,6 +114,10 @@ class TorchAdapter:
             return Typed(host.view(torch.int16).numpy().view(STORAGE[name]), name)
         return Typed((host.view(torch.uint8) if name in RAW else host).numpy(), name)
 
+    def version(self, tensor: Any) -> Optional[int]:
+        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+        return None if tensor.is_inference() else int(tensor._version)  # noqa: SLF001 - autograd's own counter, which has no public name
+
     def from_array(self, value: Typed) -> Any:
         """A new tensor on the device in use.
 

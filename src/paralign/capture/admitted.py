@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -50,19 +50,72 @@ class Unfinished:
     """A numpy array being read: ``array`` once its state came, or ``items`` and ``shape`` where the elements are values."""
 
     def __init__(self) -> None:
-        self.array: Optional["np.ndarray[Any, Any]"] = None
+        self.array: Union["np.ndarray[Any, Any]", Kept, None] = None
         self.items: Optional[List[Any]] = None
         self.shape: Tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Blob:
+    """Bytes that stayed in the file: ``length`` of them from ``start``; ``text``: they are the UTF-8 form of a text.
+
+    The characters of such a text stand for bytes, one each (that is how protocol 2 writes what is not text).
+    """
+
+    start: int
+    length: int
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An array whose elements stayed in the file; ``blob`` was checked to be as long as type and shape ask for."""
+
+    blob: Blob
+    dtype: "np.dtype[Any]"
+    shape: Tuple[int, ...]
+    fortran: bool = False
+
+
+#: what stands for a name, and the types of the arguments with which it may be called
+Admitted = Tuple[Callable[..., Any], Tuple[Tuple[Any, ...], ...]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a kind of file may hold beyond numpy arrays, scalars and containers.
+
+    Args:
+        names: further names that may be called.
+        values: further names that are not called, and what stands for each.
+        leaves: types of finished values that the functions of ``names`` give.
+        persistent: gives the value of a persistent id; without it such an id is refused.
+        state: told of ``(target, state)`` where a state is set; True: it was dealt with.
+        keep: runs of at least so many bytes stay in the file, as a :class:`Blob`; None: all are read.
+        hint: how to write a file that is not refused.
+    """
+
+    names: Mapping[Symbol, Admitted] = field(default_factory=dict)
+    values: Mapping[Symbol, Any] = field(default_factory=dict)
+    leaves: Tuple[type, ...] = ()
+    persistent: Optional[Callable[["Reading", Any], Any]] = None
+    state: Optional[Callable[[Any, Any], bool]] = None
+    keep: Optional[int] = None
+    hint: Optional[str] = None
+
+
+#: arrays, scalars and containers, all read into memory
+PLAIN = Dialect()
+
+
 class Reading:
-    """One file being read: how errors call it, and how much it may still build.
+    """One file being read: how errors call it, what it may hold, and how much it may still build.
 
     Each byte of a file may appear in few values only, so that a small file cannot fill the memory.
     """
 
-    def __init__(self, where: str, size: int) -> None:
-        self.where, self._budget = where, 4 * size + _SLACK
+    def __init__(self, where: str, size: int, dialect: Dialect = PLAIN) -> None:
+        self.where, self.dialect, self._budget = where, dialect, 4 * size + _SLACK
 
     def damaged(self, cause: str) -> CaptureFormatError:
         """The error for what neither numpy nor Python would write."""
@@ -71,7 +124,7 @@ class Reading:
 
     def unsafe(self, what: str, hint: str = "write the values as plain numpy arrays in a dict") -> UnsafeFile:
         """The error for what arrays, scalars and containers do not need."""
-        return UnsafeFile(f"{what}; nothing of it was run", where=self.where, hint=hint)
+        return UnsafeFile(f"{what}; nothing of it was run", where=self.where, hint=self.dialect.hint or hint)
 
     def spend(self, amount: int) -> None:
         """Take so many bytes or values from what the file may build."""
@@ -93,14 +146,16 @@ def called(value: Any) -> str:
     return {Element: "dtype", Unfinished: "array"}.get(type(value), type(value).__name__)
 
 
-def find(reading: Reading, module: str, name: str) -> Symbol:
-    """The symbol of an admitted name.
+def find(reading: Reading, module: str, name: str) -> Any:
+    """The symbol of an admitted name, or the value that the dialect has for it.
 
     Raises:
         UnsafeFile: any other name.
     """
     symbol = Symbol(_MOVED.get(module, module), name)
-    if symbol not in _ADMITTED and symbol != _NDARRAY:
+    if symbol in reading.dialect.values:
+        return reading.dialect.values[symbol]
+    if symbol not in _ADMITTED and symbol not in reading.dialect.names and symbol != _NDARRAY:
         raise reading.unsafe(f"the file refers to {module}.{name}, which is refused",
                              "convert what it holds to plain numpy arrays where the file is written")
     return symbol
@@ -113,9 +168,10 @@ def call(reading: Reading, function: Any, arguments: Any) -> Any:
         UnsafeFile: something else is called.
         CaptureFormatError: other arguments.
     """
-    if not isinstance(function, Symbol) or function not in _ADMITTED:
+    admitted = (reading.dialect.names.get(function) or _ADMITTED.get(function)) if isinstance(function, Symbol) else None
+    if admitted is None:
         raise reading.unsafe(f"the file calls a {called(function)}")
-    stand_in, signatures = _ADMITTED[function]
+    stand_in, signatures = admitted
     if isinstance(arguments, tuple):
         for types in signatures:
             if len(types) == len(arguments) and all(isinstance(value, kind) for value, kind in zip(arguments, types)):
@@ -130,6 +186,8 @@ def set_state(reading: Reading, target: Any, state: Any) -> None:
         UnsafeFile: anything else has its state set.
         CaptureFormatError: a state that numpy would not write.
     """
+    if reading.dialect.state is not None and reading.dialect.state(target, state):
+        return
     if isinstance(target, Element) and not target.built:
         _set_element(reading, target, state)
     elif isinstance(target, Unfinished) and target.array is None and target.items is None:
@@ -161,17 +219,21 @@ def _set_array(reading: Reading, target: Unfinished, state: Any) -> None:
     target.items, target.shape = data, shape  # numpy lists objects in C order, whatever the array's own order
 
 
-def _array(reading: Reading, data: Any, element: Element, shape: Any, *, fortran: bool = False) -> "np.ndarray[Any, Any]":
-    """A fresh array, after its size was checked against the bytes that are there."""
+def _array(reading: Reading, data: Any, element: Element, shape: Any, *, fortran: bool = False) -> Any:
+    """A fresh array, or a :class:`Kept` one, after its size was checked against the bytes that are there."""
     if isinstance(data, str):
         data = _encode(reading, data, "latin1")  # a text where Python 2 wrote bytes
     _check_shape(reading, shape)
-    if element.objects or not isinstance(data, (bytes, bytearray)):
+    if element.objects or not isinstance(data, (bytes, bytearray, Blob)):
         raise reading.damaged("an array's data are no bytes")
     dtype = element.dtype()
-    if math.prod(shape) * dtype.itemsize != len(data):
-        raise reading.damaged(f"an array of shape {shape} and type {dtype} does not take {len(data)} bytes")
-    reading.spend(len(data))
+    length, needed = data.length if isinstance(data, Blob) else len(data), math.prod(shape) * dtype.itemsize
+    # a byte takes one or two bytes of UTF-8: what a kept text holds is known for sure only once it is decoded
+    if needed > length or needed < (length / 2 if isinstance(data, Blob) and data.text else length):
+        raise reading.damaged(f"an array of shape {shape} and type {dtype} does not take {length} bytes")
+    reading.spend(needed)
+    if isinstance(data, Blob):
+        return Kept(data, dtype, shape, fortran)
     try:
         array: "np.ndarray[Any, Any]" = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C").copy(order="K")
     except ValueError as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
@@ -190,10 +252,12 @@ def _reconstruct(reading: Reading, kind: Symbol, *_: Any) -> Unfinished:
     return Unfinished()
 
 
-def _frombuffer(reading: Reading, data: Any, element: Element, shape: Tuple[int, ...], *layout: Any) -> "np.ndarray[Any, Any]":
+def _frombuffer(reading: Reading, data: Any, element: Element, shape: Tuple[int, ...], *layout: Any) -> Any:
     order, axes = (*layout, None)[:2]
     array = _array(reading, data, element, shape, fortran=order == "F")
-    if axes is None:
+    if axes is None or isinstance(array, Kept):
+        if axes is not None:
+            raise reading.unsafe("the file holds a large array with its axes in another order", "make it contiguous before it is saved")
         return array
     if not all(type(axis) is int for axis in axes) or sorted(axes) != list(range(len(shape))):
         raise reading.damaged("an array's axes are in no order")
@@ -221,10 +285,12 @@ def _dtype(reading: Reading, code: str, *_: Any) -> Element:
     return Element(code)
 
 
-def _encode(reading: Reading, text: str, coding: str) -> bytes:
-    reading.spend(len(text))
+def _encode(reading: Reading, text: Any, coding: str) -> Any:
+    reading.spend(0 if isinstance(text, Blob) else len(text))
     if coding not in ("latin1", "latin-1"):
         raise reading.damaged(f"bytes are written as {coding!r}")
+    if isinstance(text, Blob):
+        return text
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError as fault:
@@ -279,16 +345,16 @@ def _ordered(reading: Reading, items: Sequence[Any] = ()) -> "OrderedDict[Any, A
 #: modules that moved -> how they are called below
 _MOVED = {"numpy._core.multiarray": "numpy.core.multiarray", "numpy._core.numeric": "numpy.core.numeric", "__builtin__": "builtins"}
 _NDARRAY = Symbol("numpy", "ndarray")
-_BYTES, _SEQUENCE = (bytes, bytearray), (list, tuple)
+_BYTES, _SEQUENCE = (bytes, bytearray, Blob), (list, tuple)
 
 #: an admitted name -> what stands for it, and the types of arguments that numpy and Python write
-_ADMITTED: Dict[Symbol, Tuple[Callable[..., Any], Tuple[Tuple[Any, ...], ...]]] = {
+_ADMITTED: Dict[Symbol, Admitted] = {
     Symbol("numpy.core.multiarray", "_reconstruct"): (_reconstruct, ((Symbol, tuple, (bytes, str)),)),
     Symbol("numpy.core.multiarray", "scalar"): (_scalar, ((Element, (bytes, str)),)),
     Symbol("numpy.core.numeric", "_frombuffer"):
         (_frombuffer, ((_BYTES, Element, tuple, str), (_BYTES, Element, tuple, str, (tuple, type(None))))),
     Symbol("numpy", "dtype"): (_dtype, ((str, int, int),)),
-    Symbol("_codecs", "encode"): (_encode, ((str, str),)),
+    Symbol("_codecs", "encode"): (_encode, (((str, Blob), str),)),
     Symbol("builtins", "bytes"): (_bytes, ((),)),
     Symbol("builtins", "bytearray"): (_bytearray, ((), (bytes,), (str, str))),
     Symbol("builtins", "complex"): (_complex, ((float, float),)),

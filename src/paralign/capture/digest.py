@@ -152,15 +152,18 @@ def _blocks(value: Typed) -> "Iterator[np.ndarray[Any, Any]]":
         yield widen(Typed(np.asarray(block), value.dtype)).astype(wide, copy=False)
 
 
-#: what a dot product is taken over at a time: above ten thousand elements BLAS starts threads, which get in the way of the framework's
-SHORT = 1 << 13
+#: elements of the quick pass: small enough for the cache, large enough that Python's part is small
+SHORT = 1 << 14
 
 #: root mean squares between these raise to the fourth power without scaling
 _MODERATE = (1e-60, 1e60)
 
 
 def _quickly(value: Typed) -> Optional[str]:
-    """The digest in one pass without scaling, for values that allow it: finite, of moderate size, contiguous; else None."""
+    """The digest in one pass without scaling, for values that allow it: finite, of moderate size, contiguous; else None.
+
+    No BLAS: its threads get in the way of the framework's.
+    """
     flat = value.array.reshape(-1, order="A") if value.array.flags.forc else None
     if flat is None:
         return None
@@ -170,15 +173,16 @@ def _quickly(value: Typed) -> Optional[str]:
     for start in range(0, flat.size, SHORT):
         piece = widen(Typed(flat[start : start + SHORT], value.dtype))
         x, power = block[: piece.size], square[: piece.size]
-        np.copyto(x, piece)
-        least, most = float(x.min()), float(x.max())
+        least, most = float(piece.min()), float(piece.max())
         if not (math.isfinite(least) and math.isfinite(most)):
             return None
         low, high = min(low, least), max(high, most)
+        np.copyto(x, piece)
         np.abs(x, out=power)
         absolute = float(power.sum())
         np.multiply(x, x, out=power)
-        parts.append((float(x.sum()), absolute, float(power.sum()), float(np.dot(power, x)), float(np.dot(power, power))))
+        cube, fourth = (float(np.einsum("i,i->", power, other)) for other in (x, power))
+        parts.append((float(x.sum()), absolute, float(power.sum()), cube, fourth))
     if low == high:
         return f"c1:{flat.size},{low + 0.0!r}"
     sums = _Sums(flat.size, [0, 0, 0], 0.0)

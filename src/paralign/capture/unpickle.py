@@ -7,37 +7,43 @@ written in; any other operation, and any name that is not admitted, is refused. 
 from __future__ import annotations
 
 import pickletools
-from typing import Any, BinaryIO, Callable, Dict, List, Set, Tuple
+import struct
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
-from paralign.capture.admitted import Element, Reading, Symbol, Unfinished, call, called, find, set_state
+from paralign.capture.admitted import PLAIN, Blob, Dialect, Element, Kept, Reading, Symbol, Unfinished, call, called, find, set_state
 from paralign.errors import CaptureFormatError
 
 _DEEPEST = 64
 _MOST_VALUES = 10_000_000
 _LONGEST_LINE = 4096
-_LEAVES = (type(None), bool, int, float, complex, str, bytes, bytearray, set, frozenset, np.generic, np.ndarray)
+_LEAVES = (type(None), bool, int, float, complex, str, bytes, bytearray, set, frozenset, np.generic, np.ndarray, Blob, Kept)
 _CONSTANTS: Dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 _LITERALS = frozenset([
     "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINSTRING", "SHORT_BINSTRING", "BINUNICODE", "SHORT_BINUNICODE",
     "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"])
+_OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
+#: operations whose bytes may stay in the file, and how each gives their number
+_LENGTHS = {"BINBYTES": "<I", "BINBYTES8": "<Q", "BYTEARRAY8": "<Q", "BINSTRING": "<i", "BINUNICODE": "<I", "BINUNICODE8": "<Q"}
 
 
-def unpickle(stream: BinaryIO, size: int, where: str) -> Any:
-    """The value of a pickle; arrays are fresh and writable.
+def unpickle(stream: BinaryIO, size: int, where: str, dialect: Dialect = PLAIN, *, alone: bool = True) -> Any:
+    """The value of a pickle; arrays are fresh and writable, or :class:`Kept` where the dialect says so.
 
     Args:
         stream: read from its present position.
         size: bytes that belong to the pickle.
         where: how errors call the file.
+        dialect: what the file may hold beyond arrays, scalars and containers.
+        alone: whether nothing may follow the pickle; if something may, the stream stands behind the pickle afterwards.
 
     Raises:
         UnsafeFile: it names or does something that arrays, scalars and containers do not need.
         CaptureFormatError: it is truncated or damaged.
     """
-    reading = Reading(where, size)
-    return _Assembly(reading).visit(_Machine(reading).run(_Source(stream, size)), 0)[0]
+    reading = Reading(where, size, dialect)
+    return _Assembly(reading).visit(_Machine(reading).run(_Source(stream, size), alone=alone), 0)[0]
 
 
 class _Source:
@@ -57,6 +63,43 @@ class _Source:
         if b"\\" in line:  # pickletools would decode it, pickle would not; no admitted name has one
             raise ValueError("a name with a backslash")
         return line
+
+    def operations(self, keep: Optional[int]) -> Iterator[Tuple[str, Any]]:
+        """Each operation's name and argument, up to STOP; runs of ``keep`` bytes and more are stepped over."""
+        name = ""
+        while name != "STOP":
+            code = self.read(1)
+            if not code:
+                raise ValueError("it ends before STOP")
+            operation = _OPERATIONS.get(code.decode("latin-1"))
+            if operation is None:
+                raise ValueError(f"there is no operation {code!r}")
+            name = operation.name
+            if keep is not None and name in _LENGTHS:
+                yield name, self._run(name, keep)
+            else:
+                # pickletools asks of a file only what this class has
+                yield name, None if operation.arg is None else operation.arg.reader(self)  # type: ignore[arg-type]
+
+    def _run(self, name: str, keep: int) -> Any:
+        """The argument of an operation that gives bytes or a text."""
+        code = _LENGTHS[name]
+        prefix = self.read(struct.calcsize(code))
+        if len(prefix) < struct.calcsize(code):
+            raise ValueError("it ends inside a length")
+        (length,) = struct.unpack(code, prefix)
+        if not 0 <= length <= self._left:
+            raise ValueError(f"a run of {length} bytes is longer than what is left of the file")
+        text = name.startswith("BINUNICODE")
+        if length >= keep:
+            start = self._stream.tell()
+            self._stream.seek(start + length)
+            self._left -= length
+            return Blob(start, length, text)
+        data = self.read(length)
+        if text:
+            return data.decode("utf-8", "surrogatepass")
+        return data.decode("latin-1") if name == "BINSTRING" else bytearray(data) if name == "BYTEARRAY8" else data
 
 
 class _Mark:
@@ -84,19 +127,21 @@ class _Machine:
             "MEMOIZE": lambda _: self._put(len(self._memo)), "GLOBAL": self._global, "STACK_GLOBAL": self._stack_global,
             "REDUCE": lambda _: push(call(reading, *self._popped(2))), "BUILD": self._build,
         }
+        persistent = reading.dialect.persistent
+        if persistent is not None:
+            self._steps["BINPERSID"] = lambda _: push(persistent(reading, *self._popped(1)))
 
-    def run(self, source: _Source) -> Any:
+    def run(self, source: _Source, *, alone: bool) -> Any:
         """What the program leaves on the stack."""
         try:
-            for operation, argument, _ in pickletools.genops(source):  # type: ignore[arg-type] # it needs read and readline
-                if operation.name == "STOP":
-                    break
-                self._apply(operation.name, argument)
+            for operation, argument in source.operations(self._reading.dialect.keep):
+                if operation != "STOP":
+                    self._apply(operation, argument)
         except ValueError as fault:  # an unknown operation, or the end before STOP
             raise self._reading.damaged(str(fault)) from fault
         if len(self._stack) != 1:
             raise self._reading.damaged("it does not end with one value")
-        if source.read(1):
+        if alone and source.read(1):
             raise self._reading.damaged("bytes follow its end")
         return self._stack[0]
 
@@ -177,7 +222,7 @@ class _Assembly:
 
     def visit(self, value: Any, depth: int) -> Tuple[Any, int]:
         """A finished value, and how many values it has when written out."""
-        if isinstance(value, _LEAVES):
+        if isinstance(value, (*_LEAVES, *self._reading.dialect.leaves)):
             return value, 1
         if id(value) in self._done:
             return self._done[id(value)]

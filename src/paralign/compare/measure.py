@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-#: elements that are handled at a time: two float64 copies of them fit into the second-level cache
-BLOCK = 32768
+#: elements that are handled at a time: a float64 copy and two float32 copies of them fit into the second-level cache
+BLOCK = 65536
 #: blocks that one thread handles in a row; smaller tensors start no thread
-_STRETCH = 16
+_STRETCH = 8
 #: threads beyond this wait for memory
 _THREADS = 8
 #: elements that quantiles are taken from
@@ -118,16 +118,17 @@ class _Scan:
         step = self._block * _STRETCH
         starts = range(0, self._count, step)
         workers = min(threads or _cores(), len(starts))
-        desks: SimpleQueue[Kernel] = SimpleQueue()
+        kernels: SimpleQueue[Kernel] = SimpleQueue()
         for _ in range(workers):
-            desks.put(Kernel(*self._names, self._block, *self._tolerance))
+            kernels.put(Kernel(*self._names, *self._tolerance))
 
         def stretch(start: int) -> Part:
-            kernel, part = desks.get(), Part()
-            for at, reference, candidate in self._blocks(start, min(start + step, self._count)):
-                kernel.absorb(part, at, reference, candidate)
-                self._draw(at, reference, candidate)
-            desks.put(kernel)
+            kernel, part = kernels.get(), Part()
+            with np.errstate(all="ignore"):  # overflow and NaN are results here; the setting is one of the thread
+                for at, reference, candidate in self._blocks(start, min(start + step, self._count)):
+                    kernel.absorb(part, at, reference, candidate)
+                    self._draw(at, reference, candidate)
+            kernels.put(kernel)
             return part
 
         total = Part()

@@ -65,7 +65,7 @@ def _name(stage: str, record: Record) -> str | None:
     if stage == "backward":
         leaf = f".{record.leaf}" if record.leaf else ""
         return f"{record.name}_{record.step}{leaf}" if record.run == f"{NATIVE}:eval" and record.role == "scalar" else None
-    if record.run not in ("", NATIVE) or record.name.startswith("probe_"):
+    if record.run not in ("", NATIVE) or record.name.startswith(("probe_", "eager", "exported")):
         return None
     if stage == "metric" and record.name == "all":
         return record.leaf or "metric"

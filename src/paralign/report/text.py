@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.padding import Padding
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 STYLE = {ALIGNED: "bold green", DIVERGED: "bold red", ERROR: "bold red", UNDERPOWERED: "bold yellow", NOT_TESTED: "dim"}
 
+#: frames of the user's own code shown of a failure; all are in report.json and in the log
+FRAMES = 6
+
 #: pairs listed below a diverged stage
 MOST = 5
 
@@ -34,7 +37,12 @@ def figure(value: float | None) -> str:
 def render(result: CheckResult) -> RenderableType:
     """Preflight, one line a stage, what diverged and where, warnings and failures, the verdict."""
     parts: list[RenderableType] = [Text(line, style="dim") for line in result.preflight]
-    parts += [table(result), *(detail for stage in result.stages for detail in details(stage))]
+    parts.append(table(result))
+    told: list[Any] = []
+    for stage in result.stages:
+        again = stage.failure is not None and stage.failure in told
+        parts += [Text(f"{stage.name} {stage.verdict}: the same failure", "dim")] if again else details(stage)
+        told.append(stage.failure)
     parts.append(Text.assemble("verdict: ", (result.verdict, STYLE[result.verdict])))
     return Group(*parts)
 
@@ -74,10 +82,9 @@ def details(stage: StageResult) -> Iterator[RenderableType]:
         yield Padding(Group(*lines), (0, 0, 0, 2), expand=False)
 
 
-def _failure(failure: dict[str, str | None]) -> list[Text]:
+def _failure(failure: dict[str, Any]) -> list[Text]:
     lines = [Text.assemble((f"the {failure['side']} failed: ", "red"), f"{failure['type']}: {failure['message']}")]
-    if failure.get("traceback"):
-        lines += [Text(f"  {line}", "dim") for line in str(failure["traceback"]).rstrip().splitlines()[-8:]]
+    lines += [Text(f"  {frame}", "dim") for frame in failure["frames"][-FRAMES:]]
     if failure.get("log"):
         lines.append(Text(f"log: {failure['log']}", overflow="fold"))
     return lines
@@ -86,7 +93,7 @@ def _failure(failure: dict[str, str | None]) -> list[Text]:
 def _divergence(divergence: Divergence) -> list[Text]:
     lines = [Text("where it starts:", "bold")]
     module = any(point is not None and point.source for point in (divergence.reference, divergence.candidate))
-    if divergence.pair is not None and not module:
+    if divergence.pair is not None and divergence.pair.key and not module:
         lines.append(Text(f"  at: {divergence.pair.key}"))
     if divergence.last_agreeing:
         lines.append(Text(f"  last that agrees: {divergence.last_agreeing}"))
@@ -94,6 +101,8 @@ def _divergence(divergence: Divergence) -> list[Text]:
         lines.append(Text(f"  {side}: {_point(point)}"))
         if point is not None and point.code:
             lines.append(Text(f"             {point.code}", "cyan"))
+    if module and divergence.pair is not None:
+        lines += [Text(f"  {note}", "yellow") for note in divergence.pair.notes]
     return lines
 
 

@@ -6,6 +6,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import ParalignError, WorkerFailed
+from paralign.worker.frames import user_frames
 from paralign.worker.session import Session
 from paralign.worker.tasks import perform
 from paralign.worker.training import trainer
@@ -43,7 +44,7 @@ class Live:
             raise WorkerFailed(type(error).__name__, str(error), side=self.side) from error
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            raise WorkerFailed(type(error).__name__, str(error), traceback=text, side=self.side) from error
+            raise WorkerFailed(type(error).__name__, str(error), traceback=text, side=self.side, frames=user_frames(error)) from error
 
     def close(self) -> None:
         """Give the model back as it was."""

@@ -113,9 +113,8 @@ class Process:
             raise self._died(job)
         answer: dict[str, Any] = json.loads(line)
         if answer["event"] == "failed":
-            raise WorkerFailed(
-                answer["type"], _told(answer), traceback="" if answer["ours"] else answer["traceback"], log=str(self.log), side=self.side
-            )
+            trace = {} if answer["ours"] else {"traceback": answer["traceback"], "frames": answer["frames"]}
+            raise WorkerFailed(answer["type"], _told(answer), log=str(self.log), side=self.side, **trace)
         return dict(answer["answer"])
 
     def _died(self, job: dict[str, Any]) -> WorkerFailed:

@@ -94,7 +94,7 @@ class Recorder:
             if path.exists():
                 discard(path)
             self._request(job)
-        else:
+        elif name not in self._have:
             self.reused.add(name)
         if prelude:
             self._prelude.append({**job, "capture": str(self.folder / f"{name}-again")})

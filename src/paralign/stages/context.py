@@ -95,6 +95,8 @@ class Context:
         if failed:
             reference = self.reference.record(f"{name}-perturbed", name, {**options, "runs": [NATIVE, *PERTURBED]}, values)
             reference.manifest.settings["answer"]["failed"] = failed
+            if candidate_options:
+                candidate = self.candidate.record(f"{name}-full", name, {**options, "runs": [DOUBLE, NATIVE]}, values)
             self.artifacts[name] = reference, candidate
         return reference, candidate
 

@@ -10,7 +10,7 @@ from paralign.locate import first_module
 from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, final, paired, points_of
-from paralign.worker.session import DOUBLE
+from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -26,6 +26,14 @@ def record(context: Context) -> tuple[Capture, Capture]:
     if context.inputs is None:
         raise AssertionError("forward needs inputs")
     return context.record_runs("forward", {"modules": context.settings.modules}, {"inputs": context.inputs})
+
+
+def reference_alone(context: Context) -> Capture:
+    """The reference's forward capture, whatever becomes of the candidate's."""
+    if context.inputs is None:
+        raise AssertionError("forward needs inputs")
+    options = {"modules": context.settings.modules, "runs": [DOUBLE, NATIVE]}
+    return context.reference.record("forward", "forward", options, {"inputs": context.inputs})
 
 
 def run(context: Context) -> StageResult:

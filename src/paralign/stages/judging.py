@@ -67,7 +67,8 @@ def choose(reference: Capture, candidate: Capture) -> tuple[Method, list[str]]:
     for side, capture in (("reference", reference), ("candidate", candidate)):
         answer = capture.manifest.settings["answer"]
         runs[side] = {run.split(":")[0] for run in answer["runs"]}
-        notes += [f"the {side} does not run in float64: {reason}" for run, reason in answer["failed"].items() if run.startswith(DOUBLE)]
+        reasons = dict.fromkeys(reason for run, reason in answer["failed"].items() if run.startswith(DOUBLE))
+        notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     if DOUBLE not in runs["reference"]:
         return PERTURBATION, notes
     if DOUBLE not in runs["candidate"]:

@@ -27,7 +27,7 @@ def run(context: Context) -> StageResult:
         return StageResult(
             "loss", notes=["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
         )
-    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward.record(context)[0]
+    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward.reference_alone(context)
     reference, candidate = context.record_runs("loss", {}, {"outputs": outputs, "labels": context.labels})
     method, notes = choose(reference, candidate)
     points = points_of(final(reference, run=method.reference_run), final(candidate, run=method.candidate_run))

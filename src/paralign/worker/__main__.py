@@ -40,6 +40,7 @@ def _claim_streams() -> "tuple[TextIO, TextIO]":
 
 def _failure(error: BaseException) -> Dict[str, Any]:
     from paralign.errors import ParalignError
+    from paralign.worker.frames import user_frames
 
     ours = isinstance(error, ParalignError)
     return {
@@ -50,6 +51,7 @@ def _failure(error: BaseException) -> Dict[str, Any]:
         "hint": getattr(error, "hint", None) if ours else None,
         "ours": ours,
         "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        "frames": user_frames(error),
     }
 
 

@@ -1,4 +1,4 @@
-"""Which files a run depended on: those it opened for reading and the sources it imported.
+"""Which files a run depended on: those it opened for reading, the folders it listed and the sources it imported.
 
 Python's audit events tell of every file that Python code opens. Files read by compiled libraries on their own account are
 not seen; for such a data set, run with ``--fresh`` after changing it.
@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 CONTENT_LIMIT = 8 << 20
 
 _opened: Set[str] = set()
+_listed: Set[str] = set()
 _ignored: List[str] = []
 _installed = False
 
@@ -30,6 +31,10 @@ def install(ignore: List[str]) -> None:
 
 
 def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
+    if event in ("os.listdir", "os.scandir"):
+        folder = arguments[0]
+        if isinstance(folder, (str, bytes)) and not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):  # noqa: SLF001 - imports list every folder on the path
+            _listed.add(os.fsdecode(folder) or os.curdir)
     if event == "open" and isinstance(arguments[0], (str, bytes)):
         mode, flags = arguments[1], arguments[2]
         reads = (
@@ -42,9 +47,12 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
 
 
 def fingerprint(path: str) -> Optional[str]:
-    """What a file's content is known by, or None for what is no regular file."""
+    """What a file's content is known by, and a folder by the names in it; None for what is neither or not there."""
     try:
         status = os.stat(path)
+        if os.path.isdir(path):
+            names = sorted(n for n in os.listdir(path) if n != "__pycache__" and not n.startswith(".") and not n.endswith("~"))
+            return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
         if not os.path.isfile(path):
             return None
         if status.st_size > CONTENT_LIMIT:
@@ -55,7 +63,8 @@ def fingerprint(path: str) -> Optional[str]:
         return None
 
 
-def _system_folders() -> List[str]:
+def system_folders() -> List[str]:
+    """Folders of the interpreter, of installed packages, of the system and of paralign itself."""
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__), "/proc", "/sys", "/dev", "/etc", "/usr", "/lib"]
     folders += site.getsitepackages() if hasattr(site, "getsitepackages") else []
     folders.append(site.getusersitepackages())
@@ -68,8 +77,8 @@ def depended_on() -> Dict[str, str]:
 
     Installed packages are left out: their versions are in the manifest.
     """
-    system = _system_folders()
-    paths = set(_opened)
+    system = system_folders()
+    paths = _opened | _listed
     paths.update(f for f in (getattr(m, "__file__", None) for m in list(sys.modules.values())) if f)
     found: Dict[str, str] = {}
     for path in paths:

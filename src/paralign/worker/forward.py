@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
 from paralign.capture.digest import moments
 from paralign.dtypes import Typed, is_complex, is_floating, widen
 from paralign.worker.session import DOUBLE, NATIVE, Session
-from paralign.worker.trees import leaves, to_value
+from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Call
     from paralign.capture import Capture, CaptureWriter
+
+#: tensors whose digests are remembered; they are kept alive for as long
+RECENT = 4
 
 
 def forward(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
@@ -112,32 +116,42 @@ def nudge(value: Typed, random: np.random.RandomState) -> Typed:
 
 
 class ModuleRecorder:
-    """A sink for module calls: digests of the inputs, digests (and in full captures the values) of the outputs."""
+    """A sink for module calls: digests of the inputs, digests (and in full captures the values) of the outputs.
+
+    A tensor that is handed on unchanged, as an output is to the next module, is digested once.
+    """
 
     def __init__(self, session: Session, writer: CaptureWriter, run: str, *, full: bool) -> None:
         self.session, self.writer, self.run, self.full = session, writer, run, full
+        self._recent: "deque[Tuple[Any, int, str]]" = deque(maxlen=RECENT)
 
     def __call__(self, call: Call) -> None:
         """Record one call."""
         attrs = {"module": True, "kind": call.kind, "depth": call.depth, "leaf": call.leaf, **call.attrs}
         fields: Dict[str, Any] = {"run": self.run, "call": call.number, "op": call.op, "source": call.source, "attrs": attrs}
-        known = self.session.adapter.is_tensor
         inputs: List[int] = []
-        for path, leaf in leaves(call.inputs, known):
-            if known(leaf):
-                value = to_value(leaf, self.session.adapter)
-                record = self.writer.add(call.name, value, role="input", leaf=path, keep=False, digest=_digest(value), **fields)
-                inputs.append(record.id)
-        for path, leaf in leaves(call.outputs, known):
-            if known(leaf):
-                value = to_value(leaf, self.session.adapter)
-                self.writer.add(
-                    call.name, value, role="output", leaf=path, keep=self.full, digest=_digest(value), inputs=tuple(inputs), **fields
-                )
+        for path, tensor in self._tensors(call.inputs):
+            value, digest = self._seen(tensor)
+            inputs.append(self.writer.add(call.name, value, role="input", leaf=path, keep=False, digest=digest, **fields).id)
+        for path, tensor in self._tensors(call.outputs):
+            value, digest = self._seen(tensor)
+            self.writer.add(call.name, value, role="output", leaf=path, keep=self.full, digest=digest, inputs=tuple(inputs), **fields)
+
+    def _tensors(self, value: Any) -> "Iterator[Tuple[str, Any]]":
+        known = self.session.adapter.is_tensor
+        return ((path, leaf) for path, leaf in leaves(value, known) if known(leaf))
+
+    def _seen(self, tensor: Any) -> Tuple[Typed, str]:
+        """The values of a tensor and their digest, which is remembered for the few tensors seen last."""
+        adapter = self.session.adapter
+        value, version = adapter.to_array(tensor), adapter.version(tensor)
+        for other, its_version, digest in self._recent:
+            if other is tensor and its_version == version:
+                return value, digest
+        digest = moments(value)
+        if version is not None:
+            self._recent.append((tensor, version, digest))
+        return value, digest
 
 
-def _digest(value: "Typed | str") -> "str | None":
-    return moments(widen(value)) if isinstance(value, Typed) else None
-
-
-__all__ = ["DOUBLE", "NATIVE", "ModuleRecorder", "forward", "nudge"]
+__all__ = ["DOUBLE", "NATIVE", "ModuleRecorder", "attempt", "forward", "nudge", "perturbed"]
