@@ -69,7 +69,7 @@ def details(stage: StageResult) -> Iterator[RenderableType]:
     if stage.failure:
         lines += _failure(stage.failure)
     if stage.divergence is not None:
-        lines += _divergence(stage.divergence)
+        lines += _divergence(stage.divergence, located=all(p is not stage.divergence.pair for p in stage.pairs))
     if stage.verdict in (DIVERGED, UNDERPOWERED):
         wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
         lines += [_pair(p) for p in wrong[:MOST]]
@@ -90,10 +90,10 @@ def _failure(failure: dict[str, Any]) -> list[Text]:
     return lines
 
 
-def _divergence(divergence: Divergence) -> list[Text]:
+def _divergence(divergence: Divergence, *, located: bool) -> list[Text]:
+    """Where it starts; ``located`` says that it was looked for among the module calls, beyond the stage's own pairs."""
     lines = [Text("where it starts:", "bold")]
-    module = any(point is not None and point.source for point in (divergence.reference, divergence.candidate))
-    if divergence.pair is not None and divergence.pair.key and not module:
+    if divergence.pair is not None and not located:
         lines.append(Text(f"  at: {divergence.pair.key}"))
     if divergence.last_agreeing:
         lines.append(Text(f"  last that agrees: {divergence.last_agreeing}"))
@@ -101,7 +101,7 @@ def _divergence(divergence: Divergence) -> list[Text]:
         lines.append(Text(f"  {side}: {_point(point)}"))
         if point is not None and point.code:
             lines.append(Text(f"             {point.code}", "cyan"))
-    if module and divergence.pair is not None:
+    if located and divergence.pair is not None:
         lines += [Text(f"  {note}", "yellow") for note in divergence.pair.notes]
     return lines
 
