@@ -95,6 +95,11 @@ def check(
     settings = Settings(
         seed=seed, steps=steps, weights=weights, strict=strict, paths=list(paths or []), tolerance={"": Tolerance(ratio, atol, rtol)}
     )
+    for what, value, least in (("ratio", ratio, 0), ("atol", atol, 0), ("rtol", rtol, 0), ("steps", steps, 1), ("seed", seed, 0)):
+        if value is not None and not value >= least:
+            raise UsageError(f"{what} must be at least {least}, not {value}")
+    if stages is not None and not stages:
+        raise UsageError("no stage is named", hint="leave `stages` out for all of them, or name some of: " + ", ".join(STAGES))
     names = check_stages(list(STAGES) if stages is None else stages)
     with _folder(out) as folder, ExitStack() as stack:
         recorders = {
@@ -116,11 +121,24 @@ def check(
     return result
 
 
+def _make(folder: Path, *inner: str) -> None:
+    """Make the output folder and folders in it."""
+    try:
+        for path in (folder, *(folder / name for name in inner)):
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"the output folder cannot be made: {error.strerror}",
+            where=str(folder),
+            hint="name another: --out, or `out` in paralign.toml",
+        ) from error
+
+
 @contextmanager
 def _folder(out: str | Path | None) -> Iterator[Path]:
     if out is not None:
         path = Path(out)
-        path.mkdir(parents=True, exist_ok=True)
+        _make(path)
         yield path.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="paralign-") as folder:
@@ -157,8 +175,7 @@ def check_project(
     project.settings.strict = strict
     names = check_stages(stages) if stages else project.stages
     folder = Path(out).resolve() if out is not None else project.out.resolve()
-    (folder / "workers").mkdir(parents=True, exist_ok=True)
-    (folder / "captures").mkdir(exist_ok=True)
+    _make(folder, "workers", "captures")
     with ExitStack() as stack:
         recorders = {
             name: _recorder(project, name, side, folder, reuse=name == "reference" and not fresh)

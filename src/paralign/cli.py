@@ -193,7 +193,7 @@ def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False) -
             out.print(pairs(result))
         out.print(render(result))
         if footer:
-            out.print(footer, style="dim", soft_wrap=True, highlight=False)
+            out.print(footer, style="dim", soft_wrap=True, highlight=False, markup=False)
     return CODES[result.verdict]
 
 

@@ -34,12 +34,20 @@ def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fol
     (folder / "log").mkdir(exist_ok=True)
     framework = str(result.candidate.get("framework", "candidate"))
     for stage in result.stages:
+        if stage.name in FILES:
+            _forget(stage.name, framework, folder)
         if stage.name in FILES and stage.name in captures:
             reference, candidate = (arrays(stage.name, c) for c in captures[stage.name])
             name = FILES[stage.name]
             save_foreign(folder / f"{name}_ref.npy", reference)
             save_foreign(folder / f"{name}_{framework if framework != 'ref' else 'candidate'}.npy", candidate)
             replace(folder / "log" / f"{stage.name}_diff.log", "\n".join(log(stage, reference, candidate)) + "\n")
+
+
+def _forget(stage: str, framework: str, folder: Path) -> None:
+    """Remove what an earlier check wrote of a stage: its verdict is not this one's."""
+    for path in (f"{FILES[stage]}_ref.npy", f"{FILES[stage]}_{framework}.npy", f"log/{stage}_diff.log"):
+        (folder / path).unlink(missing_ok=True)
 
 
 def replace(path: Path, text: str) -> None:

@@ -59,7 +59,8 @@ def table(result: CheckResult) -> Table:
             figure(worst.noise.value if worst and worst.noise else None),
             figure(worst.ratio if worst else None),
         ]
-        shown.add_row(stage.name, Text(stage.verdict, STYLE[stage.verdict]), *numbers, Text(worst.key if worst else ""), Text(stage.method))
+        names = Text(worst.key if worst else ""), Text(stage.method)
+        shown.add_row(Text(stage.name), Text(stage.verdict, STYLE[stage.verdict]), *numbers, *names)
     return shown
 
 

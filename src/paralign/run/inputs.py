@@ -71,33 +71,57 @@ def _from_file(path: Path, where: str) -> Any:
 
 
 def _draw(spec: dict[str, Any], where: str, seed: int) -> Typed:
+    shape, dtype = _shape(spec, where), spec.get("dtype", "float32")
+    if dtype not in STORAGE:
+        raise UsageError(f"unknown dtype {dtype!r}", where=where, hint="choose one of: " + ", ".join(STORAGE))
+    kind = spec.get("distribution", "normal" if dtype.startswith(("float", "bfloat", "complex")) else "integers")
+    if kind not in DISTRIBUTIONS:
+        raise UsageError(f"unknown distribution {kind!r}", where=where, hint="choose one of: " + ", ".join(DISTRIBUTIONS))
+    number = spec.get("seed", seed)
+    if number < 0:
+        raise UsageError(f"seed must not be negative, it is {number}", where=where)
+    low, high = spec.get("low", 0), spec.get("high", 2 if kind == "integers" else 1)
+    if kind in ("uniform", "integers") and high <= low:
+        raise UsageError(f"high ({high}) must be above low ({low})", where=where)
+    if spec.get("std", 1.0) < 0:
+        raise UsageError(f"std must not be negative, it is {spec['std']}", where=where)
+    random = np.random.default_rng(number)
+    values = _values(kind, shape, spec, low, high, random)
+    if dtype.startswith("complex"):
+        values = values + 1j * _values(kind, shape, spec, low, high, random)
+    if dtype.startswith(("int", "uint")) and values.size:
+        limits = np.iinfo(STORAGE[dtype])
+        if values.min() < limits.min or values.max() > limits.max:
+            raise UsageError(
+                f"values from {values.min():g} to {values.max():g} do not fit into {dtype}",
+                where=where,
+                hint="set low and high, or another dtype",
+            )
+    return narrow(values, dtype)
+
+
+def _shape(spec: dict[str, Any], where: str) -> list[int]:
     if "shape" not in spec:
         raise UsageError(
             "neither a shape nor a file is given",
             where=where,
             hint='set `shape = [2, 3, 224, 224]`, `file = "inputs.npy"`, or `source = "dataloader"`',
         )
-    shape = spec["shape"]
-    if not all(isinstance(n, int) and n >= 0 for n in shape):
+    shape: list[int] = spec["shape"]
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape):
         raise UsageError("a shape is a list of whole numbers", where=f"{where}: {shape}")
-    dtype = spec.get("dtype", "float32")
-    if dtype not in STORAGE:
-        raise UsageError(f"unknown dtype {dtype!r}", where=where, hint="choose one of: " + ", ".join(STORAGE))
-    kind = spec.get("distribution", "normal" if dtype.startswith(("float", "complex")) else "integers")
-    random = np.random.default_rng(spec.get("seed", seed))
-    low, high = spec.get("low", 0), spec.get("high", 2 if kind == "integers" else 1)
+    return shape
+
+
+def _values(
+    kind: str, shape: list[int], spec: dict[str, Any], low: float, high: float, random: np.random.Generator
+) -> np.ndarray[Any, Any]:
     if kind == "normal":
-        values: Any = random.normal(spec.get("mean", 0.0), spec.get("std", 1.0), shape)
-    elif kind == "uniform":
-        values = random.uniform(low, high, shape)
-    elif kind == "integers":
-        if high <= low:
-            raise UsageError(f"high ({high}) must be above low ({low})", where=where)
-        values = random.integers(low, high, shape)
-    elif kind in ("zeros", "ones"):
-        values = np.full(shape, float(kind == "ones"))
-    elif kind == "arange":
-        values = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)
-    else:
-        raise UsageError(f"unknown distribution {kind!r}", where=where, hint="choose one of: " + ", ".join(DISTRIBUTIONS))
-    return narrow(np.asarray(values), dtype)
+        return random.normal(spec.get("mean", 0.0), spec.get("std", 1.0), shape)
+    if kind == "uniform":
+        return random.uniform(low, high, shape)
+    if kind == "integers":
+        return random.integers(int(low), int(high), shape)
+    if kind == "arange":
+        return np.arange(int(np.prod(shape, dtype=int))).reshape(shape)
+    return np.full(shape, float(kind == "ones"))

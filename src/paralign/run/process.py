@@ -8,6 +8,7 @@ import queue
 import signal
 import subprocess
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from paralign.run.project import SideSettings
 
 MAIN = Path(__file__).parents[1] / "worker" / "__main__.py"
+
+#: seconds between two looks at whether a worker still lives
+POLL = 0.5
 
 #: lines of a log that a failure quotes
 TAIL = 12
@@ -98,7 +102,7 @@ class Process:
             if self._process.stdin is not None:
                 self._process.stdin.write(f"{self._jobs}\n".encode())
                 self._process.stdin.flush()
-            line = self._answers.get(timeout=self.timeout)
+            line = self._answer()
         except queue.Empty:
             self.close()
             raise WorkerFailed(
@@ -117,7 +121,28 @@ class Process:
             raise WorkerFailed(answer["type"], _told(answer), log=str(self.log), side=self.side, **trace)
         return dict(answer["answer"])
 
+    def _answer(self) -> str | None:
+        """The next line that the worker sends; None once it has died, also where a child of it keeps the pipe open.
+
+        Raises:
+            queue.Empty: the time limit has passed.
+        """
+        until = time.monotonic() + self.timeout
+        while True:
+            alive = self.alive
+            try:
+                return self._answers.get(timeout=min(POLL, max(0.0, until - time.monotonic())))
+            except queue.Empty:
+                if not alive:
+                    return None
+                if time.monotonic() >= until:
+                    raise
+
     def _died(self, job: dict[str, Any]) -> WorkerFailed:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(POLL)
+        if self.alive:  # it closed its pipes and lives on
+            self.close()
         code = self._process.wait()
         if code < 0:
             name = signal.Signals(-code).name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import shutil
 import sys
@@ -125,6 +126,7 @@ def read(directory: Path) -> Project:
     for name in ("reference", "candidate"):
         if name not in table:
             raise UsageError(f"{FILE} has no table [{name}]", where=str(path), hint=f"add [{name}] with `module` and `framework`")
+    _check_values(table, path)
     return Project(
         path,
         _side(table["reference"], "reference", path),
@@ -151,6 +153,26 @@ def check_stages(names: list[str]) -> list[str]:
                 f"there is no stage {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""), hint="stages: " + ", ".join(STAGES)
             )
     return [s for s in STAGES if s in names]
+
+
+def _check_values(table: dict[str, Any], path: Path) -> None:
+    """Refuse values of the right type that cannot work."""
+    timeout, seed = table.get("timeout", 1.0), table.get("seed", 0)
+    if not 0 < timeout < math.inf:
+        raise UsageError(f"timeout must be a number of seconds above 0, not {timeout}", where=f"{path}: timeout")
+    if not 0 <= seed < 2**32:
+        raise UsageError(f"seed must lie between 0 and 2**32 - 1, not {seed}", where=f"{path}: seed")
+    for name, key, wanted in (("infer", "paths", str), ("backward", "modes", str), ("", "stages", str)):
+        values = (table.get(name, {}) if name else table).get(key, ["-"])
+        where = f"{path}: [{name}] {key}" if name else f"{path}: {key}"
+        if not all(isinstance(value, wanted) for value in values):
+            raise UsageError(f"{key} must be a list of texts", where=where)
+        if not values and key != "paths":
+            raise UsageError(f"{key} must not be empty: leave it out for all of them", where=where)
+    for name in ("inputs", "labels"):
+        if isinstance(table.get(name), list) and not all(isinstance(value, dict) for value in table[name]):
+            told = f"{name} must be a table, a list of tables or a table of tables"
+            raise UsageError(told, where=f"{path}: {name}", hint=f"write [{name}] and shape = [...]")
 
 
 def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: Path) -> None:
@@ -202,7 +224,7 @@ def interpreter(wanted: str, folder: Path) -> str:
         return sys.executable
     if wanted.startswith("conda:"):
         return _conda(wanted[len("conda:") :])
-    path = folder / Path(wanted).expanduser()
+    path = folder / os.path.expanduser(wanted)  # noqa: PTH111 - Path.expanduser raises for a user that is not there
     for found in (path, path / "bin" / "python", path / "python.exe", path / "Scripts" / "python.exe"):
         if found.is_file() and os.access(found, os.X_OK):
             return str(found.absolute())
@@ -219,13 +241,15 @@ def interpreter(wanted: str, folder: Path) -> str:
 def _conda(name: str) -> str:
     listed = Path.home() / ".conda" / "environments.txt"
     places = [Path(line) for line in listed.read_text(encoding="utf-8").splitlines()] if listed.is_file() else []
+    places = [p for p in places if p.name == name]
     for variable in ("CONDA_EXE", "MAMBA_EXE"):
-        if os.environ.get(variable):
-            places += [Path(os.environ[variable]).parents[1] / "envs" / name]
-    for prefix in (os.environ.get("CONDA_ENVS_PATH", ""), os.environ.get("MAMBA_ROOT_PREFIX", "")):
-        places += [Path(prefix) / name, Path(prefix) / "envs" / name] if prefix else []
+        installation = Path(os.environ.get(variable, "")).parent.parent
+        if installation.is_absolute():
+            places.append(installation if name == "base" else installation / "envs" / name)
+    folders = [f for variable in ("CONDA_ENVS_PATH", "MAMBA_ROOT_PREFIX") for f in os.environ.get(variable, "").split(os.pathsep) if f]
+    places += [Path(folder) / inner for folder in folders for inner in (name, f"envs/{name}")]
     for place in places:
-        if place.name == name and (place / "bin" / "python").is_file():
+        if name and os.sep not in name and (place / "bin" / "python").is_file():
             return str(place / "bin" / "python")
     raise EnvironmentUnavailable(
         f"there is no conda environment {name!r}", hint="`conda env list` shows those that there are; or give the environment's folder"

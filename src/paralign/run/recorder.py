@@ -98,7 +98,7 @@ class Recorder:
             self.reused.add(name)
         if prelude:
             self._prelude.append({**job, "capture": str(self.folder / f"{name}-again")})
-            if reusable and self._worker is not None:
+            if reusable and self._worker is not None and self._worker.alive:
                 self._repeat(self._prelude[-1])
         self._have.add(name)
         return Capture.open(path)
@@ -108,7 +108,7 @@ class Recorder:
         job = {"task": task, "capture": str(self.folder / f"{task}-again"), "options": {}, "settings": {},
                "values": {n: str(c.path.absolute()) for n, c in values.items()}}  # fmt: skip
         self._prelude.append(job)
-        if recorded_by in self.reused and self._worker is not None:
+        if recorded_by in self.reused and self._worker is not None and self._worker.alive:
             self._repeat(job)
 
     def _key(self, task: str, options: dict[str, Any], values: dict[str, Capture]) -> str:
@@ -121,8 +121,12 @@ class Recorder:
             if self._worker is not None:
                 self._worker.close()
             self._worker = self.start()
-            for again in self._prelude:
-                self._repeat(again)
+            try:
+                for again in self._prelude:
+                    self._repeat(again)
+            except WorkerFailed:
+                self.close()  # unprepared, it would compute with weights of its own
+                raise
         self._worker.request(job)
 
     def _repeat(self, job: dict[str, Any]) -> None:

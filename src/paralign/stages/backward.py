@@ -44,12 +44,15 @@ def run(context: Context) -> StageResult:
     values = {"inputs": context.inputs, "labels": context.labels}
     options = {"modes": context.settings.modes, "steps": context.settings.steps}
     reference, candidate = context.record_runs("backward", options, values, {"sparing": True})
-    method, notes = choose(reference, candidate)
-    result = spent(StageResult("backward", notes=notes), reference, candidate)
+    result = spent(StageResult("backward"), reference, candidate)
+    methods: dict[str, Method] = {}
     for mode in context.settings.modes:
         if not _random(result, mode, reference, candidate):
+            method, notes = choose(reference, candidate, mode)
+            methods[method.name] = method
+            result.notes += [note for note in notes if note not in result.notes]
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
-    conclude(result, method)
+    conclude(result, " and ".join(methods))
     unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
     if unjudged:
         result.notes.append(

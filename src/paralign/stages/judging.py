@@ -60,14 +60,21 @@ PERTURBATION = Method("perturbation", NATIVE, NATIVE, PERTURBED, 10.0)
 ROUNDING = Method("rounding", "", "", (), 10.0)
 
 
-def choose(reference: Capture, candidate: Capture) -> tuple[Method, list[str]]:
-    """The best method that the runs of both sides allow, and notes on what kept from a better one."""
+def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Method, list[str]]:
+    """The best method that the runs of both sides allow, and notes on what kept from a better one.
+
+    Args:
+        reference: the reference's capture.
+        candidate: the candidate's capture.
+        mode: the mode of the runs that are asked for, '' for captures whose runs have none.
+    """
     notes = []
     runs = {}
     for side, capture in (("reference", reference), ("candidate", candidate)):
         answer = capture.manifest.settings["answer"]
-        runs[side] = {run.split(":")[0] for run in answer["runs"]}
-        reasons = dict.fromkeys(reason for run, reason in answer["failed"].items() if run.startswith(DOUBLE))
+        runs[side] = {run.split(":")[0] for run in answer["runs"] if run.partition(":")[2] in (mode, "")}
+        failed = {run: reason for run, reason in answer["failed"].items() if run.partition(":")[2] in (mode, "")}
+        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.startswith(DOUBLE))
         notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     if DOUBLE not in runs["reference"]:
         return PERTURBATION, notes
@@ -90,8 +97,8 @@ def floor(dtype: str) -> float:
     return max(EPS[dtype] / 2, CONSTANTS) if dtype in EPS else 0.0
 
 
-def _twin(record: Record, run: str, mode: str) -> tuple[str, str, str, int, int]:
-    return (record.name, record.leaf, run + mode, record.step, record.call)
+def _twin(record: Record, run: str, mode: str) -> tuple[str, str, str, str, int, int]:
+    return (record.role, record.name, record.leaf, run + mode, record.step, record.call)
 
 
 class Noises:
@@ -106,7 +113,8 @@ class Noises:
         if not is_floating(record.dtype) or record.location is None:
             return None
         if not self.method.noise_runs:
-            return Noise(EPS[record.dtype], f"one rounding of {record.dtype}")
+            coarse = record.dtype if EPS[record.dtype] > EPS["float32"] else "float32"  # a float64 may have been computed in float32
+            return Noise(EPS[coarse], f"one rounding of {coarse}")
         mode = record.run[len(self.method.reference_run) :]
         value, far, native = self.capture.value(record), [], record.dtype
         for run in self.method.noise_runs:
@@ -176,9 +184,9 @@ def points_of(reference: Sequence[Record], candidate: Sequence[Record]) -> list[
     return leaves(reference, candidate)
 
 
-def conclude(result: StageResult, method: Method) -> StageResult:
+def conclude(result: StageResult, method: Method | str) -> StageResult:
     """The stage's verdict from its pairs; nothing judged is ``not tested``."""
-    result.method = method.name
+    result.method = method if isinstance(method, str) else method.name
     result.verdict = overall([p.verdict for p in result.pairs if p.judged])
     if result.verdict == NOT_TESTED:
         result.notes.append("nothing was compared")

@@ -39,7 +39,8 @@ def run(context: Context) -> StageResult:
         probe = next((name for name in PROBES if pair.key.startswith(f"probe_{name}")), None)
         if probe is not None:
             pair.judged = False
-            if pair.verdict != ALIGNED:
+            refused = any(c.manifest.settings["answer"]["probes"].get(probe, "ok") != "ok" for c in (reference, candidate))
+            if pair.verdict != ALIGNED and not refused:
                 result.warnings.append(f"{pair.key}: {PROBES[probe]}")
     _say_refused(result, reference, candidate)
     conclude(result, ROUNDING)

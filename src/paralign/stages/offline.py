@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from paralign.compare import compare_pair, judge
 from paralign.dtypes import EPS, typed
 from paralign.errors import UnsupportedTensor
 from paralign.model import DIVERGED, UNDERPOWERED, CheckResult, Noise, Record, StageResult
+from paralign.stages.context import PERTURBED
 from paralign.stages.data import first
-from paralign.stages.judging import Method, choose, conclude, paired, points_of
+from paralign.stages.judging import AGAINST, FLOAT64, PERTURBATION, Method, conclude, paired, points_of
+from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
@@ -35,15 +38,27 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
     for side, capture in (("reference", reference), ("candidate", candidate)):
         if not capture.complete:
             result.warnings.append(f"the {side}'s capture is incomplete: its run was interrupted; what is there was compared")
-    runs = all("runs" in c.manifest.settings.get("answer", {}) for c in (reference, candidate))
-    method, notes = choose(reference, candidate) if runs else (ASSUMED, [])
-    result.notes += notes
+    runs = [{r.run for r in c.records if "module" not in r.attrs} for c in (reference, candidate)]
+    method = _method(*runs)
     records = [
         [r for r in c.records if "module" not in r.attrs and r.run.split(":")[0] == run]
         for c, run in ((reference, method.reference_run), (candidate, method.candidate_run))
     ]
     result.pairs = paired(reference, candidate, points_of(*records), method, tolerance)
     return _concluded(result, method, tolerance)
+
+
+def _method(reference: set[str], candidate: set[str]) -> Method:
+    """The best method that two sets of runs allow: by what is there, not by what an interrupted job meant to record."""
+    has = [{run.split(":")[0] for run in runs} for runs in (reference, candidate)]
+    if DOUBLE in has[0] & has[1] and NATIVE in has[0]:
+        return FLOAT64
+    if {DOUBLE, NATIVE} <= has[0] and NATIVE in has[1]:
+        return AGAINST
+    if PERTURBED[0] in has[0] and NATIVE in has[0] & has[1]:
+        return PERTURBATION
+    run = next((run for run in (NATIVE, DOUBLE, "") if run in has[0] & has[1]), "")
+    return replace(ASSUMED, reference_run=run, candidate_run=run)
 
 
 def compare_files(reference: Path, candidate: Path, tolerance: Tolerance) -> CheckResult:
@@ -66,7 +81,16 @@ def _entries(value: Any, path: Path) -> dict[str, Any]:
     for key, leaf in leaves(value, lambda v: isinstance(v, (np.ndarray, np.generic))):
         if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex, str)):
             raise UnsupportedTensor(f"an entry of type {type(leaf).__name__} cannot be compared", where=f"{path}: {key}")
-        found[key or "array"] = leaf if isinstance(leaf, str) else np.asarray(leaf)
+        known = leaf if isinstance(leaf, str) else np.asarray(leaf)
+        if not isinstance(known, str) and known.dtype.kind not in "biufcV":
+            raise UnsupportedTensor(
+                f"an array of {known.dtype} cannot be compared", where=f"{path}: {key}", hint="leave it out, or save texts one by one"
+            )
+        name, again = key or "array", 1
+        while name in found:  # {"a.b": …, "a": {"b": …}}: two entries of one path
+            again += 1
+            name = f"{key} ({again})"
+        found[name] = known
     return found
 
 
@@ -79,7 +103,7 @@ def _record(number: int, key: str, value: Any) -> Record:
 
 def _concluded(result: StageResult, method: Method, tolerance: Tolerance) -> CheckResult:
     """Judge what has no noise of its own by roundings; between those and what nobody can tell apart, say so."""
-    if method is ASSUMED:
+    if method.name == ASSUMED.name:
         for pair in result.pairs:
             dtype = pair.reference.dtype if pair.reference is not None else ""
             other = pair.candidate.dtype if pair.candidate is not None else ""

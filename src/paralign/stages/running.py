@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,5 +73,7 @@ def is_biased(old: Array, reference: Array, candidate: Array, share: float, allo
     square = float(np.dot(other.ravel(), other.ravel()))
     if square == 0.0:
         return False
-    factor = min(max(float(np.dot(new.ravel(), other.ravel())) / square, 1.0), 2.0)  # n / (n - 1) for n of 2 and more
+    factor = float(np.dot(new.ravel(), other.ravel())) / square
+    count = max(2.0, round(factor / (factor - 1.0))) if factor > 1.0 else math.inf
+    factor = count / (count - 1.0) if math.isfinite(count) else 1.0
     return float(np.linalg.norm(new - factor * other)) <= max(allowed, 1e-6 * float(np.linalg.norm(new)))

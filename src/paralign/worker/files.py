@@ -31,19 +31,16 @@ def install(ignore: List[str]) -> None:
 
 
 def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
-    if event in ("os.listdir", "os.scandir"):
-        folder = arguments[0]
-        if isinstance(folder, (str, bytes)) and not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):  # noqa: SLF001 - imports list every folder on the path
-            _listed.add(os.fsdecode(folder) or os.curdir)
-    if event == "open" and isinstance(arguments[0], (str, bytes)):
+    if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], (str, bytes)):
+        return
+    path = os.path.abspath(os.fsdecode(arguments[0]) or os.curdir)  # now: the program may change its folder
+    if event == "open":
         mode, flags = arguments[1], arguments[2]
-        reads = (
-            mode[:1] == "r" and "+" not in mode
-            if isinstance(mode, str)
-            else not (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
-        )
+        reads = mode[:1] == "r" if isinstance(mode, str) else not (isinstance(flags, int) and flags & os.O_WRONLY)
         if reads:
-            _opened.add(os.fsdecode(arguments[0]))
+            _opened.add(path)
+    elif not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):  # noqa: SLF001 - imports list every folder on the path
+        _listed.add(path)
 
 
 def fingerprint(path: str) -> Optional[str]:

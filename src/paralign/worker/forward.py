@@ -106,8 +106,9 @@ def nudge(value: Typed, random: np.random.RandomState) -> Typed:
     up = random.randint(0, 2, value.array.shape).astype(bool)
     if value.array.dtype.kind == "f":
         towards = np.where(up, np.inf, -np.inf).astype(value.array.dtype)
-        moved = np.nextafter(value.array, towards)
-        return Typed(np.where(np.isfinite(moved), moved, value.array), value.dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            moved = np.nextafter(value.array, towards)
+        return Typed(np.where(np.isfinite(moved) & np.isfinite(value.array), moved, value.array), value.dtype)
     bits = value.array
     exact = widen(value)
     movable = np.isfinite(exact) & (exact != 0)
