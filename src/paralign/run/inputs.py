@@ -107,10 +107,10 @@ def _shape(spec: dict[str, Any], where: str) -> list[int]:
             where=where,
             hint='set `shape = [2, 3, 224, 224]`, `file = "inputs.npy"`, or `source = "dataloader"`',
         )
-    shape: list[int] = spec["shape"]
-    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape):
+    shape = spec["shape"]
+    if not all(type(n) is int and n >= 0 for n in shape):
         raise UsageError("a shape is a list of whole numbers", where=f"{where}: {shape}")
-    return shape
+    return list(shape)
 
 
 def _values(

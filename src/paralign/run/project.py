@@ -162,13 +162,15 @@ def _check_values(table: dict[str, Any], path: Path) -> None:
         raise UsageError(f"timeout must be a number of seconds above 0, not {timeout}", where=f"{path}: timeout")
     if not 0 <= seed < 2**32:
         raise UsageError(f"seed must lie between 0 and 2**32 - 1, not {seed}", where=f"{path}: seed")
-    for name, key, wanted in (("infer", "paths", str), ("backward", "modes", str), ("", "stages", str)):
-        values = (table.get(name, {}) if name else table).get(key, ["-"])
-        where = f"{path}: [{name}] {key}" if name else f"{path}: {key}"
-        if not all(isinstance(value, wanted) for value in values):
-            raise UsageError(f"{key} must be a list of texts", where=where)
-        if not values and key != "paths":
-            raise UsageError(f"{key} must not be empty: leave it out for all of them", where=where)
+    for name, key in (("infer", "paths"), ("backward", "modes")):
+        if not all(isinstance(value, str) for value in table.get(name, {}).get(key, [])):
+            raise UsageError(f"{key} must be a list of texts", where=f"{path}: [{name}] {key}")
+    for key, values, where in (
+        ("stages", table.get("stages"), "stages"),
+        ("modes", table.get("backward", {}).get("modes"), "[backward] modes"),
+    ):
+        if values == []:
+            raise UsageError(f"{key} must not be empty: leave it out for all of them", where=f"{path}: {where}")
     for name in ("inputs", "labels"):
         if isinstance(table.get(name), list) and not all(isinstance(value, dict) for value in table[name]):
             told = f"{name} must be a table, a list of tables or a table of tables"

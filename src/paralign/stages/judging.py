@@ -66,14 +66,14 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
     Args:
         reference: the reference's capture.
         candidate: the candidate's capture.
-        mode: the mode of the runs that are asked for, '' for captures whose runs have none.
+        mode: the mode of the runs that are asked for, '' for any.
     """
     notes = []
     runs = {}
     for side, capture in (("reference", reference), ("candidate", candidate)):
         answer = capture.manifest.settings["answer"]
-        runs[side] = {run.split(":")[0] for run in answer["runs"] if run.partition(":")[2] in (mode, "")}
-        failed = {run: reason for run, reason in answer["failed"].items() if run.partition(":")[2] in (mode, "")}
+        runs[side] = {run.split(":")[0] for run in answer["runs"] if not mode or run.partition(":")[2] == mode}
+        failed = {run: reason for run, reason in answer["failed"].items() if not mode or run.partition(":")[2] == mode}
         reasons = dict.fromkeys(reason for run, reason in failed.items() if run.startswith(DOUBLE))
         notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     if DOUBLE not in runs["reference"]:

@@ -40,6 +40,10 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
             result.warnings.append(f"the {side}'s capture is incomplete: its run was interrupted; what is there was compared")
     runs = [{r.run for r in c.records if "module" not in r.attrs} for c in (reference, candidate)]
     method = _method(*runs)
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        failed = capture.manifest.settings.get("answer", {}).get("failed", {})
+        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.startswith(DOUBLE))
+        result.notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     records = [
         [r for r in c.records if "module" not in r.attrs and r.run.split(":")[0] == run]
         for c, run in ((reference, method.reference_run), (candidate, method.candidate_run))
