@@ -17,11 +17,11 @@ import paralign
 SOURCE = Path(paralign.__file__).parent
 
 #: from top to bottom; a folder may import only what stands below it (and itself)
-ORDER = ["__main__", "cli", "api", "report", "stages", "locate", "align", "compare", "weights", "run", "worker", "adapters", "compat", "capture",
+ORDER = ["__main__", "cli", "api", "report", "stages", "locate", "align", "compare", "weights", "formats", "run", "worker", "adapters", "compat", "init", "capture",
          "model", "dtypes", "errors", "__init__"]  # fmt: skip
 
 #: folders that are put on a user's own interpreter
-PORTABLE = ["worker", "adapters", "compat", "capture", "model", "dtypes", "errors", "__init__"]
+PORTABLE = ["worker", "adapters", "compat", "init", "capture", "model", "dtypes", "errors", "__init__"]
 
 FRAMEWORKS = {"torch", "paddle", "tensorflow", "jax", "mindspore", "onnxruntime"}
 
