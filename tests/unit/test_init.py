@@ -315,7 +315,7 @@ def test_a_slope_must_be_a_number(slope):
 
 @pytest.mark.parametrize("module", [init, fans])
 @pytest.mark.paddle
-def test_the_examples_run(paddle, module):  # noqa: ARG001 - the example imports it
+def test_the_examples_run(paddle, module):
     done = doctest.testmod(module)
     assert done.attempted > 0
     assert done.failed == 0
@@ -328,7 +328,7 @@ def loaded(code):
 
 
 @pytest.mark.paddle
-def test_importing_costs_no_framework(paddle):  # noqa: ARG001 - else there is nothing to load
+def test_importing_costs_no_framework(paddle):
     assert loaded("import paralign.init") == "False"
     assert loaded("import paralign.init; paralign.init.calculate_gain('relu')") == "False"
     assert loaded("import paralign.init._paddle as p; p.paddle()") == "True"
