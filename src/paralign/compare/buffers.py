@@ -55,7 +55,7 @@ class Desk:
 
     Args:
         size: elements in a block.
-        narrow: whether blocks come as float32: only then are the float32 buffers there.
+        narrow: whether blocks come as float32: only then is the float32 buffer there.
         bits: width of the integers that units in the last place are counted in, or None.
     """
 
@@ -65,7 +65,7 @@ class Desk:
         self.first_runs, self.second_runs = runs(self.first), runs(self.second)
         ones = np.ones(_RUN)
         self.ones = Runs(ones.reshape(1, 1, -1), ones.reshape(1, -1, 1), ones[: self.first_runs.rest.size])
-        self.rough, self.ratio = (_room(size if narrow else 0, np.float32) for _ in range(2))
+        self.rough = _room(size if narrow else 0, np.float32)
         self.rough_bits, self.rough_runs = self.rough.view(np.int32), runs(self.rough, ROUGH_RUN)
         self.bits = None if bits is None else _room(size, f"int{bits}")
 

@@ -111,12 +111,14 @@ class Kernel:
             return False
         if not differing:
             return _add_equal(part, reference.size, squares)
-        np.divide(desk.rough, reference, desk.ratio)
-        bound = max(float(np.fmax.reduce(desk.ratio)), -float(np.fmin.reduce(desk.ratio))) * _ROUNDING + _VANISHED
-        if bound >= _NEAR:
+        np.copyto(desk.first, desk.rough)
+        top = float(desk.rough.max())
+        ratio = np.divide(desk.rough, reference, desk.rough)
+        bound = max(float(np.fmax.reduce(ratio)), -float(np.fmin.reduce(ratio))) * _ROUNDING + _VANISHED
+        if bound >= _NEAR:  # the error was rounded to float32: once more, in float64
+            np.copyto(desk.first, reference)
             np.copyto(desk.second, candidate)
             return self._differing(part, start, raw, (desk.first, desk.second), desk, (differing, squares, bound))
-        np.copyto(desk.first, desk.rough)
         errors = product(desk.first_runs, desk.first_runs)
         if not math.isfinite(errors):
             return False
@@ -126,7 +128,7 @@ class Kernel:
             others = product(desk.second_runs, desk.second_runs)
         _add(part, reference.size, differing, (squares, others, errors), (squares + others - errors) / 2)
         part.absolute.add(product(desk.first_runs, desk.ones))
-        bound = self._peaks(part, start, reference, (desk.first, desk.second), float(desk.rough.max()), bound, desk.mask)
+        bound = self._peaks(part, start, reference, (desk.first, desk.second), top, bound, desk.mask)
         self._units(part, raw, bound, desk)
         return True
 

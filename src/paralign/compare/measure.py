@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-#: elements that are handled at a time: a float64 copy and two float32 copies of them fit into the second-level cache
+#: elements that are handled at a time: few enough for the second-level cache, and enough to outlast what Python does between
 BLOCK = 65536
 #: blocks that one thread handles in a row; smaller tensors start no thread
 _STRETCH = 8
@@ -125,9 +125,13 @@ class _Scan:
         def stretch(start: int) -> Part:
             kernel, part = kernels.get(), Part()
             with np.errstate(all="ignore"):  # overflow and NaN are results here; the setting is one of the thread
-                for at, reference, candidate in self._blocks(start, min(start + step, self._count)):
+                stop = min(start + step, self._count)
+                for at, reference, candidate in self._blocks(start, stop):
                     kernel.absorb(part, at, reference, candidate)
-                    self._draw(at, reference, candidate)
+                    if not self._flat:
+                        self._draw(at, reference, candidate)
+                if self._flat:
+                    self._draw(start, *(array[start:stop] for array in self._arrays))
             kernels.put(kernel)
             return part
 
