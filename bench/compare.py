@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paralign.compare import measure
+from paralign.comparison import measure
 
 YARDSTICK = "reprod_log 1.0.1 compute_diff (mean, max, min)"
 STRETCH = 1 << 20

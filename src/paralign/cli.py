@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 from paralign import __version__
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 #: verdict -> exit code
 CODES = {ALIGNED: 0, DIVERGED: 1, ERROR: 3, UNDERPOWERED: 4, NOT_TESTED: 4}
 
+#: exit code of a fault of paralign's own
+SOFTWARE = 70
+
 EPILOG = """exit codes: 0 aligned · 1 diverged · 2 wrong usage · 3 a side or a file failed · 4 nothing could be concluded"""
 
 
@@ -49,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser(
         "check",
+        allow_abbrev=False,
         help="check a port against its reference",
         epilog=EPILOG,
         description="Run both sides of a project, each in its own interpreter, compare them stage by stage, "
@@ -104,6 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except Exception:  # noqa: BLE001 - a fault of ours: shown whole, and never with the exit code of a divergence
+        traceback.print_exc()
+        return SOFTWARE
 
 
 def _options_first(arguments: list[str]) -> list[str]:
@@ -116,7 +124,10 @@ def _options_first(arguments: list[str]) -> list[str]:
     for argument in remaining:
         (named if argument.startswith("-") else rest).append(argument)
         if argument == "--out":
-            named.extend(value for value in [next(remaining, None)] if value is not None)
+            value = next(remaining, None)
+            if value is None:
+                return arguments  # argparse says what is missing
+            named.append(value)
     return ["check", *named, *rest]
 
 

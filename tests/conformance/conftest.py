@@ -215,7 +215,7 @@ class NumpyKit(Kit):
         ml_dtypes = pytest.importorskip("ml_dtypes")
         return np.array(bits).view(getattr(ml_dtypes, name))
 
-    def buffer(self, module, name, array, persistent=True):  # noqa: ARG002 - as the other kits have it
+    def buffer(self, module, name, array, persistent=True):
         setattr(module, name, np.array(array))
 
     def hooks(self, model):

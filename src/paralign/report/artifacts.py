@@ -46,7 +46,8 @@ def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fol
 
 def _forget(stage: str, framework: str, folder: Path) -> None:
     """Remove what an earlier check wrote of a stage: its verdict is not this one's."""
-    for path in (f"{FILES[stage]}_ref.npy", f"{FILES[stage]}_{framework}.npy", f"log/{stage}_diff.log"):
+    sides = {"ref", framework, "candidate", "torch", "paddle", "numpy"}
+    for path in (*(f"{FILES[stage]}_{side}.npy" for side in sides), f"log/{stage}_diff.log"):
         (folder / path).unlink(missing_ok=True)
 
 

@@ -205,7 +205,8 @@ def environment(settings: SideSettings) -> dict[str, str]:
     """
     threads = str(max(1, (os.cpu_count() or 1) // 2))
     env = {"OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONUNBUFFERED": "1"}
-    env.pop("PYTHONHOME", None)
+    for variable in ("PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX"):  # this process's own environment is not the side's
+        env.pop(variable, None)
     prefix = Path(settings.python).parent.parent
     env["PATH"] = os.pathsep.join([str(Path(settings.python).parent), env.get("PATH", "")])
     if (prefix / "pyvenv.cfg").is_file():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign import weights as mapping
-from paralign.compare import compare_pair
+from paralign.comparison import compare_pair
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
 from paralign.stages import forward, running
 from paralign.stages.context import spent

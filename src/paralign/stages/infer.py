@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.compare import compare_pair
+from paralign.comparison import compare_pair
 from paralign.dtypes import EPS
 from paralign.model import DIVERGED, FUNCTIONS, Noise, Pair, StageResult
 from paralign.stages import forward

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.align import leaves
-from paralign.compare import compare_pair, judge, measure
+from paralign.comparison import compare_pair, judge, measure
 from paralign.dtypes import EPS, is_floating
 from paralign.model import DIVERGED, NOT_TESTED, Noise, Pair, StageResult, overall
 from paralign.stages.context import PERTURBED
@@ -80,16 +80,23 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
         return PERTURBATION, notes
     if DOUBLE not in runs["candidate"]:
         return AGAINST, notes
+    low = in_lower_precision(candidate, mode)
+    if low:
+        return PARTLY, [*notes, low]
+    return FLOAT64, notes
+
+
+def in_lower_precision(candidate: Capture, mode: str = "") -> str:
+    """Where a candidate's float64 run computed in less, in words; '' where nowhere."""
+    runs = {DOUBLE, f"{DOUBLE}:{mode}"} if mode else {r.run for r in candidate.records if r.run.split(":")[0] == DOUBLE}
     low = sorted(
         {
             f"{r.name or 'the model'} ({r.dtype})"
             for r in candidate.records
-            if r.run.split(":")[0] == DOUBLE and r.role == "output" and is_floating(r.dtype) and EPS[r.dtype] > EPS[DOUBLE]
+            if r.run in runs and r.role == "output" and is_floating(r.dtype) and EPS[r.dtype] > EPS[DOUBLE]
         }
     )
-    if low:
-        return PARTLY, [*notes, f"the candidate computes in lower precision even where everything is float64, in {', '.join(low[:3])}"]
-    return FLOAT64, notes
+    return f"the candidate computes in lower precision even where everything is float64, in {', '.join(low[:3])}" if low else ""
 
 
 def floor(dtype: str) -> float:

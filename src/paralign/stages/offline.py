@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.capture import load_foreign
-from paralign.compare import compare_pair, judge
+from paralign.comparison import compare_pair, judge
 from paralign.dtypes import EPS, typed
 from paralign.errors import UnsupportedTensor
 from paralign.model import DIVERGED, UNDERPOWERED, CheckResult, Noise, Record, StageResult
 from paralign.stages.context import PERTURBED
 from paralign.stages.data import first
-from paralign.stages.judging import AGAINST, FLOAT64, PERTURBATION, Method, conclude, paired, points_of
+from paralign.stages.judging import AGAINST, FLOAT64, PARTLY, PERTURBATION, Method, conclude, in_lower_precision, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.trees import leaves
 
@@ -40,6 +40,10 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
             result.warnings.append(f"the {side}'s capture is incomplete: its run was interrupted; what is there was compared")
     runs = [{r.run for r in c.records if "module" not in r.attrs} for c in (reference, candidate)]
     method = _method(*runs)
+    low = in_lower_precision(candidate) if method is FLOAT64 else ""
+    if low:
+        method = PARTLY
+        result.notes.append(low)
     for side, capture in (("reference", reference), ("candidate", candidate)):
         failed = capture.manifest.settings.get("answer", {}).get("failed", {})
         reasons = dict.fromkeys(reason for run, reason in failed.items() if run.startswith(DOUBLE))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from paralign import weights as mapping
 from paralign.capture import Capture, CaptureWriter, discard
-from paralign.compare import compare_pair, judge
+from paralign.comparison import compare_pair, judge
 from paralign.model import DIVERGED, Divergence, Manifest, Pair, Point, StageResult
 from paralign.stages.context import spent
 from paralign.stages.judging import Method, conclude

@@ -20,6 +20,9 @@ _listed: Set[str] = set()
 _ignored: List[str] = []
 _installed = False
 
+#: path, size and time of change -> fingerprint: a large data set is read once
+_known: Dict[Tuple[str, int, int], str] = {}
+
 
 def install(ignore: List[str]) -> None:
     """Start to listen; files below the folders in ``ignore`` (captures, logs) are left out."""
@@ -54,8 +57,11 @@ def fingerprint(path: str) -> Optional[str]:
             return None
         if status.st_size > CONTENT_LIMIT:
             return f"{status.st_size}-{status.st_mtime_ns}"
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        key = (path, status.st_size, status.st_mtime_ns)
+        if key not in _known:
+            with open(path, "rb") as file:
+                _known[key] = hashlib.sha256(file.read()).hexdigest()
+        return _known[key]
     except OSError:
         return None
 

@@ -253,7 +253,7 @@ class Session:
         with CaptureWriter(path, self.manifest(stage, settings)) as writer:
             yield writer
             writer.manifest.resources = {"seconds": time.perf_counter() - began, "peak_bytes": peak_bytes()}
-            writer.manifest.files = files.depended_on()
+            writer.manifest.files = {} if self._live else files.depended_on()
 
 
 def _copy(value: Typed) -> Typed:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.compare.buffers import dot
-from paralign.compare.ulp import distances, unit
+from paralign.comparison.buffers import dot
+from paralign.comparison.ulp import distances, unit
 from paralign.dtypes import Typed, is_complex, widen
 
 if TYPE_CHECKING:
-    from paralign.compare.sums import Part, Peak
+    from paralign.comparison.sums import Part, Peak
 
 Array = np.ndarray[Any, Any]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.compare.buffers import ROUGH_RUN, Desk, dot, product, runs
-from paralign.compare.careful import absorb_carefully, beyond, exceeding
-from paralign.compare.ulp import distances, greatest, unit
+from paralign.comparison.buffers import ROUGH_RUN, Desk, dot, product, runs
+from paralign.comparison.careful import absorb_carefully, beyond, exceeding
+from paralign.comparison.ulp import distances, greatest, unit
 from paralign.dtypes import EPS, STORAGE, Typed, is_complex, widen
 
 if TYPE_CHECKING:
-    from paralign.compare.sums import Part
+    from paralign.comparison.sums import Part
 
 Array = np.ndarray[Any, Any]
 
@@ -31,10 +31,11 @@ _ALIKE = 16.0
 _ROUNDING, _VANISHED = 1.0 + 2.0**-20, 2.0**-125
 #: relative errors up to here are exact in the type of the values (Sterbenz: the difference of x and y is, from y / 2 <= x <= 2 y)
 _NEAR = 0.49
-#: |candidate| ** 2 = |reference| ** 2 - 2 * reference * error + |error| ** 2 may take its middle term from float32, where the run is
-#: short enough, the error slight enough (its square, to that of the reference) and the values not too small (mean square) to
-#: keep the sum within 1e-9
-_SLIGHT, _SMALL = 2.5e-10, 1e-25
+#: squares of the error, to those of the reference, up to which float32 serves: |candidate| ** 2 and the product of both follow from
+#: it without cancellation
+_SLIGHT = 1e-4
+#: mean squares of the reference and of the error that float32 still holds well
+_SMALL, _SMALLEST = 1e-25, 1e-28
 
 #: elements that go the careful way at a time
 _PIECE = 16384
@@ -99,38 +100,49 @@ class Kernel:
         return desk
 
     def _singles(self, part: Part, start: int, raw: tuple[Typed, Typed], desk: Desk) -> bool:
-        """The short way of values that float32 holds, and most often their error as well; False where it leads nowhere."""
+        """The short way of values that float32 holds, and most often their error as well; False where it leads nowhere.
+
+        Sums of products are taken in float32 over short runs and added up in float64: exact to 2e-6, in half the time.
+        """
         reference, candidate = _single(raw[0]), _single(raw[1])
+        cut = runs(reference, ROUGH_RUN)
+        squares = product(cut, cut)
+        if not math.isfinite(squares):
+            return self._widened(part, start, raw, (reference, candidate), desk, 0.0)
         np.subtract(reference, candidate, desk.rough)
-        along = product(runs(reference, ROUGH_RUN), desk.rough_runs)
+        along = product(cut, desk.rough_runs)
         np.absolute(desk.rough, desk.rough)
         differing = int(np.count_nonzero(desk.rough_bits))
-        np.copyto(desk.first, reference)
+        if not differing and squares >= _SMALL * reference.size:
+            return _add_equal(part, reference.size, squares)
+        errors = product(desk.rough_runs, desk.rough_runs)
+        ratio = np.divide(desk.rough, reference, desk.ratio)
+        bound = max(float(np.fmax.reduce(ratio)), -float(np.fmin.reduce(ratio))) * _ROUNDING + _VANISHED
+        if not (bound < _NEAR and squares >= _SMALL * reference.size and _SMALLEST * reference.size <= errors <= _SLIGHT * squares):
+            return self._widened(part, start, raw, (reference, candidate), desk, bound)
+        _add(part, reference.size, differing, (squares, squares - 2.0 * along + errors, errors), squares - along)
+        part.absolute.add(product(desk.rough_runs, desk.rough_ones))
+        top = float(desk.rough.max())
+        if top >= self._seen_abs and top > part.max_abs.value:
+            part.max_abs.offer(top, start + int(desk.rough.argmax()))
+            self._seen_abs = top
+        if self._tolerance or not self._cannot_rise(part, bound):
+            np.copyto(desk.first, desk.rough)
+            bound = self._peaks(part, start, reference, (desk.first, desk.second), top, bound, desk.mask)
+        self._units(part, raw, bound, desk)
+        return True
+
+    def _widened(self, part: Part, start: int, raw: tuple[Typed, Typed], narrow: tuple[Array, Array], desk: Desk, bound: float) -> bool:
+        """The short way of narrow values whose error or squares float32 does not hold; False where float64 does not either."""
+        np.copyto(desk.first, narrow[0])
+        np.copyto(desk.second, narrow[1])
+        differing = int(np.count_nonzero(np.not_equal(desk.first, desk.second, out=desk.mask)))
         squares = product(desk.first_runs, desk.first_runs)
         if not math.isfinite(squares):
             return False
         if not differing:
-            return _add_equal(part, reference.size, squares)
-        np.copyto(desk.first, desk.rough)
-        top = float(desk.rough.max())
-        ratio = np.divide(desk.rough, reference, desk.rough)
-        bound = max(float(np.fmax.reduce(ratio)), -float(np.fmin.reduce(ratio))) * _ROUNDING + _VANISHED
-        if bound >= _NEAR:  # the error was rounded to float32: once more, in float64
-            np.copyto(desk.first, reference)
-            np.copyto(desk.second, candidate)
-            return self._differing(part, start, raw, (desk.first, desk.second), desk, (differing, squares, bound))
-        errors = product(desk.first_runs, desk.first_runs)
-        if not math.isfinite(errors):
-            return False
-        others = squares - 2.0 * along + errors
-        if not (errors <= _SLIGHT * squares and squares >= _SMALL * reference.size and math.isfinite(others)):
-            np.copyto(desk.second, candidate)
-            others = product(desk.second_runs, desk.second_runs)
-        _add(part, reference.size, differing, (squares, others, errors), (squares + others - errors) / 2)
-        part.absolute.add(product(desk.first_runs, desk.ones))
-        bound = self._peaks(part, start, reference, (desk.first, desk.second), top, bound, desk.mask)
-        self._units(part, raw, bound, desk)
-        return True
+            return _add_equal(part, desk.mask.size, squares)
+        return self._differing(part, start, raw, (desk.first, desk.second), desk, (differing, squares, bound or math.inf))
 
     def _doubles(self, part: Part, start: int, raw: tuple[Typed, Typed], desk: Desk) -> bool:
         """The short way of values that float64 holds; False where it leads nowhere."""

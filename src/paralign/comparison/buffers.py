@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 #: elements in one dot product: below the size from which BLAS libraries start threads of their own
 _RUN = 8192
 #: elements in one dot product in float32, see :func:`product`
-ROUGH_RUN = 512
+ROUGH_RUN = 1024
 _LINE = 64
 
 
@@ -67,6 +67,9 @@ class Desk:
         self.ones = Runs(ones.reshape(1, 1, -1), ones.reshape(1, -1, 1), ones[: self.first_runs.rest.size])
         self.rough = _room(size if narrow else 0, np.float32)
         self.rough_bits, self.rough_runs = self.rough.view(np.int32), runs(self.rough, ROUGH_RUN)
+        self.ratio = _room(size if narrow else 0, np.float32)
+        single = np.ones(ROUGH_RUN, np.float32)
+        self.rough_ones = Runs(single.reshape(1, 1, -1), single.reshape(1, -1, 1), single[: self.rough_runs.rest.size])
         self.bits = None if bits is None else _room(size, f"int{bits}")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from paralign.compare.measure import as_typed, squeezed
+from paralign.comparison.measure import as_typed, squeezed
 from paralign.dtypes import Typed, widen
 
 if TYPE_CHECKING:

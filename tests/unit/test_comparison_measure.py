@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from paralign.compare import measure
-from paralign.compare.ulp import distances, unit
+from paralign.comparison import measure
+from paralign.comparison.ulp import distances, unit
 from paralign.dtypes import RAW, STORAGE, Typed, is_complex, is_floating, typed, widen
 from paralign.errors import ParalignError, UnsupportedTensor, UsageError
 from paralign.model import Stats
@@ -113,20 +113,27 @@ EXACT = ("count", "mismatched", "nan", "inf", "nan_reference", "nan_candidate", 
 CLOSE = ("max_abs", "max_rel", "mean_abs", "rms_reference", "rms_candidate", "rel_l2")
 
 
-def close(found, expected):
+#: types whose sums are taken in float32 over short runs
+NARROW = {"float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
+SUMS = ("mean_abs", "rms_reference", "rms_candidate", "rel_l2")
+
+
+def close(found, expected, share=1e-11):
     if math.isinf(expected) or expected == 0.0:
         return found == expected
     if expected < 1e-300:  # subnormal results have few digits
         return found > 0.0 and abs(found - expected) <= max(1e-4 * expected, 1e-323)
-    return abs(found - expected) <= 1e-11 * expected
+    return abs(found - expected) <= share * expected
 
 
 def check(reference, candidate, stats, **tolerance):
     want = oracle(reference, candidate, **tolerance)
     for name in EXACT:
         assert getattr(stats, name) == want[name], name
+    narrow = {reference.dtype, candidate.dtype} <= NARROW
     for name in CLOSE:
-        assert close(getattr(stats, name), want[name]), (name, getattr(stats, name), want[name])
+        share = 1e-5 if narrow and name in SUMS else 1e-11
+        assert close(getattr(stats, name), want[name], share), (name, getattr(stats, name), want[name])
     shape = reference.array.shape
     if stats.max_abs_at is not None:
         i = np.ravel_multi_index(stats.max_abs_at, shape) if shape else 0
@@ -311,17 +318,33 @@ def test_the_greatest_ulp_distance_survives_the_skipping(name):
 # --- accuracy -------------------------------------------------------------------------------------------------------
 
 
-def test_sums_over_many_float32_elements_are_accurate_to_float64():
+def test_sums_over_many_float32_elements_do_not_drift():
     rng = np.random.default_rng(4)
     r = rng.random(3_000_000, dtype=np.float32) + np.float32(1000.1)
     c = r.copy()
     c[::3] = np.nextafter(c[::3], np.float32(0))
     stats = measure(r, c)
     wide, error = r.astype(np.longdouble), r.astype(np.longdouble) - c.astype(np.longdouble)
-    assert stats.rms_reference == pytest.approx(float(np.sqrt((wide**2).mean())), rel=1e-12)
-    assert stats.rel_l2 == pytest.approx(float(np.sqrt((error**2).sum() / (wide**2).sum())), rel=1e-12)
-    assert stats.mean_abs == pytest.approx(float(np.abs(error).mean()), rel=1e-12)
+    assert stats.rms_reference == pytest.approx(float(np.sqrt((wide**2).mean())), rel=1e-6)
+    assert stats.rms_candidate == pytest.approx(float(np.sqrt((c.astype(np.longdouble) ** 2).mean())), rel=1e-6)
+    assert stats.rel_l2 == pytest.approx(float(np.sqrt((error**2).sum() / (wide**2).sum())), rel=1e-6)
+    assert stats.mean_abs == pytest.approx(float(np.abs(error).mean()), rel=1e-6)
     assert stats.mismatched == 1_000_000
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e-6, 1.5e-5, 1.7e-5, 1e-3])
+@pytest.mark.parametrize("scale", [1.0, 1e-13, 1e-30, 1e15])
+def test_norms_are_accurate_where_rounding_errors_all_go_one_way(size, scale):
+    r = np.full(70_000, 1.1 * scale, np.float32)
+    c = (r * np.float32(1 + size)).astype(np.float32)
+    c[::2] = r[::2] * np.float32(1 - size / 3)
+    stats = measure(r, c)
+    wide = r.astype(np.longdouble), c.astype(np.longdouble)
+    norms = [float(np.sqrt((side**2).mean())) for side in (*wide, wide[0] - wide[1])]
+    assert stats.rms_reference == pytest.approx(norms[0], rel=1e-5, abs=0)
+    assert stats.rms_candidate == pytest.approx(norms[1], rel=1e-5, abs=0)
+    assert stats.rel_l2 == pytest.approx(norms[2] / norms[0], rel=1e-5, abs=0)
+    assert 1 - stats.cosine == pytest.approx(float(1 - (wide[0] @ wide[1]) / 70_000 / norms[0] / norms[1]), abs=1e-9)
 
 
 def test_one_tiny_difference_in_a_large_tensor_is_never_lost():
@@ -347,7 +370,7 @@ def test_cosine(factor):
     low, high = r.astype(np.float32), c.astype(np.float32)
     wide = low.astype(np.float64), high.astype(np.float64)
     want = float(wide[0] @ wide[1] / np.linalg.norm(wide[0]) / np.linalg.norm(wide[1]))
-    assert measure(low, high).cosine == pytest.approx(want, abs=1e-12)
+    assert measure(low, high).cosine == pytest.approx(want, abs=1e-6)
 
 
 def test_cosine_of_extreme_and_zero_vectors():
@@ -546,7 +569,7 @@ def test_small_tensors_start_no_thread(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a thread pool was made")
 
-    monkeypatch.setattr(sys.modules["paralign.compare.measure"], "ThreadPoolExecutor", refuse)
+    monkeypatch.setattr(sys.modules["paralign.comparison.measure"], "ThreadPoolExecutor", refuse)
     r = np.zeros(250_000, np.float32)
     assert measure(r, r + 1, threads=8).mismatched == r.size
     large = np.zeros(3_000_000, np.float32)
@@ -574,7 +597,7 @@ def test_memory_stays_bounded_whatever_the_size(tmp_path):
             file.truncate(4 * n)
     code = """
 import sys, tracemalloc, numpy as np
-from paralign.compare import measure
+from paralign.comparison import measure
 r, c = (np.memmap(p, np.float32, "r+") for p in sys.argv[1:3])
 r[123] = 1.0
 c[::1000] = 2.0

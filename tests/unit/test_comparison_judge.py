@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from paralign.compare import compare_pair, judge
+from paralign.comparison import compare_pair, judge
 from paralign.dtypes import typed
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Noise, Pair, Record, Stats, Tolerance

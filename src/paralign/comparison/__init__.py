@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paralign.compare.judge import judge
-from paralign.compare.measure import measure
-from paralign.compare.pairs import compare_pair
-from paralign.compare.recognise import recognise
+from paralign.comparison.judge import judge
+from paralign.comparison.measure import measure
+from paralign.comparison.pairs import compare_pair
+from paralign.comparison.recognise import recognise
 
 __all__ = ["compare_pair", "judge", "measure", "recognise"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.compare.measure import measure, squeezed
-from paralign.compare.recognise import rearrangement
+from paralign.comparison.measure import measure, squeezed
+from paralign.comparison.recognise import rearrangement
 from paralign.dtypes import STORAGE, Typed
 from paralign.model import Pair, Record, Stats
 
@@ -33,7 +33,7 @@ def compare_pair(
     rtol: float | None = None,
     threads: int | None = None,
 ) -> Pair:
-    """Measure two records and note what differs about them; :func:`~paralign.compare.judge` gives the verdict afterwards.
+    """Measure two records and note what differs about them; :func:`~paralign.comparison.judge` gives the verdict afterwards.
 
     Types that differ, and shapes that differ by axes of length 1, are noted and the values compared. Other shapes are noted
     and nothing is measured. A record of type ``none`` (a gradient that is not there) is measured as zeros. Texts are noted
@@ -48,7 +48,7 @@ def compare_pair(
         how: what paired them: ``name``, ``structure`` or ``content``.
         atol: absolute part of the user's tolerance.
         rtol: part of the user's tolerance that is relative to the reference.
-        threads: as in :func:`~paralign.compare.measure`.
+        threads: as in :func:`~paralign.comparison.measure`.
 
     Raises:
         ValueError: both records are None.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from paralign.compare.measure import squeezed
+from paralign.comparison.measure import squeezed
 from paralign.dtypes import is_floating
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Pair, Record, Stats, Tolerance
@@ -31,7 +31,7 @@ def judge(pair: Pair, *, limit: float, tolerance: Tolerance | None = None, exact
        tenth of the values and the error is not small all the same (as it can be where both sides ran in float64).
 
     Args:
-        pair: as :func:`~paralign.compare.compare_pair` made it, ``noise`` set by the caller.
+        pair: as :func:`~paralign.comparison.compare_pair` made it, ``noise`` set by the caller.
         limit: greatest error ÷ noise; the tolerance's own ``ratio`` comes before it.
         tolerance: what the user set.
         exact: values must be equal whatever the noise.

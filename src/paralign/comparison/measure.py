@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.compare.kernel import Kernel
-from paralign.compare.sums import Part, quotient, root, scaled
-from paralign.compare.ulp import distances, unit
+from paralign.comparison.kernel import Kernel
+from paralign.comparison.sums import Part, quotient, root, scaled
+from paralign.comparison.ulp import distances, unit
 from paralign.dtypes import RAW, STORAGE, Typed, canonical, widen
 from paralign.errors import UsageError
 from paralign.model import Stats

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paralign.compare import recognise
-from paralign.compare.recognise import rearrangement
+from paralign.comparison import recognise
+from paralign.comparison.recognise import rearrangement
 from paralign.dtypes import Typed
 
 

@@ -1,0 +1,166 @@
+"""Which files a run depended on. The audit hook cannot be removed, so it is watched in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paralign.worker import files
+
+WATCH = """
+import json, os, sys
+from pathlib import Path
+from paralign.worker import files
+files.install(json.loads(sys.argv[1]))
+{code}
+print(json.dumps(files.depended_on()))
+"""
+
+
+@pytest.fixture
+def seen(tmp_path):
+    """Runs code in ``tmp_path`` and gives the names of the files below it that it depended on."""
+
+    def run(code, ignore=()):
+        program = tmp_path / "program.py"
+        program.write_text(WATCH.format(code=code))
+        done = subprocess.run(
+            [sys.executable, program, json.dumps([str(tmp_path / i) for i in ignore])], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert all(Path(path).is_absolute() for path in found)
+        here = os.path.realpath(tmp_path) + os.sep
+        return {path[len(here) :]: mark for path, mark in found.items() if path.startswith(here) and not path.endswith("program.py")}
+
+    (tmp_path / "data.txt").write_text("1 2 3")
+    (tmp_path / "other.txt").write_text("4")
+    return run
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('data.txt').read()",
+        "open(b'data.txt', 'rb').read()",
+        "Path('data.txt').read_bytes()",
+        "os.read(os.open('data.txt', os.O_RDONLY), 3)",
+        "os.close(os.open(Path('data.txt'), os.O_RDONLY))",
+        "import numpy; numpy.loadtxt('data.txt')",
+        "open('data.txt').read(); open('data.txt').read()",
+    ],
+)
+def test_opened_files_are_seen_with_their_content(seen, code):
+    found = seen(code)
+    assert list(found) == ["data.txt"]
+    assert found["data.txt"] == hashlib.sha256(b"1 2 3").hexdigest()
+
+
+def test_imported_modules_are_seen_also_when_they_come_from_the_cache(seen, tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from package import layers\n")
+    (tmp_path / "package" / "layers.py").write_text("WIDTH = 3\n")
+    for _ in range(2):  # the second time from the compiled files
+        assert set(seen("import package")) == {"package/__init__.py", "package/layers.py"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pass",
+        "open('new.txt', 'w').write('x')",
+        "open('new.txt', 'x').write('x')",
+        "open('other.txt', 'a').write('x')",
+        "os.close(os.open('new.txt', os.O_WRONLY | os.O_CREAT))",
+        "os.stat('data.txt'); os.path.exists('other.txt')",
+        "try: open('nowhere.txt')\nexcept FileNotFoundError: pass",
+        "open('gone.txt', 'w').close(); open('gone.txt').read(); os.remove('gone.txt')",
+        "os.open('.', os.O_RDONLY)",
+        "open('/proc/self/status').read(); open('/etc/hostname').read() if os.path.exists('/etc/hostname') else None",
+    ],
+)
+def test_written_missing_and_system_files_are_not(seen, code):
+    assert seen(code) == {}
+
+
+@pytest.mark.parametrize("code", ["os.listdir('images')", "list(os.scandir('images'))", "list(Path('images').glob('*.png'))", "list(os.walk('images'))", "os.listdir(b'images')"])
+def test_listed_folders_are_seen(seen, tmp_path, code):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").write_text("")
+    assert set(seen(code)) == {"images"}
+
+
+def test_what_imports_list_on_the_path_is_not(seen, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "more.py").write_text("")
+    assert set(seen("sys.path.insert(0, 'lib'); import more")) == {"lib/more.py"}
+
+
+def test_ignored_folders_are_left_out_and_their_neighbours_are_not(seen, tmp_path):
+    for name in ("captures", "captures2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.txt").write_text("x")
+    assert set(seen("open('captures/x.txt').read(); open('captures2/x.txt').read()", ignore=["captures"])) == {"captures2/x.txt"}
+
+
+def test_installing_twice_listens_once_and_ignores_both(seen, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.txt").write_text("x")
+    assert seen(f"files.install([{str(tmp_path / 'b')!r}]); open('a/x.txt').read(); open('b/x.txt').read()", ignore=["a"]) == {}
+
+
+def test_a_relative_path_counts_from_where_the_program_was_when_it_opened_it(seen):
+    assert set(seen("open('data.txt').read(); os.mkdir('deeper'); os.chdir('deeper')")) == {"data.txt"}
+
+
+def test_a_file_that_was_opened_to_be_read_and_written_counts_as_read(seen):
+    assert set(seen("open('data.txt', 'r+').read()")) == {"data.txt"}
+
+
+# -- fingerprints ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_is_that_of_the_content(tmp_path):
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").write_text("x")
+    (tmp_path / "c").write_text("y")
+    os.utime(tmp_path / "b", (0, 0))
+    a, b, c = (files.fingerprint(str(tmp_path / n)) for n in "abc")
+    assert a == b == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    assert a != c
+
+
+def test_a_large_file_is_known_by_size_and_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "CONTENT_LIMIT", 3)
+    path = tmp_path / "large"
+    path.write_text("1234")
+    os.utime(path, ns=(5, 5))
+    assert files.fingerprint(str(path)) == "4-5"
+    os.utime(path, ns=(6, 6))
+    assert files.fingerprint(str(path)) == "4-6"
+
+
+def test_a_folder_is_known_by_the_names_in_it(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    marks = [files.fingerprint(str(folder))]
+    for name, counts in (("a.png", True), (".hidden", False), ("a.png~", False), ("__pycache__", False), ("b.png", True)):
+        (folder / name).write_text("")
+        marks.append(files.fingerprint(str(folder)))
+        assert (marks[-1] != marks[-2]) is counts, name
+    (folder / "a.png").write_text("other content")
+    assert files.fingerprint(str(folder)) == marks[-1]
+
+
+def test_what_is_neither_file_nor_folder_has_no_fingerprint(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in ("nowhere", "pipe", "dangling"):
+        assert files.fingerprint(str(tmp_path / name)) is None

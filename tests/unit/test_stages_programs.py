@@ -1,0 +1,305 @@
+"""Data, metric and infer on live numpy sides: verdicts, the first difference, warnings, notes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.api import check
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Side
+
+RANDOM = np.random.RandomState(0)
+X = RANDOM.randn(8, 6).astype("float32")
+LABELS = np.arange(8) % 3
+W = RANDOM.randn(6, 3).astype("float32")
+
+
+def model(x):
+    return x @ W.astype(x.dtype)
+
+
+def run(reference, candidate, *stages, **options):
+    sides = [Side(framework="numpy", **(s if isinstance(s, dict) else {"model": s})) for s in (reference, candidate)]
+    result = check(*sides, stages=list(stages) or ["forward"], **{"inputs": X, "labels": LABELS, **options})
+    json.loads(result.to_json())
+    return result if len(stages) > 1 else result.stages[0]
+
+
+# -- data ------------------------------------------------------------------------------------------------------------------------
+
+
+class Samples(list):
+    transform = None
+
+    def __getitem__(self, index):
+        x = list.__getitem__(self, index)
+        return self.transform(x) if self.transform else x
+
+
+def scale(x):
+    return x / 255
+
+
+def shift(x):
+    return x - 0.5
+
+
+def samples(count=5, transforms=(scale, shift), wrong=None):
+    found = Samples(np.arange(6, dtype=np.float32) + n + (0.5 if n == wrong else 0) for n in range(count))
+
+    def composed(x):
+        for transform in transforms:
+            x = transform(x)
+        return x
+
+    found.transform = composed
+    return found
+
+
+def data(dataset=None, transforms=(scale, shift), loader=None):
+    side = {"dataset": lambda _: samples(transforms=transforms) if dataset is None else dataset, "transforms": lambda _: list(transforms)}
+    return {**side, **({"dataloader": lambda _: loader} if loader is not None else {})}
+
+
+def test_equal_data_are_aligned():
+    result = run(data(), data(), "data")
+    assert (result.verdict, result.method) == (ALIGNED, "rounding")
+    assert [p.key for p in result.pairs][:5] == ["length", "sample_0.raw", "sample_0.transform_0", "sample_0.transform_1", "sample_0"]
+    assert result.notes == ["neither side has build_dataloader(split)"]
+
+
+def test_the_first_transform_that_differs_is_named():
+    def shifted(x):
+        return x - 0.51
+
+    divergence = run(data(), data(transforms=(scale, shifted)), "data").divergence
+    assert (divergence.reference.name, divergence.reference.op, divergence.candidate.op) == ("sample_0.transform_1", "shift", "shifted")
+    assert divergence.last_agreeing == "sample_0.transform_0"
+
+
+def test_the_first_sample_that_differs_is_named():
+    divergence = run(data(), data(samples(wrong=2)), "data").divergence
+    assert (divergence.candidate.name, divergence.last_agreeing) == ("sample_2.raw", "sample_1")
+
+
+def test_a_shorter_data_set_diverges():
+    result = run(data(samples(5)), data(samples(4)), "data")
+    pairs = {p.key: p for p in result.pairs}
+    assert (result.verdict, pairs["length"].verdict, result.divergence.pair.key) == (DIVERGED, DIVERGED, "length")
+
+
+def test_a_transform_too_many_diverges():
+    result = run(data(), data(transforms=(scale, shift, shift)), "data")
+    assert {p.key: p.notes for p in result.pairs}["sample_0.transform_2"] == ["missing in the reference"]
+
+
+def test_without_transforms_on_one_side_they_are_not_looked_at():
+    other = {"dataset": lambda _: samples()}
+    result = run(data(), other, "data")
+    assert result.verdict == ALIGNED
+    assert not any("transform" in p.key or "raw" in p.key for p in result.pairs)
+    assert any(n.startswith("transforms were not looked at one by one") for n in result.notes)
+
+
+def batches(count=5, last=3, wrong=None):
+    return [(np.full((last if n == count - 1 else 4, 2), n + (n == wrong), np.float32), np.arange(4)) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "first"),
+    [(batches(wrong=1), "dataloader_1.0"), (batches(wrong=4), "dataloader_last.0"), (batches(last=4), "dataloader_last.0"), (batches(4, 4), "dataloader_last.0")],
+    ids=["a batch", "the last batch", "its size", "a batch less"],
+)  # fmt: skip
+def test_the_first_batch_that_differs_is_named(candidate, first):
+    result = run(data(loader=batches()), data(loader=candidate), "data")
+    assert (result.verdict, result.divergence.pair.key) == (DIVERGED, first)
+
+
+def test_a_loader_that_goes_on_is_cut_and_told():
+    endless = [(np.zeros((1, 2)), np.zeros(1))] * 100
+    result = run(data(loader=endless), data(loader=endless), "data")
+    assert result.verdict == ALIGNED
+    assert "only the first 64 batches were looked at; raise [data] most to see the last one" in result.notes
+
+
+def test_an_empty_data_set_is_an_error_of_its_side():
+    result = run(data(), data(samples(0)), "data")
+    assert (result.verdict, result.failure["side"]) == (ERROR, "candidate")
+    assert "is empty" in result.failure["message"]
+
+
+def test_texts_and_integers_among_samples_are_exact():
+    def rows(name):
+        return {"dataset": lambda _: [(np.float32(1), 3, name)]}
+
+    assert run(rows("cat"), rows("cat"), "data").verdict == ALIGNED
+    result = run(rows("cat"), rows("dog"), "data")
+    assert result.divergence.pair.notes == ["text 'cat' against 'dog'"]
+
+
+def test_without_data_it_says_what_is_missing():
+    result = run(model, model, "data")
+    assert (result.verdict, result.notes) == (NOT_TESTED, ["neither side has build_dataset(split)", "neither side has build_dataloader(split)"])
+
+
+# -- metric --------------------------------------------------------------------------------------------------------------------
+
+
+def accuracy(outputs, labels):
+    return {"accuracy": float((outputs.argmax(1) == labels).mean())}
+
+
+def metric(function, **more):
+    return {"model": model, "metric": function, **more}
+
+
+def test_equal_metrics_are_aligned():
+    result = run(metric(accuracy), metric(accuracy), "metric")
+    assert (result.verdict, result.warnings) == (ALIGNED, [])
+    assert [p.key for p in result.pairs if p.judged] == ["batch_0.accuracy", "batch_1.accuracy", "all.accuracy"]
+
+
+def test_a_metric_that_sums_over_batches_is_seen_on_all_joined():
+    def summed(outputs, labels):
+        return {"accuracy": float((outputs.argmax(1) == labels).sum() / 4)}
+
+    result = run(metric(accuracy), metric(summed), "metric")
+    assert result.verdict == DIVERGED
+    assert [p.key for p in result.pairs if p.judged and p.verdict == DIVERGED] == ["all.accuracy"]
+    assert result.divergence.pair.key == "all.accuracy"
+
+
+def test_both_metrics_get_the_references_outputs():
+    result = run(metric(accuracy), {"model": lambda x: -model(x), "metric": accuracy}, "metric")
+    assert result.verdict == ALIGNED
+
+
+def last_of_equals(outputs, labels):
+    return {"accuracy": float((outputs.shape[1] - 1 - outputs[:, ::-1].argmax(1) == labels).mean())}
+
+
+def test_ties_only_warn():
+    result = run(metric(accuracy), metric(last_of_equals), "metric", inputs=np.tile(X, (5, 1)), labels=np.arange(40) % 3)
+    assert result.verdict == ALIGNED
+    assert [w for w in result.warnings if w.startswith("probe_ties.accuracy: on tied scores the metrics differ")]
+    assert not [p for p in result.pairs if p.key.startswith("probe") and p.judged]
+
+
+def test_empty_classes_only_warn():
+    def mean_of_classes(outputs, labels, empty):
+        hits = outputs.argmax(1) == labels
+        return {"mean": float(np.mean([hits[labels == c].mean() if (labels == c).any() else empty for c in range(3)]))}
+
+    result = run(metric(lambda o, t: mean_of_classes(o, t, 0)), metric(lambda o, t: mean_of_classes(o, t, 1)), "metric", labels=np.array([0, 1, 2, 0, 0, 1, 2, 1]))
+    assert result.verdict == ALIGNED
+    assert [w for w in result.warnings if w.startswith("probe_one_class.mean: where only one class occurs the metrics differ")]
+
+
+def refuses_one_class(outputs, labels):
+    if len(set(labels.tolist())) == 1:
+        raise ValueError("one class")
+    return accuracy(outputs, labels)
+
+
+def test_a_probe_that_neither_side_stands_is_nothing():
+    assert run(metric(refuses_one_class), metric(refuses_one_class), "metric").warnings == []
+
+
+@pytest.mark.parametrize(("sides", "who"), [((accuracy, refuses_one_class), "candidate"), ((refuses_one_class, accuracy), "reference")])
+def test_a_probe_that_one_side_refuses_is_warned_about(sides, who):
+    result = run(metric(sides[0]), metric(sides[1]), "metric")
+    assert result.verdict == ALIGNED
+    told = f"the {who}'s metric fails on the probe 'one_class' (ValueError: one class), the other side's does not"
+    assert told in result.warnings
+
+
+def test_a_refused_probe_is_told_once():
+    assert len(run(metric(accuracy), metric(refuses_one_class), "metric").warnings) == 1
+
+
+def test_a_number_that_was_computed_in_float32_is_as_good_as_one_in_float64():
+    single = metric(lambda o, t: float((o.argmax(1) == t).astype(np.float32).mean() / np.float32(3)))
+    double = metric(lambda o, t: float((o.argmax(1) == t).mean() / 3))
+    assert run(single, double, "metric").verdict == ALIGNED
+
+
+def test_without_labels_it_says_how_to_give_them():
+    result = run(metric(accuracy), metric(accuracy), "metric", labels=None)
+    assert (result.verdict, result.notes[0][:9]) == (NOT_TESTED, "no labels")
+
+
+def test_labels_come_from_the_references_loader():
+    loader = [(X[:3], LABELS[:3]), (X[3:], LABELS[3:])]
+    result = run(metric(accuracy, dataloader=lambda _: loader), metric(accuracy), "metric", inputs=None, labels=None)
+    assert result.verdict == ALIGNED
+    assert len([p for p in result.pairs if p.key.startswith("batch")]) == 2
+
+
+# -- infer -----------------------------------------------------------------------------------------------------------------------
+
+
+def program(scale=1.0, name="cat"):
+    def predict(path, network):
+        return {"scores": network(X[:2]) * np.float32(scale), "name": name, "size": len(Path(path).read_text())}
+
+    return {"model": model, "predict": predict}
+
+
+@pytest.fixture
+def paths(tmp_path):
+    (tmp_path / "one.txt").write_text("1")
+    (tmp_path / "two.txt").write_text("22")
+    return [str(tmp_path / "one.txt"), str(tmp_path / "two.txt")]
+
+
+def test_predictions_are_compared_path_by_path(paths):
+    result = run(program(), program(1 + 1e-7), "infer", paths=paths)
+    assert (result.verdict, result.method) == (ALIGNED, "native")
+    assert [p.key for p in result.pairs] == [f"predict_{n}.{k}" for n in (0, 1) for k in ("scores", "name", "size")]
+
+
+@pytest.mark.parametrize(("candidate", "first"), [(program(1.001), "predict_0.scores"), (program(name="dog"), "predict_0.name")])
+def test_another_prediction_diverges(paths, candidate, first):
+    result = run(program(), candidate, "infer", paths=paths)
+    assert (result.verdict, result.divergence.pair.key) == (DIVERGED, first)
+
+
+def test_predictions_are_as_noisy_as_the_models_outputs(paths):
+    def noisy(x):
+        return model(x) * (1 + (1e-3 if x.dtype == np.float32 else 0)) + x.dtype.type(0)
+
+    sides = [{**program(s), "model": noisy} for s in (1, 1.002)]
+    assert run(*sides, "infer", paths=paths).verdict == ALIGNED
+    assert run(*sides, "infer", paths=paths, inputs=None).verdict == DIVERGED
+
+
+def test_without_inputs_a_hundred_roundings_are_granted(paths):
+    for factor, verdict in ((1 + 5e-6, ALIGNED), (1 + 1e-3, DIVERGED)):
+        assert run(program(), program(factor), "infer", paths=paths, inputs=None).verdict == verdict
+
+
+def test_without_paths_it_says_so():
+    result = run(program(), program(), "infer")
+    assert result.verdict == NOT_TESTED
+    assert "no paths to predict from: set [infer] paths" in result.notes
+
+
+def test_a_path_that_is_not_there_is_told(tmp_path):
+    result = run(program(), program(), "infer", paths=[str(tmp_path / "nowhere.png")])
+    assert result.verdict == ERROR
+    assert "a path to predict from is not there" in result.failure["message"]
+
+
+def test_without_predict_and_export_it_says_what_is_missing():
+    result = run(model, model, "infer")
+    assert (result.verdict, result.notes) == (NOT_TESTED, ["neither side has predict(path) or predict(path, model)", "neither side has export(model, path)"])
+
+
+def test_a_framework_without_exported_programs_is_told():
+    side = {"model": model, "export": lambda _, path: path}
+    result = run(side, side, "infer")
+    assert result.verdict == NOT_TESTED
+    assert "reference: export: framework numpy has no exported programs" in result.notes

@@ -1,0 +1,158 @@
+"""The weights stage on live numpy models: every tensor accounted for, copied, read back bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paralign.api import check
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Side
+
+X = np.random.RandomState(0).randn(4, 6).astype("float32")
+
+
+class Model:
+    """Parameters by name; the call uses ``weight`` alone."""
+
+    def __init__(self, **parameters):
+        self.parameters = {name: np.array(value, np.float32) for name, value in parameters.items()}
+
+    def __call__(self, x):
+        return x @ self.parameters["weight"]
+
+
+def weight(seed=0, shape=(6, 3)):
+    return np.random.RandomState(seed).randn(*shape)
+
+
+def run(reference, candidate, stages=("weights", "forward"), **options):
+    return check(Side(framework="numpy", model=reference), Side(framework="numpy", model=candidate), inputs=X, stages=list(stages), **options)
+
+
+def pairs(result):
+    return {p.key: (p.verdict, p.notes) for p in result["weights"].pairs}
+
+
+def test_weights_are_copied_compared_and_given_back():
+    candidate = Model(weight=weight(1), bias=np.ones(3))
+    before = candidate.parameters["weight"].copy()
+    result = run(Model(weight=weight(0), bias=np.zeros(3)), candidate)
+    assert (result["weights"].verdict, result["forward"].verdict) == (ALIGNED, ALIGNED)
+    assert result["weights"].method == "exact"
+    assert pairs(result) == {"parameters.weight": (ALIGNED, []), "parameters.bias": (ALIGNED, [])}
+    assert result["weights"].notes[0] == "2 tensors mapped, 0 of them transposed by layer type"
+    np.testing.assert_array_equal(candidate.parameters["weight"], before)
+
+
+def test_as_they_are_nothing_is_copied_and_differences_are_found():
+    result = run(Model(weight=weight(0)), Model(weight=weight(1)), weights="as-is")
+    assert (result["weights"].verdict, result["forward"].verdict) == (DIVERGED, DIVERGED)
+    assert "the weights were taken as they are (as-is): nothing was copied" in result["weights"].notes
+    assert run(Model(weight=weight(0)), Model(weight=weight(0)), weights="as-is").verdict == ALIGNED
+
+
+def test_a_missing_tensor_diverges_and_the_other_stages_go_on():
+    result = run(Model(weight=weight(), scale=np.ones(5)), Model(weight=weight(1)))
+    verdict, notes = pairs(result)["parameters.scale"]
+    assert (verdict, result["weights"].verdict, result["forward"].verdict) == (DIVERGED, DIVERGED, ALIGNED)
+    assert "1 left over in the reference and 0 in the candidate" in notes[0]
+    assert result["weights"].divergence.reference.name == "parameters.scale"
+    assert result["weights"].divergence.candidate is None
+
+
+def test_an_extra_tensor_diverges():
+    result = run(Model(weight=weight()), Model(weight=weight(1), scale=np.ones(5)))
+    assert result["weights"].verdict == DIVERGED
+    assert "0 left over in the reference and 1 in the candidate" in pairs(result)["parameters.scale"][1][0]
+    assert result["weights"].divergence.candidate.name == "parameters.scale"
+
+
+def test_another_shape_is_named_on_both_sides():
+    result = run(Model(weight=weight(), scale=np.ones(5)), Model(weight=weight(), scale=np.ones(7)))
+    assert result["weights"].verdict == DIVERGED
+    told = "parameters.scale has shape (5,) in the reference; parameters.scale has (7,) in the candidate"
+    assert [p.notes for p in result["weights"].pairs if p.key == "parameters.scale"] == [[told], [told]]
+
+
+class Held:
+    """One layer's parameters."""
+
+    def __init__(self, seed):
+        self.parameters = {"weight": weight(seed, (6, 6)).astype("float32")}
+
+
+class Deep:
+    """Layers under the given names; the call uses all of them in order."""
+
+    def __init__(self, seed, *names):
+        for number, name in enumerate(names):
+            setattr(self, name, Held(seed + number))
+
+    def __call__(self, x):
+        for layer in vars(self).values():
+            x = x @ layer.parameters["weight"]
+        return x
+
+
+def test_other_names_are_paired_by_order_and_told():
+    result = run(Deep(0, "fc"), Deep(7, "head"))
+    assert result.verdict == ALIGNED
+    assert "1 paired by order, for want of equal names" in result["weights"].notes
+
+
+def test_two_that_fit_both_ways_are_called_ambiguous():
+    result = run(Deep(0, "a", "b"), Deep(7, "c", "d"))
+    told = "ambiguous: a.parameters.weight, b.parameters.weight could as well have gone to others of c.parameters.weight, d.parameters.weight"
+    assert told in result["weights"].notes
+
+
+def test_a_shared_tensor_is_copied_once():
+    def tied(seed):
+        model = Model(weight=weight(seed))
+        model.again = model.parameters["weight"]
+        return model
+
+    result = run(tied(0), tied(1))
+    assert result.verdict == ALIGNED
+    assert len(result["weights"].pairs) == 2
+
+
+def test_models_without_weights_are_not_tested_there():
+    result = run(lambda x: x, lambda x: x)
+    assert (result["weights"].verdict, result["forward"].verdict) == (NOT_TESTED, ALIGNED)
+    assert "nothing was compared" in result["weights"].notes
+
+
+def test_without_a_model_it_says_what_is_missing():
+    result = check(Side(framework="numpy", metric=max), Side(framework="numpy", model=lambda x: x), stages=["weights"])
+    assert (result.verdict, result["weights"].notes) == (NOT_TESTED, ["the reference has no build_model()"])
+
+
+def broken():
+    raise MemoryError("too large")
+
+
+@pytest.mark.parametrize("side", ["reference", "candidate"])
+def test_weights_that_cannot_be_carried_over_fail_their_stage_and_spare_the_data(side):
+    data = {"dataset": lambda _: [np.ones(2)]}
+    sides = {name: Side(framework="numpy", model=Model(weight=weight()), **data) for name in ("reference", "candidate")}
+    sides[side] = Side(framework="numpy", functions={"build_model": broken}, **data)
+    result = check(*sides.values(), inputs=X, stages=["weights", "forward", "data"])
+    assert {s.name: s.verdict for s in result.stages} == {"weights": ERROR, "forward": NOT_TESTED, "data": ALIGNED}
+    assert (result["weights"].failure["side"], result["weights"].failure["type"]) == (side, "MemoryError")
+    assert result["forward"].notes == ["the weights could not be carried over"]
+
+
+def test_where_only_forward_was_asked_for_the_failure_is_told_there():
+    sides = Side(framework="numpy", model=Model(weight=weight())), Side(framework="numpy", functions={"build_model": broken})
+    (stage,) = check(*sides, inputs=X, stages=["forward"]).stages
+    assert (stage.verdict, stage.failure["message"]) == (ERROR, "too large")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_a_candidate_of_another_precision_gets_rounded_weights_and_the_type_is_told(dtype):
+    other = Model(weight=weight(1))
+    other.parameters["weight"] = other.parameters["weight"].astype(dtype)
+    (pair,) = run(Model(weight=weight()), other, ["weights"])["weights"].pairs
+    assert (pair.verdict == ALIGNED) is (dtype == "float64")
+    assert f"dtype float32 against {dtype}" in pair.notes

@@ -1,0 +1,130 @@
+"""Nested values: taken apart into named leaves, put together again, turned into what can be recorded."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paralign.adapters.base import load
+from paralign.dtypes import Typed
+from paralign.errors import UnsupportedTensor
+from paralign.worker.trees import children, leaves, rebuild, structure, to_value
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+@dataclass
+class Outputs:
+    logits: object
+    loss: object = None
+
+
+def known(value):
+    return isinstance(value, np.ndarray)
+
+
+def paths(value):
+    return [path for path, _ in leaves(value, known)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (3.0, [""]),
+        ([1, 2], ["0", "1"]),
+        ({"a": 1, "b": [2, (3, 4)]}, ["a", "b.0", "b.1.0", "b.1.1"]),
+        (OrderedDict(b=1, a=2), ["b", "a"]),
+        (Pair(1, [2]), ["first", "second.0"]),
+        (Outputs(1, 2), ["logits", "loss"]),
+        (Outputs(1), ["logits"]),
+        ({0: 1, None: 2}, ["0", "None"]),
+        (None, []),
+        ({}, []),
+        ([[], (), {}, None], []),
+        ("text", [""]),
+    ],
+)
+def test_paths_name_the_way_to_a_leaf(value, expected):
+    assert paths(value) == expected
+
+
+def test_what_is_known_as_a_leaf_is_not_taken_apart():
+    array = np.zeros((2, 2))
+    assert list(leaves([array], known)) == [("0", array)]
+    assert [p for p, _ in leaves([[1], [2]], lambda v: v == [1])] == ["0", "1.0"]
+
+
+def test_a_class_with_fields_is_no_container_an_instance_is():
+    assert children(Outputs) is None
+    assert children(Outputs(1, 2)) == [("logits", 1), ("loss", 2)]
+    assert children("ab") is None
+    assert children({1, 2}) is None
+
+
+def test_structures_keep_lists_tuples_and_nothing_apart():
+    assert structure([1, (2, None)], known) == {"list": [{"leaf": "0"}, {"tuple": [{"leaf": "1.0"}, {"none": None}]}]}
+    assert structure({}, known) == {"dict": {}}
+    assert structure(Pair(1, 2), known) == {"dict": {"first": {"leaf": "first"}, "second": {"leaf": "second"}}}
+
+
+VALUES = st.recursive(
+    st.none() | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(VALUES)
+def test_lists_tuples_and_dicts_come_back_as_they_were(value):
+    found = dict(leaves(value, known))
+    assert rebuild(structure(value, known), found.__getitem__) == value
+
+
+def test_named_tuples_and_dataclasses_come_back_as_dicts():
+    shape = structure([Pair(1, 2), Outputs(3)], known)
+    assert rebuild(shape, lambda path: path) == [{"first": "0.first", "second": "0.second"}, {"logits": "1.logits", "loss": None}]
+
+
+class Picture:
+    __array_interface__ = np.arange(6, dtype=np.uint8).reshape(2, 3).__array_interface__
+
+
+ADAPTER = load("numpy")
+
+
+@pytest.mark.parametrize(
+    ("leaf", "dtype", "shape"),
+    [
+        (np.ones((2, 3), np.float32), "float32", (2, 3)),
+        (np.float16(1), "float16", ()),
+        (True, "bool", ()),
+        (3, "int64", ()),
+        (0.5, "float64", ()),
+        (1j, "complex128", ()),
+        (Picture(), "uint8", (2, 3)),
+    ],
+)
+def test_anything_that_numpy_can_read_is_recorded(leaf, dtype, shape):
+    value = to_value(leaf, ADAPTER)
+    assert isinstance(value, Typed)
+    assert (value.dtype, value.array.shape) == (dtype, shape)
+
+
+def test_text_is_recorded_as_text():
+    assert to_value("cat", ADAPTER) == "cat"
+
+
+@pytest.mark.parametrize("leaf", [b"raw", {1, 2}, object(), lambda: 0])
+def test_what_holds_no_array_is_refused_by_name(leaf):
+    with pytest.raises(UnsupportedTensor, match=f"a value of type builtins.{type(leaf).__qualname__} cannot be recorded") as caught:
+        to_value(leaf, ADAPTER)
+    assert "return tensors, arrays, numbers, text" in caught.value.hint
