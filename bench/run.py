@@ -22,8 +22,13 @@ DEMO = (
     "`paralign check examples/mobilenetv3`: MobileNetV3-small on real images, every stage, both sides in processes of their own. "
     "Times are inside the workers; peak memory is the worker's resident memory during the stage, its framework included."
 )
+CONVERT = (
+    "A synthetic sharded checkpoint (bfloat16 and float32) converted to other formats, streaming, against `cp` of the same bytes in the "
+    "same run. The limit of memory is 512 MB plus twice the largest tensor."
+)
 PARTS = {
     "compare.py": ("Comparing two tensors", COMPARE),
+    "convert.py": ("Converting a checkpoint", CONVERT),
     "capture.py": ("Watching a model", CAPTURE),
     "demo.py": ("The demo, stage by stage", DEMO),
 }

@@ -32,8 +32,10 @@ class Callable:
 
 class Dense(Callable):
     def __init__(self, width, out):
-        self.parameters = {"weight": np.linspace(-1, 1, width * out, dtype="float32").reshape(width, out),
-                           "bias": np.full(out, 0.25, "float32")}
+        self.parameters = {
+            "weight": np.linspace(-1, 1, width * out, dtype="float32").reshape(width, out),
+            "bias": np.full(out, 0.25, "float32"),
+        }
 
     def forward(self, x):
         return x @ self.parameters["weight"] + self.parameters["bias"]
@@ -169,8 +171,13 @@ class TorchKit(Kit):
         module.register_buffer(name, self.tensor(array), persistent=persistent)
 
     def hooks(self, model):
-        names = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
-                 "_forward_pre_hooks_with_kwargs")
+        names = (
+            "_forward_hooks",
+            "_forward_pre_hooks",
+            "_forward_hooks_with_kwargs",
+            "_forward_hooks_always_called",
+            "_forward_pre_hooks_with_kwargs",
+        )
         return [[dict(getattr(m, name)) for name in names] for m in model.modules()]
 
 
@@ -246,6 +253,7 @@ def trained(request):
 @pytest.fixture(scope="session")
 def exercised():
     """The frameworks that the fixtures above go through."""
+
     def names(params):
         return {getattr(p, "values", (p,))[0] for p in params}
 

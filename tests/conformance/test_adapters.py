@@ -83,9 +83,13 @@ def test_unsigned_types_travel_or_are_refused_by_name(kit, dtype):
 def test_views_read_as_what_they_show(kit, dtype):
     bits = sample(dtype, (4, 6))
     tensor = kit.raw(dtype, bits) if dtype in RAW else kit.tensor(bits)
-    for name, view, expected in [("transposed", tensor.T, bits.T), ("sliced", tensor[1:3, 2:], bits[1:3, 2:]),
-                                 ("strided", tensor[::2, ::3], bits[::2, ::3]), ("one row", tensor[3], bits[3]),
-                                 ("both", tensor.T[1::2, 1:3], bits.T[1::2, 1:3])]:
+    for name, view, expected in [
+        ("transposed", tensor.T, bits.T),
+        ("sliced", tensor[1:3, 2:], bits[1:3, 2:]),
+        ("strided", tensor[::2, ::3], bits[::2, ::3]),
+        ("one row", tensor[3], bits[3]),
+        ("both", tensor.T[1::2, 1:3], bits.T[1::2, 1:3]),
+    ]:
         np.testing.assert_array_equal(kit.adapter.to_array(view).array, expected, strict=True, err_msg=name)
 
 
@@ -122,8 +126,13 @@ def test_awkward_host_arrays(kit, dtype):
     plain = sample(dtype, (3, 4))
     frozen = plain.copy()
     frozen.flags.writeable = False
-    for name, array in [("big-endian", plain.astype(plain.dtype.newbyteorder(">"))), ("read-only", frozen),
-                        ("fortran", np.asfortranarray(plain)), ("reversed", plain[::-1, ::-1][::-1, ::-1]), ("broadcast", plain[:1])]:
+    for name, array in [
+        ("big-endian", plain.astype(plain.dtype.newbyteorder(">"))),
+        ("read-only", frozen),
+        ("fortran", np.asfortranarray(plain)),
+        ("reversed", plain[::-1, ::-1][::-1, ::-1]),
+        ("broadcast", plain[:1]),
+    ]:
         tensor = kit.adapter.from_array(Typed(np.broadcast_to(array, (3, 4)) if name == "broadcast" else array, dtype))
         expected = np.broadcast_to(plain[:1], (3, 4)) if name == "broadcast" else plain
         np.testing.assert_array_equal(kit.adapter.to_array(tensor).array, expected, strict=True, err_msg=name)
@@ -185,8 +194,11 @@ def test_gpu_names_are_normalised(trained):
 @pytest.mark.parametrize("seed", [0, 5, 2**33 + 5])
 def test_seeds(kit, seed):
     def draw():
-        own = {"torch": lambda: __import__("torch").rand(3), "paddle": lambda: __import__("paddle").rand([3]),
-               "numpy": lambda: np.zeros(3)}[kit.name]()
+        own = {
+            "torch": lambda: __import__("torch").rand(3),
+            "paddle": lambda: __import__("paddle").rand([3]),
+            "numpy": lambda: np.zeros(3),
+        }[kit.name]()
         return [*kit.adapter.to_array(own).array.tolist(), random.random(), np.random.rand()]  # noqa: NPY002 - what users draw from
 
     kit.adapter.seed(seed)
@@ -258,8 +270,11 @@ def test_paddle_refuses_what_would_crash_it():
     csr = paddle.sparse.sparse_csr_tensor([0, 1, 2, 2], [1, 2], [1.0, 2.0], [3, 3])
     table = paddle.nn.Embedding(5, 2, sparse=True)
     table(paddle.to_tensor([1, 2])).sum().backward()
-    for tensor, what, hint in [(coo, "a sparse tensor", ".to_dense()"), (csr, "a sparse tensor", ".to_dense()"),
-                               (table.weight.grad, "a tensor of selected rows", "sparse=False")]:
+    for tensor, what, hint in [
+        (coo, "a sparse tensor", ".to_dense()"),
+        (csr, "a sparse tensor", ".to_dense()"),
+        (table.weight.grad, "a tensor of selected rows", "sparse=False"),
+    ]:
         with pytest.raises(UnsupportedTensor) as caught:
             adapter.to_array(tensor)
         assert str(caught.value).startswith(f"{what} cannot be recorded")
@@ -268,9 +283,11 @@ def test_paddle_refuses_what_would_crash_it():
 
 def test_numpy_refuses_what_is_no_number():
     adapter = base.load("numpy")
-    for value, what in [(np.array(["a"]), "elements of type <U1 cannot be recorded"),
-                        (np.array([None]), "elements of type object cannot be recorded"),
-                        (np.ma.array([1.0], mask=[True]), "a masked array cannot be recorded")]:
+    for value, what in [
+        (np.array(["a"]), "elements of type <U1 cannot be recorded"),
+        (np.array([None]), "elements of type object cannot be recorded"),
+        (np.ma.array([1.0], mask=[True]), "a masked array cannot be recorded"),
+    ]:
         with pytest.raises(UnsupportedTensor, match=what):
             adapter.to_array(value)
     assert adapter.to_array(np.float16(2)) == (np.float16(2), "float16")

@@ -99,8 +99,16 @@ class TestTorchModels:
         parametrized = torch.nn.Linear(2, 2)
         parametrize.register_parametrization(parametrized, "weight", Double())
         kind = base.load("torch").kind
-        cases = [(Mine(1, 1), "Linear"), (Chain(), "Sequential"), (Own(), ""), (torch.nn.ModuleList(), "ModuleList"),
-                 (torch.nn.BatchNorm2d(1), "BatchNorm2d"), (torch.nn.Module(), ""), (parametrized, "Linear"), (torch.nn.LSTM(1, 1), "LSTM")]
+        cases = [
+            (Mine(1, 1), "Linear"),
+            (Chain(), "Sequential"),
+            (Own(), ""),
+            (torch.nn.ModuleList(), "ModuleList"),
+            (torch.nn.BatchNorm2d(1), "BatchNorm2d"),
+            (torch.nn.Module(), ""),
+            (parametrized, "Linear"),
+            (torch.nn.LSTM(1, 1), "LSTM"),
+        ]
         assert [kind(module) for module, _ in cases] == [name for _, name in cases]
 
     def test_normalisation_buffers_carry_their_settings(self):
@@ -122,8 +130,15 @@ class TestTorchModels:
                 super().__init__()
                 self.attention = torch.nn.MultiheadAttention(4, 2, dropout=0.5)
                 self.lstm = torch.nn.LSTM(4, 4, num_layers=2, dropout=0.5)
-                self.rest = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.AlphaDropout(), torch.nn.FeatureAlphaDropout(),
-                                                torch.nn.Dropout2d(), torch.nn.RReLU(), DropPath(), torch.nn.BatchNorm1d(4))
+                self.rest = torch.nn.Sequential(
+                    torch.nn.Dropout(0.5),
+                    torch.nn.AlphaDropout(),
+                    torch.nn.FeatureAlphaDropout(),
+                    torch.nn.Dropout2d(),
+                    torch.nn.RReLU(),
+                    DropPath(),
+                    torch.nn.BatchNorm1d(4),
+                )
 
             def forward(self, x):
                 return self.lstm(self.attention(x, x, x)[0])[0]
@@ -166,9 +181,16 @@ class TestPaddleModels:
             pass
 
         kind = base.load("paddle").kind
-        cases = [(Mine(1, 1), "Linear"), (Chain(), "Sequential"), (Own(), ""), (paddle.nn.LayerList(), "LayerList"),
-                 (paddle.nn.BatchNorm2D(1), "BatchNorm2D"), (paddle.nn.Layer(), ""), (paddle.nn.LSTM(1, 1), "LSTM"),
-                 (paddle.vision.models.LeNet(), "LeNet")]
+        cases = [
+            (Mine(1, 1), "Linear"),
+            (Chain(), "Sequential"),
+            (Own(), ""),
+            (paddle.nn.LayerList(), "LayerList"),
+            (paddle.nn.BatchNorm2D(1), "BatchNorm2D"),
+            (paddle.nn.Layer(), ""),
+            (paddle.nn.LSTM(1, 1), "LSTM"),
+            (paddle.vision.models.LeNet(), "LeNet"),
+        ]
         assert [kind(module) for module, _ in cases] == [name for _, name in cases]
 
     @pytest.mark.parametrize("name", ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "SyncBatchNorm"])
@@ -180,8 +202,12 @@ class TestPaddleModels:
 
         adapter = base.load("paddle")
         entries = {e.name: e for e in adapter.state(Mine(2, momentum=0.75, epsilon=0.5))}
-        assert {n: e.role for n, e in entries.items()} == {"weight": "parameter", "bias": "parameter", "_mean": "buffer",
-                                                           "_variance": "buffer"}
+        assert {n: e.role for n, e in entries.items()} == {
+            "weight": "parameter",
+            "bias": "parameter",
+            "_mean": "buffer",
+            "_variance": "buffer",
+        }
         assert entries["_variance"].attrs == {"momentum": 0.75, "epsilon": 0.5}
         assert not entries["_mean"].trainable
         assert entries["weight"].attrs == {}
@@ -237,9 +263,16 @@ class TestPaddleModels:
                 super().__init__()
                 self.attention = paddle.nn.MultiHeadAttention(4, 2, dropout=0.5)
                 self.lstm = paddle.nn.LSTM(4, 4, num_layers=2, dropout=0.5)
-                self.rest = paddle.nn.Sequential(paddle.nn.Dropout(0.5), paddle.nn.AlphaDropout(), paddle.nn.FeatureAlphaDropout(),
-                                                 paddle.nn.Dropout2D(), paddle.nn.Dropout3D(), paddle.nn.RReLU(), DropPath(),
-                                                 paddle.nn.BatchNorm1D(4))
+                self.rest = paddle.nn.Sequential(
+                    paddle.nn.Dropout(0.5),
+                    paddle.nn.AlphaDropout(),
+                    paddle.nn.FeatureAlphaDropout(),
+                    paddle.nn.Dropout2D(),
+                    paddle.nn.Dropout3D(),
+                    paddle.nn.RReLU(),
+                    DropPath(),
+                    paddle.nn.BatchNorm1D(4),
+                )
 
             def forward(self, x):
                 return self.lstm(self.attention(x, x, x))[0]
@@ -249,6 +282,7 @@ class TestPaddleModels:
 
 def check_quiet_mode(adapter, model, x, random):
     """Quiet is train mode without randomness, backward included; what it took comes back."""
+
     def draws():
         return [adapter.to_array(model(x)).array.tolist() for _ in range(2)]
 

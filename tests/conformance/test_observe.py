@@ -24,8 +24,16 @@ def seen(calls):
 
 def test_every_call_is_seen_in_the_order_of_its_end(kit):
     calls = watch(kit, kit.models.Net(), kit.ones(2, 4))
-    assert seen(calls) == [("layers.0", 0, 1, True), ("layers.1", 0, 1, True), ("twice", 0, 1, True), ("twice", 1, 1, True),
-                           ("block.inner", 0, 2, True), ("block", 0, 1, False), ("head", 0, 1, True), ("", 0, 0, False)]
+    assert seen(calls) == [
+        ("layers.0", 0, 1, True),
+        ("layers.1", 0, 1, True),
+        ("twice", 0, 1, True),
+        ("twice", 1, 1, True),
+        ("block.inner", 0, 2, True),
+        ("block", 0, 1, False),
+        ("head", 0, 1, True),
+        ("", 0, 0, False),
+    ]
     names = {call.name: (call.op, call.kind) for call in calls}
     linear = ("Dense", "") if kit.name == "numpy" else ("Linear", "Linear")
     assert names["block.inner"] == linear
@@ -73,7 +81,8 @@ def test_the_users_line_is_named(kit):
     calls = []
     model = kit.models.Net()
     with kit.adapter.observe(model, calls.append):
-        model(kit.ones(1, 4)); here = inspect.currentframe().f_lineno  # noqa: E702 - both on the line that is named
+        model(kit.ones(1, 4))
+        here = inspect.currentframe().f_lineno
     sources = {call.name: call.source for call in calls}
     assert sources["layers.1"] == kit.line("layers")
     assert sources["block.inner"] == kit.line("inner")
@@ -83,10 +92,18 @@ def test_the_users_line_is_named(kit):
 
 def test_source_lines_skip_python_and_the_framework():
     finder = SourceLine(["/opt/framework"], models=["/opt/framework/models"])
-    known = {"/opt/framework/nn.py": False, "/opt/framework/models/resnet.py": True, "/opt/frameworks/mine.py": True,
-             "<frozen runpy>": False, "<eval_with_key>.1": False,
-             inspect.getsourcefile(inspect): False, "/usr/lib/python3/dist-packages/torchvision/x.py": True,
-             inspect.getsourcefile(SourceLine): False, __file__: True, pytest.__file__: True}
+    known = {
+        "/opt/framework/nn.py": False,
+        "/opt/framework/models/resnet.py": True,
+        "/opt/frameworks/mine.py": True,
+        "<frozen runpy>": False,
+        "<eval_with_key>.1": False,
+        inspect.getsourcefile(inspect): False,
+        "/usr/lib/python3/dist-packages/torchvision/x.py": True,
+        inspect.getsourcefile(SourceLine): False,
+        __file__: True,
+        pytest.__file__: True,
+    }
     assert {path: finder._is_users(path) for path in known} == known
     assert finder().startswith(__file__)
 

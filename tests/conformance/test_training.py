@@ -125,8 +125,9 @@ def test_a_loss_is_a_scalar(trained):
     leaf = trained.adapter.watch(trained.ones(2, 3))
     with pytest.raises(UsageError) as caught:
         trained.adapter.backward(leaf * 2)
-    assert str(caught.value) == ("a backward pass starts from a scalar, the loss has shape [2, 3]\n"
-                                 "  where: loss\n  fix:   take its mean or sum")
+    assert str(caught.value) == (
+        "a backward pass starts from a scalar, the loss has shape [2, 3]\n  where: loss\n  fix:   take its mean or sum"
+    )
     trained.adapter.backward(trained.adapter.watch(trained.ones(1)) * 2)
 
 

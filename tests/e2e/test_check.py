@@ -431,7 +431,11 @@ def test_where_a_side_has_no_float64_the_noise_is_measured_in_another_way(projec
 
 def test_rounding_in_another_order_is_aligned_without_float64(project):
     project.edit("reference", "    return x @", ONLY32)
-    project.edit("candidate", 'return x @ self.parameters["weight"]', 'return sum(x[:, i:i+1] * self.parameters["weight"][i] for i in reversed(range(6)))')
+    project.edit(
+        "candidate",
+        'return x @ self.parameters["weight"]',
+        'return sum(x[:, i:i+1] * self.parameters["weight"][i] for i in reversed(range(6)))',
+    )
     assert project.check("forward").code == 0
 
 

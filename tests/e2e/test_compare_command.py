@@ -243,7 +243,9 @@ def test_codes_of_all_verdicts():
     assert cli.CODES == {"aligned": 0, "diverged": 1, "error": 3, "underpowered": 4, "not tested": 4}
 
 
-@pytest.mark.parametrize(("arguments", "told"), [([], "required: COMMAND"), (["chekc"], "invalid choice: 'chekc'"), (["compare", "a"], "required: CANDIDATE")])
+@pytest.mark.parametrize(
+    ("arguments", "told"), [([], "required: COMMAND"), (["chekc"], "invalid choice: 'chekc'"), (["compare", "a"], "required: CANDIDATE")]
+)
 def test_a_wrong_command_is_wrong_usage(capsys, arguments, told):
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)

@@ -184,8 +184,10 @@ def on_both(function, scored, sides):
     import torch
 
     arrays = [np.array(part) for part in scored]
-    return [getattr(sides.reference, function)(*map(torch.from_numpy, arrays)),
-            getattr(sides.candidate, function)(*map(paddle.to_tensor, arrays))]
+    return [
+        getattr(sides.reference, function)(*map(torch.from_numpy, arrays)),
+        getattr(sides.candidate, function)(*map(paddle.to_tensor, arrays)),
+    ]
 
 
 def test_metrics_agree_and_count_what_they_say(scored, sides):
@@ -229,8 +231,10 @@ def trajectories(sides):
 
     start, gradient = np.random.default_rng(3).normal(size=(2, 6))
     candidate = paddle.create_parameter([6], "float64", default_initializer=paddle.nn.initializer.Assign(start))
-    return [list(updates(sides.reference, torch.nn.Parameter(torch.tensor(start)), torch.tensor(gradient))),
-            list(updates(sides.candidate, candidate, paddle.to_tensor(gradient)))]
+    return [
+        list(updates(sides.reference, torch.nn.Parameter(torch.tensor(start)), torch.tensor(gradient))),
+        list(updates(sides.candidate, candidate, paddle.to_tensor(gradient))),
+    ]
 
 
 def test_optimizers_agree(sides):
@@ -322,8 +326,12 @@ def test_prepare_cuts_the_same_patches_every_time(prepare, tmp_path):
 @pytest.mark.parametrize("spoil", ["image", "weights", "sources", "stamp", None])
 def test_prepare_works_again_only_when_something_changed(prepare, tmp_path, capsys, spoil):
     prepare.main()
-    targets = {"image": tmp_path / "data/val/china/03.png", "weights": tmp_path / "mobilenet_v3_small.pth",
-               "sources": tmp_path / "prepare.py", "stamp": prepare.STAMP}
+    targets = {
+        "image": tmp_path / "data/val/china/03.png",
+        "weights": tmp_path / "mobilenet_v3_small.pth",
+        "sources": tmp_path / "prepare.py",
+        "stamp": prepare.STAMP,
+    }
     if spoil:
         targets[spoil].write_bytes(b"spoilt")
     prepare.main()

@@ -47,16 +47,34 @@ def record(number, name, *, dtype="float32", shape=(4, 10), **more):
 
 def stats(error, count=40, **more):
     return Stats(
-        count=count, mismatched=count if error else 0, max_abs=3 * error, max_abs_at=(0, 7) if error else None, mean_abs=error, rel_l2=error, **more
+        count=count,
+        mismatched=count if error else 0,
+        max_abs=3 * error,
+        max_abs_at=(0, 7) if error else None,
+        mean_abs=error,
+        rel_l2=error,
+        **more,
     )
 
 
 def weights():
-    first, second = record(0, "fc.weight", role="parameter", op="Linear"), record(0, "fc.weight", role="parameter", op="Linear", shape=(10, 4))
+    first, second = (
+        record(0, "fc.weight", role="parameter", op="Linear"),
+        record(0, "fc.weight", role="parameter", op="Linear", shape=(10, 4)),
+    )
     lost = Pair("fc.scale", record(1, "fc.scale", role="parameter", shape=(4,)), None, how="none", verdict=DIVERGED)
-    lost.notes.append("no twin of this name; of layer Linear, leaf 'scale' and shape (4,), 1 left over in the reference and 0 in the candidate")
+    lost.notes.append(
+        "no twin of this name; of layer Linear, leaf 'scale' and shape (4,), 1 left over in the reference and 0 in the candidate"
+    )
     pairs = [Pair("fc.weight", first, second, transform="transpose(1, 0)", stats=stats(0.0), verdict=ALIGNED), lost]
-    return StageResult("weights", DIVERGED, "exact", pairs, Divergence(Point("fc.scale", "Linear"), None, lost), notes=["1 tensors mapped, 1 of them transposed by layer type"])
+    return StageResult(
+        "weights",
+        DIVERGED,
+        "exact",
+        pairs,
+        Divergence(Point("fc.scale", "Linear"), None, lost),
+        notes=["1 tensors mapped, 1 of them transposed by layer type"],
+    )
 
 
 def forward():
@@ -71,28 +89,51 @@ def forward():
         last_agreeing="features.2",
         confirmed=True,
     )
-    finding = Finding("pooling.exclusive", "padding counts in the mean", "exclusive=False", proven=True, error_before=2.5e-3, error_after=1e-16)
+    finding = Finding(
+        "pooling.exclusive", "padding counts in the mean", "exclusive=False", proven=True, error_before=2.5e-3, error_after=1e-16
+    )
     return StageResult("forward", DIVERGED, "float64", [pair], divergence, [finding], seconds={"reference": 0.25, "candidate": 1.5},
                        peak_bytes={"reference": 1e8, "candidate": 2e8})  # fmt: skip
 
 
 def data():
     name = record(0, "sample_0", dtype="str", shape=(), role="sample", leaf="name", text="cat.png")
-    pairs = [Pair("sample_0.name", name, name, verdict=ALIGNED), Pair("sample_0.image", record(1, "sample_0"), record(1, "sample_0"), stats=stats(0.0), verdict=ALIGNED)]
+    pairs = [
+        Pair("sample_0.name", name, name, verdict=ALIGNED),
+        Pair("sample_0.image", record(1, "sample_0"), record(1, "sample_0"), stats=stats(0.0), verdict=ALIGNED),
+    ]
     pairs[1].noise = Noise(1.1920929e-07, "one rounding of float32")
-    return StageResult("data", ALIGNED, "rounding", pairs, notes=["only the first 64 batches were looked at; raise [data] most to see the last one"])
+    return StageResult(
+        "data", ALIGNED, "rounding", pairs, notes=["only the first 64 batches were looked at; raise [data] most to see the last one"]
+    )
 
 
 def metric():
     ends = record(0, "all", dtype="float64", shape=()), record(0, "all", dtype="float64", shape=())
-    nan = Pair("all.accuracy", *ends, stats=Stats(count=1, nan=1, nan_candidate=1), verdict=DIVERGED, noise=Noise(2.2e-16, "one rounding of float64"))
+    nan = Pair(
+        "all.accuracy",
+        *ends,
+        stats=Stats(count=1, nan=1, nan_candidate=1),
+        verdict=DIVERGED,
+        noise=Noise(2.2e-16, "one rounding of float64"),
+    )
     nan.notes.append("NaN at 1 place of the candidate only")
-    more = [Pair(f"batch_{n}.accuracy", *ends, stats=stats(0.1 * n, 1), verdict=DIVERGED, noise=Noise(2.2e-16, "one rounding of float64")) for n in range(1, 8)]
+    more = [
+        Pair(f"batch_{n}.accuracy", *ends, stats=stats(0.1 * n, 1), verdict=DIVERGED, noise=Noise(2.2e-16, "one rounding of float64"))
+        for n in range(1, 8)
+    ]
     return StageResult("metric", DIVERGED, "rounding", [nan, *more], warnings=["probe_ties.accuracy: on tied scores the metrics differ"])
 
 
 def loss():
-    pair = Pair("loss", record(0, "loss", shape=()), record(0, "loss", shape=()), stats=stats(0.02, 1), verdict=UNDERPOWERED, noise=Noise(0.5, "perturbation"))
+    pair = Pair(
+        "loss",
+        record(0, "loss", shape=()),
+        record(0, "loss", shape=()),
+        stats=stats(0.02, 1),
+        verdict=UNDERPOWERED,
+        noise=Noise(0.5, "perturbation"),
+    )
     pair.notes.append("the reference's own noise is 0.5 of its values: agreement within it proves nothing")
     return StageResult("loss", UNDERPOWERED, "perturbation", [pair])
 
@@ -102,7 +143,9 @@ def infer():
         "side": "candidate",
         "type": "ValueError",
         "message": "no such file [/tmp]",
-        "traceback": "Traceback (most recent call last):\n" + "".join(f"  line {n}\n" for n in range(9)) + "ValueError: no such file [/tmp]\n",
+        "traceback": "Traceback (most recent call last):\n"
+        + "".join(f"  line {n}\n" for n in range(9))
+        + "ValueError: no such file [/tmp]\n",
         "frames": [f"port.py:{n} in layer_{n}: return [red]f(x)" for n in range(8)],
         "log": "result/workers/candidate.log",
     }
@@ -111,10 +154,25 @@ def infer():
 
 def result():
     """One of everything that a check can come to, with extremes in its numbers."""
-    side = {"framework": "torch", "versions": {"torch": "2.0"}, "flags": {"threads": 1, "scale": math.inf, "other": math.nan}, "python": "3.11.7"}
-    stages = [weights(), forward(), data(), metric(), loss(), StageResult("backward", NOT_TESTED, notes=["neither side has loss(outputs, labels)"]), infer()]
+    side = {
+        "framework": "torch",
+        "versions": {"torch": "2.0"},
+        "flags": {"threads": 1, "scale": math.inf, "other": math.nan},
+        "python": "3.11.7",
+    }
+    stages = [
+        weights(),
+        forward(),
+        data(),
+        metric(),
+        loss(),
+        StageResult("backward", NOT_TESTED, notes=["neither side has loss(outputs, labels)"]),
+        infer(),
+    ]
     preflight = ["reference: torch 2.0 on cpu, Python 3.11.7", "candidate: paddle 3.0 on cpu, Python 3.11.7"]
-    return CheckResult(stages, preflight, side, {"framework": "paddle", "versions": {"paddle": "3.0"}, "flags": {"scale": -math.inf}, "python": "3.11.7"})
+    return CheckResult(
+        stages, preflight, side, {"framework": "paddle", "versions": {"paddle": "3.0"}, "flags": {"scale": -math.inf}, "python": "3.11.7"}
+    )
 
 
 def shown(renderable, width=140):
@@ -125,8 +183,20 @@ def shown(renderable, width=140):
 
 
 def log():
-    reference = {"output": np.array([1.0, 2.0], np.float32), "size": np.array(3), "mask": np.array([True]), "other": np.zeros((2, 3)), "gone": np.ones(2)}
-    candidate = {"output": np.array([1.0, 2.5], np.float32), "size": np.array(3), "mask": np.array([False]), "other": np.zeros((3, 2)), "new": np.ones(1)}
+    reference = {
+        "output": np.array([1.0, 2.0], np.float32),
+        "size": np.array(3),
+        "mask": np.array([True]),
+        "other": np.zeros((2, 3)),
+        "gone": np.ones(2),
+    }
+    candidate = {
+        "output": np.array([1.0, 2.5], np.float32),
+        "size": np.array(3),
+        "mask": np.array([False]),
+        "other": np.zeros((3, 2)),
+        "new": np.ones(1),
+    }
     lines = artifacts.log(forward(), reference, candidate)
     return "\n".join(re.sub(r"^\[\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\]", "[time]", line) for line in lines) + "\n"
 

@@ -17,7 +17,7 @@ import paralign
 SOURCE = Path(paralign.__file__).parent
 
 #: from top to bottom; a folder may import only what stands below it (and itself)
-ORDER = ["__main__", "cli", "api", "report", "stages", "locate", "align", "compare", "weights", "formats", "run", "worker", "adapters", "compat", "init", "capture",
+ORDER = ["__main__", "cli", "api", "report", "stages", "locate", "align", "comparison", "weights", "formats", "run", "worker", "adapters", "compat", "init", "capture",
          "model", "dtypes", "errors", "__init__"]  # fmt: skip
 
 #: folders that are put on a user's own interpreter
@@ -67,7 +67,7 @@ def test_imports_run_downwards(path):
 
 
 def test_an_upward_import_would_be_seen():
-    assert list(upward(SOURCE / "compare" / "x.py", ast.parse("from paralign.stages import forward"))) == [
+    assert list(upward(SOURCE / "comparison" / "x.py", ast.parse("from paralign.stages import forward"))) == [
         "paralign.stages",
         "paralign.stages.forward",
     ]
@@ -96,7 +96,11 @@ LOADED = f"import sys; print(sorted({FRAMEWORKS!r} & set(sys.modules)))"
 
 
 def test_no_framework_is_imported_by_any_module_of_the_core():
-    names = [m.name for m in pkgutil.walk_packages([str(SOURCE)], "paralign.") if not m.name.startswith("paralign.adapters.") and "__main__" not in m.name]
+    names = [
+        m.name
+        for m in pkgutil.walk_packages([str(SOURCE)], "paralign.")
+        if not m.name.startswith("paralign.adapters.") and "__main__" not in m.name
+    ]
     assert "paralign.stages.forward" in names
     done = python(f"import importlib\nfor n in {names!r}: importlib.import_module(n)\n{LOADED}")
     assert done.stdout.strip() == "[]", done.stderr
@@ -136,7 +140,9 @@ def test_starting_costs_little():
 
 
 def test_the_guard_of_the_start_can_fail():
-    assert processor_seconds([sys.executable, "-c", "import time; e = time.process_time() + 0.3\nwhile time.process_time() < e: pass"]) > 0.3
+    assert (
+        processor_seconds([sys.executable, "-c", "import time; e = time.process_time() + 0.3\nwhile time.process_time() < e: pass"]) > 0.3
+    )
 
 
 def test_every_module_can_be_imported():

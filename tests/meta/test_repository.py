@@ -27,7 +27,11 @@ def test_a_broken_link_would_be_seen():
 def test_the_two_readmes_have_the_same_parts():
     def shape(name):
         text = (ROOT / name).read_text()
-        return len(re.findall(r"^#+ ", text, re.MULTILINE)), len(re.findall(r"^```", text, re.MULTILINE)), len(re.findall(r"^\|", text, re.MULTILINE))
+        return (
+            len(re.findall(r"^#+ ", text, re.MULTILINE)),
+            len(re.findall(r"^```", text, re.MULTILINE)),
+            len(re.findall(r"^\|", text, re.MULTILINE)),
+        )
 
     assert shape("README.md") == shape("README.zh.md")
 

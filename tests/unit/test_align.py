@@ -7,8 +7,10 @@ from paralign.model import Record
 
 def records(*keys, start=0, **fields):
     """Records from ``name:leaf`` texts."""
-    return [Record(start + i, key.partition(":")[0], "forward", "output", "float32", (2,), leaf=key.partition(":")[2], **fields)
-            for i, key in enumerate(keys)]
+    return [
+        Record(start + i, key.partition(":")[0], "forward", "output", "float32", (2,), leaf=key.partition(":")[2], **fields)
+        for i, key in enumerate(keys)
+    ]
 
 
 def paired(reference, candidate):
@@ -17,7 +19,10 @@ def paired(reference, candidate):
 
 def test_equal_keys_meet_whatever_their_order():
     assert paired(records("a", "b:0", "b:1"), records("b:1", "a", "b:0")) == [
-        ("a", "a", "name"), ("b.0", "b.0", "name"), ("b.1", "b.1", "name")]
+        ("a", "a", "name"),
+        ("b.0", "b.0", "name"),
+        ("b.1", "b.1", "name"),
+    ]
 
 
 def test_a_tensor_meets_the_only_element_of_a_tuple():
@@ -27,25 +32,42 @@ def test_a_tensor_meets_the_only_element_of_a_tuple():
 
 def test_the_elements_of_a_tuple_meet_the_values_of_a_dict_in_order():
     assert paired(records("output:0", "output:1", "loss"), records("loss", "output:logits", "output:hidden")) == [
-        ("output.0", "output.logits", "structure"), ("output.1", "output.hidden", "structure"), ("loss", "loss", "name")]
+        ("output.0", "output.logits", "structure"),
+        ("output.1", "output.hidden", "structure"),
+        ("loss", "loss", "name"),
+    ]
 
 
 def test_what_has_the_same_name_meets_before_what_has_not():
     assert paired(records("a", "b", "output"), records("output:0", "c")) == [
-        ("a", None, "unmatched"), ("b", None, "unmatched"), ("output", "output.0", "structure"), (None, "c", "unmatched")]
+        ("a", None, "unmatched"),
+        ("b", None, "unmatched"),
+        ("output", "output.0", "structure"),
+        (None, "c", "unmatched"),
+    ]
 
 
 def test_other_names_meet_by_order_where_both_have_as_many():
     assert paired(records("logits", "mask"), records("scores", "valid")) == [
-        ("logits", "scores", "structure"), ("mask", "valid", "structure")]
+        ("logits", "scores", "structure"),
+        ("mask", "valid", "structure"),
+    ]
 
 
 def test_unequal_numbers_are_left_alone():
     assert paired(records("output:0", "output:1"), records("output:a", "output:b", "output:c")) == [
-        ("output.0", None, "unmatched"), ("output.1", None, "unmatched"),
-        (None, "output.a", "unmatched"), (None, "output.b", "unmatched"), (None, "output.c", "unmatched")]
+        ("output.0", None, "unmatched"),
+        ("output.1", None, "unmatched"),
+        (None, "output.a", "unmatched"),
+        (None, "output.b", "unmatched"),
+        (None, "output.c", "unmatched"),
+    ]
     assert paired(records("output:0", "output:1"), records("output:0", "output:b", "output:c")) == [
-        ("output.0", "output.0", "name"), ("output.1", None, "unmatched"), (None, "output.b", "unmatched"), (None, "output.c", "unmatched")]
+        ("output.0", "output.0", "name"),
+        ("output.1", None, "unmatched"),
+        (None, "output.b", "unmatched"),
+        (None, "output.c", "unmatched"),
+    ]
 
 
 def test_steps_calls_ranks_and_roles_are_kept_apart():

@@ -46,13 +46,21 @@ def test_of_the_forward_pass_the_native_outputs_are_kept(made):
 
 
 def test_of_the_data_everything_that_has_values_is_kept(made):
-    rows = [("length", np.int64(3), {"role": "scalar"}), ("dataloader_0", X, {"role": "sample", "leaf": "0"}), ("name", "cat", {"role": "sample"})]
+    rows = [
+        ("length", np.int64(3), {"role": "scalar"}),
+        ("dataloader_0", X, {"role": "sample", "leaf": "0"}),
+        ("name", "cat", {"role": "sample"}),
+    ]
     assert list(artifacts.arrays("data", made(*rows))) == ["length", "dataloader_0.0"]
 
 
 def test_of_the_metric_the_result_on_all_has_the_metrics_own_name(made):
     scalar = {"role": "scalar"}
-    rows = [("batch_0", 0.5, {**scalar, "leaf": "top1"}), ("all", 0.6, {**scalar, "leaf": "top1"}), ("probe_ties", 0.1, {**scalar, "leaf": "top1"})]
+    rows = [
+        ("batch_0", 0.5, {**scalar, "leaf": "top1"}),
+        ("all", 0.6, {**scalar, "leaf": "top1"}),
+        ("probe_ties", 0.1, {**scalar, "leaf": "top1"}),
+    ]
     assert list(artifacts.arrays("metric", made(*rows))) == ["batch_0.top1", "top1"]
     assert list(artifacts.arrays("metric", made(("all", 0.6, scalar)))) == ["metric"]
 
@@ -62,7 +70,11 @@ def test_of_the_backward_pass_losses_and_rates_of_eval_mode_are_kept_under_the_g
     for run in (f"{NATIVE}:eval", f"{NATIVE}:train", f"{DOUBLE}:eval"):
         for step in range(2):
             fields = {"run": run, "step": step}
-            rows += [("loss", np.float32(step), {"role": "scalar", **fields}), ("lr", 0.1, {"role": "scalar", **fields}), ("lr", 0.2, {"role": "scalar", "leaf": "1", **fields})]
+            rows += [
+                ("loss", np.float32(step), {"role": "scalar", **fields}),
+                ("lr", 0.1, {"role": "scalar", **fields}),
+                ("lr", 0.2, {"role": "scalar", "leaf": "1", **fields}),
+            ]
             rows += [("fc.weight", X, {"role": "gradient", **fields}), ("fc.weight", X, {"role": "parameter", **fields})]
     found = artifacts.arrays("backward", made(*rows))
     assert list(found) == ["loss_0", "lr_0", "lr_0.1", "loss_1", "lr_1", "lr_1.1"]
@@ -70,7 +82,13 @@ def test_of_the_backward_pass_losses_and_rates_of_eval_mode_are_kept_under_the_g
 
 
 def test_inputs_parameters_and_what_was_not_kept_are_left_out(made):
-    rows = [("x", X, {"role": "input"}), ("w", X, {"role": "parameter"}), ("b", X, {"role": "buffer"}), ("y", X, {"keep": False}), ("z", None, {})]
+    rows = [
+        ("x", X, {"role": "input"}),
+        ("w", X, {"role": "parameter"}),
+        ("b", X, {"role": "buffer"}),
+        ("y", X, {"keep": False}),
+        ("z", None, {}),
+    ]
     assert artifacts.arrays("loss", made(*rows)) == {}
 
 
@@ -136,9 +154,21 @@ def test_integers_neither_wrap_nor_raise(reference, candidate, mean):
 
 def test_every_stage_with_values_leaves_its_files(made, tmp_path):
     result = CheckResult([stage(), stage(name="loss"), stage(name="weights"), stage(name="data")], candidate={"framework": "paddle"})
-    captures = {"forward": (made(*FORWARD), made(*FORWARD)), "loss": (made(("loss", 0.5, {"role": "scalar"})),) * 2, "weights": (made(("w", X, {})),) * 2}
+    captures = {
+        "forward": (made(*FORWARD), made(*FORWARD)),
+        "loss": (made(("loss", 0.5, {"role": "scalar"})),) * 2,
+        "weights": (made(("w", X, {})),) * 2,
+    }
     artifacts.write(result, captures, tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {"captures", "forward_paddle.npy", "forward_ref.npy", "log", "loss_paddle.npy", "loss_ref.npy", "report.json"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "captures",
+        "forward_paddle.npy",
+        "forward_ref.npy",
+        "log",
+        "loss_paddle.npy",
+        "loss_ref.npy",
+        "report.json",
+    }
     assert {p.name for p in (tmp_path / "log").iterdir()} == {"forward_diff.log", "loss_diff.log"}
     assert load_foreign(tmp_path / "forward_paddle.npy")["output.logits"].tolist() == X.tolist()
     assert np.load(tmp_path / "loss_ref.npy", allow_pickle=True).tolist() == {"loss": np.array(0.5)}

@@ -32,8 +32,17 @@ def recorded(path, complete=True, **options):
     """A small capture with a record of each kind."""
     writer = CaptureWriter(path, Manifest(stage="forward", side="reference", seed=3), **options)
     writer.add("x", np.arange(6, dtype=np.float32).reshape(2, 3), role="input")
-    writer.add("layer", Typed(np.arange(4, dtype=np.uint16), "bfloat16"), role="output", leaf="0", op="Linear", call=1, inputs=[0],
-               source="model.py:3", attrs={"kernel": (3, 3)})
+    writer.add(
+        "layer",
+        Typed(np.arange(4, dtype=np.uint16), "bfloat16"),
+        role="output",
+        leaf="0",
+        op="Linear",
+        call=1,
+        inputs=[0],
+        source="model.py:3",
+        attrs={"kernel": (3, 3)},
+    )
     writer.add("text", "caf\u00e9 \ud800", role="sample")
     writer.add("missing", None, role="gradient")
     writer.add("dropped", np.zeros((9, 9)), role="output", keep=False, digest="ab", run="float64", step=2, rank=1, stage="loss")
@@ -46,8 +55,13 @@ def recorded(path, complete=True, **options):
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(sorted(STORAGE)), st.lists(st.integers(0, 4), max_size=3), st.sampled_from(sorted(LAYOUTS))),
-                max_size=8), st.integers(0, 2**32), st.sampled_from([1, 40, 32 << 20]))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(STORAGE)), st.lists(st.integers(0, 4), max_size=3), st.sampled_from(sorted(LAYOUTS))), max_size=8
+    ),
+    st.integers(0, 2**32),
+    st.sampled_from([1, 40, 32 << 20]),
+)
 def test_values_read_back_whatever_their_type_and_layout(tmp_path_factory, kinds, seed, shard_bytes):
     path, random = tmp_path_factory.mktemp("capture") / "c", np.random.default_rng(seed)
     values = []
@@ -208,13 +222,16 @@ def test_a_capture_needs_a_folder_of_its_own(tmp_path):
     CaptureWriter(tmp_path / "deep" / "er", Manifest()).close()
 
 
-@pytest.mark.parametrize(("value", "error", "message"), [
-    (np.array(["x"]), UnsupportedTensor, "'a': elements of type <U1 cannot be recorded"),
-    (np.array([None]), UnsupportedTensor, "'a': elements of type object cannot be recorded"),
-    ([1, 2], UnsupportedTensor, "'a' is a list, which cannot be recorded"),
-    (Typed(np.zeros(2), "bfloat16"), UnsupportedTensor, "'a' is said to be bfloat16, its storage is float64"),
-    (Typed(np.zeros(2), "float128"), UnsupportedTensor, "'a' is said to be float128"),
-])
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (np.array(["x"]), UnsupportedTensor, "'a': elements of type <U1 cannot be recorded"),
+        (np.array([None]), UnsupportedTensor, "'a': elements of type object cannot be recorded"),
+        ([1, 2], UnsupportedTensor, "'a' is a list, which cannot be recorded"),
+        (Typed(np.zeros(2), "bfloat16"), UnsupportedTensor, "'a' is said to be bfloat16, its storage is float64"),
+        (Typed(np.zeros(2), "float128"), UnsupportedTensor, "'a' is said to be float128"),
+    ],
+)
 def test_what_cannot_be_recorded_is_named_and_the_capture_goes_on(tmp_path, value, error, message):
     with CaptureWriter(tmp_path / "c", Manifest()) as writer:
         with pytest.raises(error, match=message):
@@ -277,17 +294,20 @@ def change_manifest(path, **changes):
     (path / "manifest.json").write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"schema": SCHEMA + 1}, f"the capture has schema {SCHEMA + 1}, this version of paralign reads up to {SCHEMA}"),
-    ({"schema": "1"}, "it has no schema number"),
-    ({"schema": 0}, "it has no schema number"),
-    ({"records": "many"}, "the manifest is damaged: field 'records' holds 'many'"),
-    ({"complete": 1}, "field 'complete' holds 1"),
-    ({"seed": True}, "field 'seed' holds True"),
-    ({"notes": {}}, "field 'notes' holds {}"),
-    ({"records": 7}, "the manifest tells of 7 records, 6 are there"),
-    ({"records": 5}, "the manifest tells of 5 records, 6 are there"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schema": SCHEMA + 1}, f"the capture has schema {SCHEMA + 1}, this version of paralign reads up to {SCHEMA}"),
+        ({"schema": "1"}, "it has no schema number"),
+        ({"schema": 0}, "it has no schema number"),
+        ({"records": "many"}, "the manifest is damaged: field 'records' holds 'many'"),
+        ({"complete": 1}, "field 'complete' holds 1"),
+        ({"seed": True}, "field 'seed' holds True"),
+        ({"notes": {}}, "field 'notes' holds {}"),
+        ({"records": 7}, "the manifest tells of 7 records, 6 are there"),
+        ({"records": 5}, "the manifest tells of 5 records, 6 are there"),
+    ],
+)
 def test_damaged_manifests_are_refused(tmp_path, changes, message):
     recorded(tmp_path / "c")
     change_manifest(tmp_path / "c", **changes)
@@ -313,25 +333,28 @@ def change_record(path, **changes):
     (path / "records.jsonl").write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"name": ...}, "line 2 is damaged: field 'name' is missing"),
-    ({"novelty": 1}, "line 2 is damaged: field 'novelty' is not known"),
-    ({"id": "1"}, "field 'id' holds '1'"),
-    ({"id": 0}, "two records have the same number"),
-    ({"shape": [-1]}, "its shape [-1] is no list"),
-    ({"shape": [True]}, "its shape [True] is no list"),
-    ({"shape": 3}, "field 'shape' holds 3"),
-    ({"role": "spy"}, "its role 'spy' is none of input, output"),
-    ({"inputs": ["a"]}, "its inputs ['a'] are no record numbers"),
-    ({"attrs": []}, "field 'attrs' holds []"),
-    ({"location": ["a"]}, "no pair of shard and tensor name"),
-    ({"location": ["shards/00000.safetensors", 1]}, "no pair of shard and tensor name"),
-    ({"location": ["../x", "1"]}, "its shard '../x' is none of this capture's"),
-    ({"location": ["shards/../../x.safetensors", "1"]}, "is none of this capture's"),
-    ({"location": ["/etc/passwd", "1"]}, "is none of this capture's"),
-    ({"location": ["shards/00000.safetensors\n", "1"]}, "is none of this capture's"),
-    ({"location": ["shards\\00000.safetensors", "1"]}, "is none of this capture's"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": ...}, "line 2 is damaged: field 'name' is missing"),
+        ({"novelty": 1}, "line 2 is damaged: field 'novelty' is not known"),
+        ({"id": "1"}, "field 'id' holds '1'"),
+        ({"id": 0}, "two records have the same number"),
+        ({"shape": [-1]}, "its shape [-1] is no list"),
+        ({"shape": [True]}, "its shape [True] is no list"),
+        ({"shape": 3}, "field 'shape' holds 3"),
+        ({"role": "spy"}, "its role 'spy' is none of input, output"),
+        ({"inputs": ["a"]}, "its inputs ['a'] are no record numbers"),
+        ({"attrs": []}, "field 'attrs' holds []"),
+        ({"location": ["a"]}, "no pair of shard and tensor name"),
+        ({"location": ["shards/00000.safetensors", 1]}, "no pair of shard and tensor name"),
+        ({"location": ["../x", "1"]}, "its shard '../x' is none of this capture's"),
+        ({"location": ["shards/../../x.safetensors", "1"]}, "is none of this capture's"),
+        ({"location": ["/etc/passwd", "1"]}, "is none of this capture's"),
+        ({"location": ["shards/00000.safetensors\n", "1"]}, "is none of this capture's"),
+        ({"location": ["shards\\00000.safetensors", "1"]}, "is none of this capture's"),
+    ],
+)
 def test_damaged_records_are_refused(tmp_path, changes, message):
     recorded(tmp_path / "c")
     change_record(tmp_path / "c", **changes)
@@ -380,7 +403,7 @@ def test_a_complete_capture_with_a_torn_or_missing_line_is_refused(tmp_path):
     content = path.read_bytes()
     path.write_bytes(content[:-3])
     assert "line 6 is damaged: it is cut off" in refused(tmp_path / "c")
-    path.write_bytes(content[:content[:-1].rindex(b"\n") + 1])
+    path.write_bytes(content[: content[:-1].rindex(b"\n") + 1])
     assert "the manifest tells of 6 records, 5 are there" in refused(tmp_path / "c")
     path.unlink()
     assert "cannot be read: No such file" in refused(tmp_path / "c")
@@ -417,28 +440,32 @@ def damaged_shard(path, change):
 
 def rewrite(**changes):
     """Change the header of the tensor of the first record."""
+
     def change(content):
         (length,) = struct.unpack("<Q", content[:8])
-        header = json.loads(content[8:8 + length])
+        header = json.loads(content[8 : 8 + length])
         header["0"].update(changes)
         text = json.dumps(header).encode()
-        return struct.pack("<Q", len(text)) + text + content[8 + length:]
+        return struct.pack("<Q", len(text)) + text + content[8 + length :]
 
     return change
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda _: None, "cannot be read: No such file"),
-    (lambda _: b"", "truncated: it has 0 bytes"),
-    (lambda content: content[:100], "claims a header"),
-    (lambda content: content[:-1], "the file is truncated: its tensors take"),
-    (lambda content: content + b"x", "1 bytes after its last tensor"),
-    (lambda content: content[:8] + b"x" + content[9:], "the header is damaged"),
-    (lambda content: content.replace(b'"0":', b'"9":'), "holds no tensor '0'"),
-    (rewrite(shape=[3, 2]), "recorded as float32 of shape (2, 3), the shard holds float32 of shape (3, 2)"),
-    (rewrite(dtype="I32"), "the shard holds int32 of shape (2, 3)"),
-    (rewrite(data_offsets=[8, 32]), "8 bytes before tensor '0' belong to no tensor"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: None, "cannot be read: No such file"),
+        (lambda _: b"", "truncated: it has 0 bytes"),
+        (lambda content: content[:100], "claims a header"),
+        (lambda content: content[:-1], "the file is truncated: its tensors take"),
+        (lambda content: content + b"x", "1 bytes after its last tensor"),
+        (lambda content: content[:8] + b"x" + content[9:], "the header is damaged"),
+        (lambda content: content.replace(b'"0":', b'"9":'), "holds no tensor '0'"),
+        (rewrite(shape=[3, 2]), "recorded as float32 of shape (2, 3), the shard holds float32 of shape (3, 2)"),
+        (rewrite(dtype="I32"), "the shard holds int32 of shape (2, 3)"),
+        (rewrite(data_offsets=[8, 32]), "8 bytes before tensor '0' belong to no tensor"),
+    ],
+)
 def test_damaged_shards_are_named(tmp_path, change, message):
     assert message in damaged_shard(tmp_path / "c", change)
 

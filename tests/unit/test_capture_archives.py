@@ -61,7 +61,7 @@ def test_archives_that_lie_are_refused(tmp_path):
         with pytest.raises(CaptureFormatError):
             load_foreign(tmp_path / "d.npz")
     place = content.rindex(b"PK\x01\x02") + 24
-    (tmp_path / "d.npz").write_bytes(content[:place] + struct.pack("<I", 2**31) + content[place + 4:])
+    (tmp_path / "d.npz").write_bytes(content[:place] + struct.pack("<I", 2**31) + content[place + 4 :])
     with pytest.raises(CaptureFormatError, match=r"claims to unpack \d+ bytes to 2147483648"):
         load_foreign(tmp_path / "d.npz")
 

@@ -52,15 +52,19 @@ CASES = {
     "complex": ({"z": np.array([1 + 2j])}, 1e-3),
 }
 CASES = {name: (reference, near(reference, scale) if scale else reference) for name, (reference, scale) in CASES.items()}
-CASES.update({
-    "a scalar against one element": ({"l": np.array(1.5)}, {"l": np.array([1.5 + 1e-5])}),
-    "transposed": ({"w": np.arange(6.0).reshape(2, 3)}, {"w": np.arange(6.0).reshape(2, 3).T}),
-    "transposed inside": ({"a": {"w": np.arange(24.0).reshape(2, 3, 4)}}, {"a": {"w": np.zeros((4, 3, 2))}}),
-    "broadcast": ({"w": np.arange(6.0).reshape(2, 3)}, {"w": np.arange(3.0)}),
-    "another type": ({"w": np.ones(3, np.float32)}, {"w": np.ones(3)}),
-    "names of figures": ({"mean": np.ones(2), "x": {"mean": np.ones(2), "max": np.zeros(1)}}, {"mean": np.ones(2), "x": {
-        "mean": np.zeros(2), "max": np.zeros(1)}}),
-})
+CASES.update(
+    {
+        "a scalar against one element": ({"l": np.array(1.5)}, {"l": np.array([1.5 + 1e-5])}),
+        "transposed": ({"w": np.arange(6.0).reshape(2, 3)}, {"w": np.arange(6.0).reshape(2, 3).T}),
+        "transposed inside": ({"a": {"w": np.arange(24.0).reshape(2, 3, 4)}}, {"a": {"w": np.zeros((4, 3, 2))}}),
+        "broadcast": ({"w": np.arange(6.0).reshape(2, 3)}, {"w": np.arange(3.0)}),
+        "another type": ({"w": np.ones(3, np.float32)}, {"w": np.ones(3)}),
+        "names of figures": (
+            {"mean": np.ones(2), "x": {"mean": np.ones(2), "max": np.zeros(1)}},
+            {"mean": np.ones(2), "x": {"mean": np.zeros(2), "max": np.zeros(1)}},
+        ),
+    }
+)
 METHODS = ["mean", "min", "max", "all", ["min", "max"], ["max", "mean"], ("mean",)]
 
 
@@ -131,8 +135,11 @@ def test_files_are_read_both_ways(tmp_path, package):
         for key, value in {**CASES["failing"][0], "lr": np.array(0.1), "t": np.arange(6).reshape(2, 3).T}.items():
             logger.add(key, value)
         logger.save(str(tmp_path / "deep" / "er" / name))
-    loaded = [helper.load_info(str(tmp_path / "deep" / "er" / f"{name}.npy"))
-              for helper in (package.ReprodDiffHelper(), ReprodDiffHelper()) for name in writers]
+    loaded = [
+        helper.load_info(str(tmp_path / "deep" / "er" / f"{name}.npy"))
+        for helper in (package.ReprodDiffHelper(), ReprodDiffHelper())
+        for name in writers
+    ]
     for content in loaded:
         assert list(content) == list(writers["ours"].data)
         for key, value in content.items():
@@ -177,18 +184,21 @@ def test_failures_are_of_the_same_class(package, number):
             call(logger, helper)
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: ReprodLogger().add("a", [1]), AssertionError, "'a' is a list, it must be a numpy array"),
-    (lambda: ReprodDiffHelper().load_info("missing.npy"), AssertionError, "there is no file 'missing.npy'"),
-    (lambda: report_lines({"a": {"b": np.ones(1)}}, {"a": {}}), AssertionError, "a.b is found on one side only"),
-    (lambda: report_lines({}, ONE), AssertionError, "a is found on one side only"),
-    (lambda: report_lines(ONE, {"a": {}}), AssertionError, "'a' is a ndarray on one side and a dict on the other"),
-    (lambda: report_lines({"a": {"b": 1}}, {"a": {"b": 1}}), NotImplementedError, "'a.b' is a int; arrays and dicts of arrays"),
-    (lambda: report_lines(ONE, {"a": np.ones(3)}), ValueError, "'a': shapes (2,) and (3,) cannot be compared"),
-    (lambda: report_lines({"a": np.ones(0)}, {"a": np.ones(0)}), ValueError, "'a' has no elements to compare"),
-    (lambda: report_lines({"a": np.ones(1, bool)}, {"a": np.ones(1, bool)}), TypeError, "'a': elements of bool and bool"),
-    (lambda: report_lines(ONE, ONE, method="median"), AssertionError, "no method 'median'; choose from all, min, max, mean"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ReprodLogger().add("a", [1]), AssertionError, "'a' is a list, it must be a numpy array"),
+        (lambda: ReprodDiffHelper().load_info("missing.npy"), AssertionError, "there is no file 'missing.npy'"),
+        (lambda: report_lines({"a": {"b": np.ones(1)}}, {"a": {}}), AssertionError, "a.b is found on one side only"),
+        (lambda: report_lines({}, ONE), AssertionError, "a is found on one side only"),
+        (lambda: report_lines(ONE, {"a": {}}), AssertionError, "'a' is a ndarray on one side and a dict on the other"),
+        (lambda: report_lines({"a": {"b": 1}}, {"a": {"b": 1}}), NotImplementedError, "'a.b' is a int; arrays and dicts of arrays"),
+        (lambda: report_lines(ONE, {"a": np.ones(3)}), ValueError, "'a': shapes (2,) and (3,) cannot be compared"),
+        (lambda: report_lines({"a": np.ones(0)}, {"a": np.ones(0)}), ValueError, "'a' has no elements to compare"),
+        (lambda: report_lines({"a": np.ones(1, bool)}, {"a": np.ones(1, bool)}), TypeError, "'a': elements of bool and bool"),
+        (lambda: report_lines(ONE, ONE, method="median"), AssertionError, "no method 'median'; choose from all, min, max, mean"),
+    ],
+)
 def test_failures_say_what_is_wrong(call, error, message):
     with pytest.raises(error) as caught:
         call()
@@ -241,7 +251,7 @@ def test_dicts_whose_names_are_those_of_figures_are_compared():
     figures = {"x": {"mean": np.ones(2), "max": np.ones(2), "min": np.ones(2)}}
     lines, passed = report_lines(figures, figures, now=NOW)
     assert passed
-    assert [line[len(STAMP):] for line in lines[:3]] == ["x", "\tmean: ", "\t\tmean diff: check passed: True, value: 0.0"]
+    assert [line[len(STAMP) :] for line in lines[:3]] == ["x", "\tmean: ", "\t\tmean diff: check passed: True, value: 0.0"]
 
 
 def test_each_report_has_its_own_file_and_is_shown_once(tmp_path, capsys, root_logger):
@@ -348,7 +358,10 @@ def test_published_losses_give_the_published_log(tmp_path, capsys):
 def test_published_outputs_give_the_published_figure(tmp_path, capsys):
     """The figure is the one that the guide prints for these arrays; the log beside them is of another, later run."""
     assert published(tmp_path, "forward", 1e-6) == [
-        "logits: ", "\tmean diff: check passed: False, value: 2.308018565599923e-06", "diff check failed"]
+        "logits: ",
+        "\tmean diff: check passed: False, value: 2.308018565599923e-06",
+        "diff check failed",
+    ]
     log = messages((PUBLISHED / "forward_diff.log").read_text())
     assert log == ["logits: ", "\tmean diff: check passed: True, value: 1.7629824924370041e-06", "diff check passed"]
     del capsys
@@ -367,11 +380,15 @@ def test_the_package_gives_the_same_figures_for_the_published_files(tmp_path, ca
 
 
 def test_no_framework_is_imported():
-    program = ("import sys, paralign.compat.reprod_log; "
-               "print(sorted({name.split('.')[0] for name in sys.modules} & {'paddle', 'torch', 'reprod_log', 'pickle'}))")
+    program = (
+        "import sys, paralign.compat.reprod_log; "
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'paddle', 'torch', 'reprod_log', 'pickle'}))"
+    )
     environment = {**os.environ, "PYTHONPATH": str(Path(paralign.__file__).parents[1])}
-    frameworks = [subprocess.run([sys.executable, "-c", start + program], stdout=subprocess.PIPE, check=True, env=environment).stdout
-                  for start in ("", "sys = __import__('sys'); sys.modules['torch'] = sys; ")]
+    frameworks = [
+        subprocess.run([sys.executable, "-c", start + program], stdout=subprocess.PIPE, check=True, env=environment).stdout
+        for start in ("", "sys = __import__('sys'); sys.modules['torch'] = sys; ")
+    ]
     assert b"paddle" not in frameworks[0]
     assert b"torch" not in frameworks[0]
     assert b"torch" in frameworks[1]  # the check can fail

@@ -44,19 +44,35 @@ def test_any_order_and_shape_has_an_agreeing_digest(array, random):
     assert agree(moments(array), moments(shuffled), 1e-12)
 
 
-@pytest.mark.parametrize("move", [
-    lambda x: x.transpose(0, 2, 3, 1), lambda x: x.reshape(-1), lambda x: x[:, ::-1], np.asfortranarray,
-    lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: x.astype(">f8"),
-])
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x: x.transpose(0, 2, 3, 1),
+        lambda x: x.reshape(-1),
+        lambda x: x[:, ::-1],
+        np.asfortranarray,
+        lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+        lambda x: x.astype(">f8"),
+    ],
+)
 def test_moved_values_agree(move):
     x = normal(4, 8, 33, 65)  # more than one block
     assert agree(moments(x), moments(move(x)), 1e-13)
 
 
-@pytest.mark.parametrize("change", [
-    lambda x: x * (1 + 1e-5), lambda x: x + 1e-5, lambda x: np.where(x > 0, x * (1 + 1e-5), x), lambda x: -x, lambda x: x[:-1],
-    lambda x: np.where(np.arange(x.size) == 3, x * 1.5, x), lambda x: np.where(x < -2, 0.0, x), np.tanh,
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x * (1 + 1e-5),
+        lambda x: x + 1e-5,
+        lambda x: np.where(x > 0, x * (1 + 1e-5), x),
+        lambda x: -x,
+        lambda x: x[:-1],
+        lambda x: np.where(np.arange(x.size) == 3, x * 1.5, x),
+        lambda x: np.where(x < -2, 0.0, x),
+        np.tanh,
+    ],
+)
 def test_a_small_change_is_seen(change):
     x = normal(10_000)
     assert agree(moments(x), moments(x.copy()), 1e-7)
@@ -102,10 +118,18 @@ def test_complex_values_of_one_modulus_are_no_constant():
     assert not is_evidence(moments(np.full(9, 2 - 1j)))
 
 
-@pytest.mark.parametrize(("array", "text"), [
-    (np.zeros((2, 3)), "c1:6,0.0"), (-np.zeros(4), "c1:4,0.0"), (np.full(5, 7, dtype="int32"), "c1:5,7.0"), (np.array(2.5), "c1:1,2.5"),
-    (np.ones(3, dtype=bool), "c1:3,1.0"), (np.zeros((3, 0, 2)), "e1:0"), (np.full(9, np.nan), "m1:9,0.0,0.0,0.0,0.0,0.0,0.0,0.0,9,0,0"),
-])
+@pytest.mark.parametrize(
+    ("array", "text"),
+    [
+        (np.zeros((2, 3)), "c1:6,0.0"),
+        (-np.zeros(4), "c1:4,0.0"),
+        (np.full(5, 7, dtype="int32"), "c1:5,7.0"),
+        (np.array(2.5), "c1:1,2.5"),
+        (np.ones(3, dtype=bool), "c1:3,1.0"),
+        (np.zeros((3, 0, 2)), "e1:0"),
+        (np.full(9, np.nan), "m1:9,0.0,0.0,0.0,0.0,0.0,0.0,0.0,9,0,0"),
+    ],
+)
 def test_constants_empties_and_all_nan(array, text):
     assert moments(array) == text
     assert not is_evidence(text)
@@ -157,13 +181,16 @@ def test_tiny_tensors_are_no_evidence(count, evidence):
     assert is_evidence(moments(spoiled)) is evidence
 
 
-@pytest.mark.parametrize("text", ["", "m1:", "m1:1,2", "c1:nan,1", "c1:5", "e1:", "x9:1", "m1:8,1,1,1,1,1,1,inf", "c1:6,1,2,3",
-                                  "m1:" + "1," * 9 + "1"])
+@pytest.mark.parametrize(
+    "text", ["", "m1:", "m1:1,2", "c1:nan,1", "c1:5", "e1:", "x9:1", "m1:8,1,1,1,1,1,1,inf", "c1:6,1,2,3", "m1:" + "1," * 9 + "1"]
+)
 def test_what_is_no_digest_is_refused(text):
     with pytest.raises(CaptureFormatError) as caught:
         agree(text, text, 1e-3)
-    assert str(caught.value) == (f"{text!r} is no digest of a tensor\n  where: field 'digest' of a record\n"
-                                 "  fix:   record the capture again with this version of paralign")
+    assert str(caught.value) == (
+        f"{text!r} is no digest of a tensor\n  where: field 'digest' of a record\n"
+        "  fix:   record the capture again with this version of paralign"
+    )
     with pytest.raises(CaptureFormatError):
         is_evidence(text)
 

@@ -62,9 +62,16 @@ def test_other_byte_order_becomes_native(name):
     np.testing.assert_array_equal(value.array, np.arange(5).astype(name))
 
 
-@pytest.mark.parametrize("array", [
-    np.array(["text"]), np.array([None]), np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "f4")]), np.array([b"x"]),
-])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(["text"]),
+        np.array([None]),
+        np.array(["2020-01-01"], "M8[D]"),
+        np.zeros(2, [("a", "f4")]),
+        np.array([b"x"]),
+    ],
+)
 def test_what_cannot_be_recorded_is_named(array):
     with pytest.raises(UnsupportedTensor) as caught:
         typed(array)

@@ -31,7 +31,11 @@ def seen(tmp_path):
         program = tmp_path / "program.py"
         program.write_text(WATCH.format(code=code))
         done = subprocess.run(
-            [sys.executable, program, json.dumps([str(tmp_path / i) for i in ignore])], cwd=tmp_path, capture_output=True, text=True, check=False
+            [sys.executable, program, json.dumps([str(tmp_path / i) for i in ignore])],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
@@ -89,7 +93,16 @@ def test_written_missing_and_system_files_are_not(seen, code):
     assert seen(code) == {}
 
 
-@pytest.mark.parametrize("code", ["os.listdir('images')", "list(os.scandir('images'))", "list(Path('images').glob('*.png'))", "list(os.walk('images'))", "os.listdir(b'images')"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.listdir('images')",
+        "list(os.scandir('images'))",
+        "list(Path('images').glob('*.png'))",
+        "list(os.walk('images'))",
+        "os.listdir(b'images')",
+    ],
+)
 def test_listed_folders_are_seen(seen, tmp_path, code):
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.png").write_text("")

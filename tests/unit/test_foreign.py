@@ -47,9 +47,20 @@ def inside(path, program):
 
 def array_program(shape=b"K\x02\x85", code=b"f4", order=b"<", data=b"C\x08" + b"\x00" * 8, element_state=b"NNN"):
     """The program of an array with any state."""
-    return (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R(K\x01" + shape + b"cnumpy\ndtype\nX"
-            + struct.pack("<I", len(code)) + code + b"\x89\x88\x87R(K\x03X" + struct.pack("<I", len(order)) + order + element_state
-            + b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89" + data + b"tb")
+    return (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R(K\x01"
+        + shape
+        + b"cnumpy\ndtype\nX"
+        + struct.pack("<I", len(code))
+        + code
+        + b"\x89\x88\x87R(K\x03X"
+        + struct.pack("<I", len(order))
+        + order
+        + element_state
+        + b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
+        + data
+        + b"tb"
+    )
 
 
 def loaded(value):
@@ -70,23 +81,36 @@ def same(one, other):
     if isinstance(one, (np.ndarray, np.generic)):
         native = one.dtype.newbyteorder("=")  # pickle changes the byte order of some arrays
         return (one.shape, native) == (other.shape, other.dtype.newbyteorder("=")) and (
-            one.astype(native).tobytes() == other.astype(native).tobytes())
+            one.astype(native).tobytes() == other.astype(native).tobytes()
+        )
     return one == other if isinstance(one, (set, frozenset)) else repr(one) == repr(other)
 
 
-SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-2**70, 2**70), st.floats(), st.complex_numbers(), st.text(),
-                    st.binary(max_size=300))
-ELEMENTS = st.one_of(hnp.boolean_dtypes(), hnp.integer_dtypes(), hnp.unsigned_integer_dtypes(), hnp.floating_dtypes(sizes=(16, 32, 64)),
-                     hnp.complex_number_dtypes(sizes=(64, 128)), hnp.byte_string_dtypes(max_len=4),
-                     hnp.unicode_string_dtypes(max_len=4))
-ARRAYS = hnp.arrays(ELEMENTS, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)).flatmap(lambda array: st.sampled_from([
-    array, array.T, np.asfortranarray(array), array[()], array[..., None][..., ::-1]]))
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.complex_numbers(), st.text(), st.binary(max_size=300)
+)
+ELEMENTS = st.one_of(
+    hnp.boolean_dtypes(),
+    hnp.integer_dtypes(),
+    hnp.unsigned_integer_dtypes(),
+    hnp.floating_dtypes(sizes=(16, 32, 64)),
+    hnp.complex_number_dtypes(sizes=(64, 128)),
+    hnp.byte_string_dtypes(max_len=4),
+    hnp.unicode_string_dtypes(max_len=4),
+)
+ARRAYS = hnp.arrays(ELEMENTS, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)).flatmap(
+    lambda array: st.sampled_from([array, array.T, np.asfortranarray(array), array[()], array[..., None][..., ::-1]])
+)
 VALUES = st.recursive(
     st.one_of(SCALARS, ARRAYS, st.sets(st.integers()), st.frozensets(st.text()), st.binary().map(bytearray)),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.lists(inner, max_size=4).map(tuple),
-                            st.dictionaries(st.text(), inner, max_size=4),
-                            st.dictionaries(st.one_of(st.integers(), st.booleans()), inner, max_size=3).map(collections.OrderedDict)),
-    max_leaves=12)
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(st.text(), inner, max_size=4),
+        st.dictionaries(st.one_of(st.integers(), st.booleans()), inner, max_size=3).map(collections.OrderedDict),
+    ),
+    max_leaves=12,
+)
 
 
 @settings(deadline=None, max_examples=300)
@@ -125,16 +149,18 @@ def test_both_names_of_numpys_core_are_read_without_a_warning(tmp_path, names, p
             old, new = here + module, names.encode() + module
             data = data.replace(bytes([len(old)]) + old, bytes([len(old) + longer]) + new)
         frame = data.index(b"\x95")
-        data = data[:frame] + data[frame + 9:]
+        data = data[:frame] + data[frame + 9 :]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert same(load_foreign(inside(tmp_path / "a.npy", data)), value)
 
 
 def test_what_python_2_wrote_is_read(tmp_path):
-    array = (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02\x85"
-             b"cnumpy\ndtype\nU\x02f4K\x00K\x01\x87R"
-             b"(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89U\x08" + np.float32([-1, 300]).tobytes() + b"tb")
+    array = (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02\x85"
+        b"cnumpy\ndtype\nU\x02f4K\x00K\x01\x87R"
+        b"(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89U\x08" + np.float32([-1, 300]).tobytes() + b"tb"
+    )
     program = loaded(b"}U\x04lossU\x02oksU\x01a" + array + b"s")
     assert same(load_foreign(inside(tmp_path / "a.npy", program)), {"loss": "ok", "a": np.float32([-1, 300])})
 
@@ -267,8 +293,11 @@ PROGRAMS = {
     "a class as a value": (b"cnumpy\nndarray\n", UnsafeFile, "the file holds a numpy.ndarray as a value"),
     "a call of a value": (b"\x8c\x02os)R", UnsafeFile, "the file calls a str"),
     "a call of the array class": (b"cnumpy\nndarray\n(J\xff\xff\xff\x7ft\x85R", UnsafeFile, "the file calls a numpy.ndarray"),
-    "another array class": (b"cnumpy.core.multiarray\n_reconstruct\ncbuiltins\ndict\nK\x00\x85C\x01b\x87R", UnsafeFile,
-                            "holds a builtins.dict in place of a plain array"),
+    "another array class": (
+        b"cnumpy.core.multiarray\n_reconstruct\ncbuiltins\ndict\nK\x00\x85C\x01b\x87R",
+        UnsafeFile,
+        "holds a builtins.dict in place of a plain array",
+    ),
     "the state of a list": (b"]}b", UnsafeFile, "sets the state of a list"),
     "the state of a name": (b"cbuiltins\ndict\n}b", UnsafeFile, "sets the state of a builtins.dict"),
     "the state of a text": (b"\x8c\x01xN}\x86b", UnsafeFile, "sets the state of a str"),
@@ -287,8 +316,11 @@ PROGRAMS = {
     "a list in itself": (b"]q\x63h\x63a", CaptureFormatError, "contain themselves"),
     "a dict in itself": (b"}q\x63K\x01h\x63s", CaptureFormatError, "contain themselves"),
     "deep nesting": (b")" + b"\x85" * 100_000, CaptureFormatError, "nested more than 64 deep"),
-    "endless copies": (b"B\x00\x00\x01\x00" + b"x" * 65536 + b"q\x63" + b"cbuiltins\nbytearray\nh\x63\x85R" * 500,
-                       CaptureFormatError, "repeats its data without end"),
+    "endless copies": (
+        b"B\x00\x00\x01\x00" + b"x" * 65536 + b"q\x63" + b"cbuiltins\nbytearray\nh\x63\x85R" * 500,
+        CaptureFormatError,
+        "repeats its data without end",
+    ),
     "a huge text": (b"\x8d\xff\xff\xff\xff\xff\xff\xff\x00", CaptureFormatError, "truncated or damaged"),
     "huge bytes": (b"\x8e\xff\xff\xff\xff\xff\xff\xff\x00abc", CaptureFormatError, "truncated or damaged"),
     "a huge integer": (b"\x8b\xff\xff\xff\x7f1", CaptureFormatError, "truncated or damaged"),
@@ -298,10 +330,16 @@ PROGRAMS = {
     "a mark as an argument": (b"(\x85", CaptureFormatError, "lacks its arguments"),
     "append to a tuple": (b")K\x01a", CaptureFormatError, "expects a list"),
     "a key without value": (b"}(K\x01u", CaptureFormatError, "a key lacks its value"),
-    "bytes in another coding": (b"c_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00rot\x86R", CaptureFormatError,
-                                "bytes are written as 'rot'"),
-    "bytes of other characters": (b"c_codecs\nencode\nX\x03\x00\x00\x00\xe2\x82\xacX\x06\x00\x00\x00latin1\x86R", CaptureFormatError,
-                                  "other characters"),
+    "bytes in another coding": (
+        b"c_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00rot\x86R",
+        CaptureFormatError,
+        "bytes are written as 'rot'",
+    ),
+    "bytes of other characters": (
+        b"c_codecs\nencode\nX\x03\x00\x00\x00\xe2\x82\xacX\x06\x00\x00\x00latin1\x86R",
+        CaptureFormatError,
+        "other characters",
+    ),
     "pairs that are none": (b"ccollections\nOrderedDict\n](K\x01e\x85R", CaptureFormatError, "no pairs"),
 }
 
@@ -334,26 +372,29 @@ def test_the_array_program_is_right(tmp_path):
     assert same(load_foreign(inside(tmp_path / "a.npy", loaded(array_program()))), np.zeros(2, np.float32))
 
 
-@pytest.mark.parametrize(("state", "message"), [
-    ({"shape": b"J\xff\xff\xff\x7f\x85"}, "an array of shape (2147483647,) and type float32 does not take 8 bytes"),
-    ({"shape": b"K\x01\x85"}, "does not take 8 bytes"),
-    ({"shape": b"J\xfe\xff\xff\xff\x85"}, "shape is no tuple of whole numbers"),
-    ({"shape": b"\x88\x85"}, "shape is no tuple of whole numbers"),
-    ({"shape": b"K\x02"}, "shape is no tuple"),
-    ({"shape": b"K\x00\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40\x86", "data": b"C\x00"}, "impossible shape"),
-    ({"shape": b"(" + b"K\x01" * 70 + b"t", "data": b"C\x04abcd"}, "impossible shape"),
-    ({"code": b"f3"}, "there is no element type 'f3'"),
-    ({"code": b"U999999999"}, ""),
-    ({"code": b"V8"}, "elements of type 'V8', which are refused"),
-    ({"code": b"f4,f4"}, "elements of type 'f4,f4', which are refused"),
-    ({"code": b"O"}, "does not have as many elements"),
-    ({"code": b"O", "data": b"]"}, "does not have as many elements"),
-    ({"code": b"O", "shape": b"K\x00\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40\x86", "data": b"]"}, "impossible shape"),
-    ({"order": b"!"}, "an element type has an unknown state"),
-    ({"element_state": b"N}N"}, "structured elements"),
-    ({"data": b"]"}, "an array's data are no bytes"),
-    ({"data": b"X\x04\x00\x00\x00\xe2\x82\xaca"}, "other characters"),
-])
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"shape": b"J\xff\xff\xff\x7f\x85"}, "an array of shape (2147483647,) and type float32 does not take 8 bytes"),
+        ({"shape": b"K\x01\x85"}, "does not take 8 bytes"),
+        ({"shape": b"J\xfe\xff\xff\xff\x85"}, "shape is no tuple of whole numbers"),
+        ({"shape": b"\x88\x85"}, "shape is no tuple of whole numbers"),
+        ({"shape": b"K\x02"}, "shape is no tuple"),
+        ({"shape": b"K\x00\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40\x86", "data": b"C\x00"}, "impossible shape"),
+        ({"shape": b"(" + b"K\x01" * 70 + b"t", "data": b"C\x04abcd"}, "impossible shape"),
+        ({"code": b"f3"}, "there is no element type 'f3'"),
+        ({"code": b"U999999999"}, ""),
+        ({"code": b"V8"}, "elements of type 'V8', which are refused"),
+        ({"code": b"f4,f4"}, "elements of type 'f4,f4', which are refused"),
+        ({"code": b"O"}, "does not have as many elements"),
+        ({"code": b"O", "data": b"]"}, "does not have as many elements"),
+        ({"code": b"O", "shape": b"K\x00\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40\x86", "data": b"]"}, "impossible shape"),
+        ({"order": b"!"}, "an element type has an unknown state"),
+        ({"element_state": b"N}N"}, "structured elements"),
+        ({"data": b"]"}, "an array's data are no bytes"),
+        ({"data": b"X\x04\x00\x00\x00\xe2\x82\xaca"}, "other characters"),
+    ],
+)
 def test_array_states_that_lie_are_refused(tmp_path, state, message):
     with pytest.raises((CaptureFormatError, UnsafeFile)) as caught:
         load_foreign(inside(tmp_path / "a.npy", loaded(array_program(**state))))
@@ -366,30 +407,37 @@ def test_a_state_is_set_once(tmp_path):
         load_foreign(inside(tmp_path / "a.npy", loaded(twice)))
 
 
-@pytest.mark.parametrize(("header", "data", "error", "message"), [
-    ({"descr": "<f4", "fortran_order": False, "shape": (10**12,)}, b"", CaptureFormatError, "takes 4000000000000 bytes, 0 are there"),
-    ({"descr": "<f4", "fortran_order": False, "shape": (2,)}, b"1234567", CaptureFormatError, "takes 8 bytes, 7 are there"),
-    ({"descr": "<f4", "fortran_order": False, "shape": (2,)}, b"123456789", CaptureFormatError, "takes 8 bytes, 9 are there"),
-    ({"descr": "<f4", "fortran_order": False, "shape": (-2,)}, b"", CaptureFormatError, "is no tuple of whole numbers"),
-    ({"descr": "<f4", "fortran_order": False, "shape": [2]}, b"", CaptureFormatError, "is no tuple of whole numbers"),
-    ({"descr": "<f4", "fortran_order": False, "shape": (0, 2**62, 2**62)}, b"", CaptureFormatError, "impossible shape"),
-    ({"descr": "<f3", "fortran_order": False, "shape": ()}, b"123", CaptureFormatError, "there is no element type '<f3'"),
-    ({"descr": "<M8[D]", "fortran_order": False, "shape": ()}, b"12345678", UnsafeFile, "elements of type '<M8[D]', which are refused"),
-    ({"descr": [("a", "<f4")], "fortran_order": False, "shape": ()}, b"1234", UnsafeFile, "structured elements"),
-    ({"descr": "<f4", "fortran_order": 0, "shape": ()}, b"1234", CaptureFormatError, "its header says"),
-    ({"descr": "<f4", "shape": ()}, b"1234", CaptureFormatError, "must have descr, fortran_order and shape"),
-    ("[]", b"", CaptureFormatError, "must have descr, fortran_order and shape"),
-    ("{'descr': print()}", b"", CaptureFormatError, "its header is no Python literal"),
-    ("{'\\q': 1or 2}", b"", CaptureFormatError, "its header is no Python literal"),
-    ("(" * 5000, b"", CaptureFormatError, "its header is no Python literal"),
-    ("\x00", b"", CaptureFormatError, "its header is no Python literal"),
-    ("{" + " " * 20_000 + "}", b"", CaptureFormatError, "it claims a header of 20003 bytes"),
-    ({"descr": "|O", "fortran_order": False, "shape": (2,)}, pickle.dumps(np.array({}, dtype=object)), CaptureFormatError,
-     "holds something else"),
-    (OBJECTS, pickle.dumps({"a": 1}), CaptureFormatError, "holds something else"),
-    (OBJECTS, pickle.dumps(np.array({}, dtype=object)) + b"x", CaptureFormatError, "bytes follow its end"),
-    (OBJECTS, b"", CaptureFormatError, "the pickle inside is truncated or damaged"),
-])
+@pytest.mark.parametrize(
+    ("header", "data", "error", "message"),
+    [
+        ({"descr": "<f4", "fortran_order": False, "shape": (10**12,)}, b"", CaptureFormatError, "takes 4000000000000 bytes, 0 are there"),
+        ({"descr": "<f4", "fortran_order": False, "shape": (2,)}, b"1234567", CaptureFormatError, "takes 8 bytes, 7 are there"),
+        ({"descr": "<f4", "fortran_order": False, "shape": (2,)}, b"123456789", CaptureFormatError, "takes 8 bytes, 9 are there"),
+        ({"descr": "<f4", "fortran_order": False, "shape": (-2,)}, b"", CaptureFormatError, "is no tuple of whole numbers"),
+        ({"descr": "<f4", "fortran_order": False, "shape": [2]}, b"", CaptureFormatError, "is no tuple of whole numbers"),
+        ({"descr": "<f4", "fortran_order": False, "shape": (0, 2**62, 2**62)}, b"", CaptureFormatError, "impossible shape"),
+        ({"descr": "<f3", "fortran_order": False, "shape": ()}, b"123", CaptureFormatError, "there is no element type '<f3'"),
+        ({"descr": "<M8[D]", "fortran_order": False, "shape": ()}, b"12345678", UnsafeFile, "elements of type '<M8[D]', which are refused"),
+        ({"descr": [("a", "<f4")], "fortran_order": False, "shape": ()}, b"1234", UnsafeFile, "structured elements"),
+        ({"descr": "<f4", "fortran_order": 0, "shape": ()}, b"1234", CaptureFormatError, "its header says"),
+        ({"descr": "<f4", "shape": ()}, b"1234", CaptureFormatError, "must have descr, fortran_order and shape"),
+        ("[]", b"", CaptureFormatError, "must have descr, fortran_order and shape"),
+        ("{'descr': print()}", b"", CaptureFormatError, "its header is no Python literal"),
+        ("{'\\q': 1or 2}", b"", CaptureFormatError, "its header is no Python literal"),
+        ("(" * 5000, b"", CaptureFormatError, "its header is no Python literal"),
+        ("\x00", b"", CaptureFormatError, "its header is no Python literal"),
+        ("{" + " " * 20_000 + "}", b"", CaptureFormatError, "it claims a header of 20003 bytes"),
+        (
+            {"descr": "|O", "fortran_order": False, "shape": (2,)},
+            pickle.dumps(np.array({}, dtype=object)),
+            CaptureFormatError,
+            "holds something else",
+        ),
+        (OBJECTS, pickle.dumps({"a": 1}), CaptureFormatError, "holds something else"),
+        (OBJECTS, pickle.dumps(np.array({}, dtype=object)) + b"x", CaptureFormatError, "bytes follow its end"),
+        (OBJECTS, b"", CaptureFormatError, "the pickle inside is truncated or damaged"),
+    ],
+)
 def test_headers_that_lie_are_refused(tmp_path, header, data, error, message):
     path = tmp_path / "a.npy"
     path.write_bytes(npy(header, data))

@@ -46,8 +46,21 @@ class Tape:
 
     def add(self, name, number, role, op, source, attrs, value, leaf):
         value = np.asarray(value)
-        record = Record(len(self.records), name, "forward", role, value.dtype.name, value.shape, leaf=leaf, run=RUN, call=number, op=op,
-                        source=source, digest=moments(value), attrs=dict(attrs))
+        record = Record(
+            len(self.records),
+            name,
+            "forward",
+            role,
+            value.dtype.name,
+            value.shape,
+            leaf=leaf,
+            run=RUN,
+            call=number,
+            op=op,
+            source=source,
+            digest=moments(value),
+            attrs=dict(attrs),
+        )
         self.records.append(record)
         return record
 
@@ -104,10 +117,16 @@ def test_nothing_is_found_where_all_is_right():
     assert locate(net(), net()) is None
 
 
-@pytest.mark.parametrize(("change", "guilty", "last"), [
-    ({"first": 1.001}, "second.one", "first"), ({"second": 1.001}, "second.two", "second.act"),
-    ({"eps": 1e-3}, "second.norm", "second.one"), ({"stem": -1.0}, "stem", None), ({"head": 2.0}, "head", "third"),
-])
+@pytest.mark.parametrize(
+    ("change", "guilty", "last"),
+    [
+        ({"first": 1.001}, "second.one", "first"),
+        ({"second": 1.001}, "second.two", "second.act"),
+        ({"eps": 1e-3}, "second.norm", "second.one"),
+        ({"stem": -1.0}, "stem", None),
+        ({"head": 2.0}, "head", "third"),
+    ],
+)
 def test_a_wrong_child_is_found(change, guilty, last):
     found = locate(net(), net(**change))
     assert names(found) == (guilty, guilty, last)
@@ -137,6 +156,7 @@ def test_code_between_two_modules_says_between_which():
         def run(tape, x):
             x = tape.linear("one", x, "a")
             return tape.linear("two", tape.linear("mid", x * scale, "b"), "c", source="net.py:7")
+
         return run
 
     found = locate(forward(1.5), forward(1.0))
@@ -186,6 +206,7 @@ def test_an_activation_replaced_by_an_identity_is_found_itself():
     def forward(op, function):
         def run(tape, x):
             return tape.linear("two", tape.call("act", op, function, tape.linear("one", x, "a")), "b")
+
         return run
 
     assert names(locate(forward("ReLU", relu), forward("Identity", lambda x: x))) == ("act", "act", "one")
@@ -204,6 +225,7 @@ def test_renamed_modules_are_found_by_their_values():
             x = block(tape, x, "encoder.1", "cd", second=scale)
             x = block(tape, x, "encoder.2", "ef")
             return tape.linear("classifier", x.mean(1), "h")
+
         return forward
 
     assert locate(net(), renamed(1.0)) is None
@@ -216,6 +238,7 @@ def test_branches_in_another_order_and_with_other_names():
             made = {w: tape.linear(names[w], x, w, 1.01 if w == wrong else 1.0) for w in order}
             scores = made["q"] @ np.swapaxes(made["k"], -1, -2)
             return tape.linear("out", scores @ made["v"], "p")
+
         return forward
 
     reference = attention("qkv", {"q": "q_proj", "k": "k_proj", "v": "v_proj"})
@@ -231,6 +254,7 @@ def test_values_that_were_only_moved_are_the_same():
             x = tape.linear("one", x, "a").transpose(0, 2, 1)
             x = tape.call("two", "Linear", lambda v: (v.transpose(0, 2, 1) @ WEIGHTS["b"] * scale).transpose(0, 2, 1), x)
             return tape.linear("three", x.transpose(0, 2, 1), "c")
+
         return forward
 
     def plain(tape, x):
@@ -261,11 +285,13 @@ def test_fused_and_split_steps_meet_again(reference, candidate):
 
 def test_a_difference_that_code_takes_back_is_not_blamed():
     """A module whose values match nothing, taken back by code, stands before another fault in the same container."""
+
     def forward(halved, factor):
         def run(tape, x):
             y = tape.linear("one", x, "a", 0.5 if halved else 1.0) * (2.0 if halved else 1.0)
             y = tape.linear("two", y, "b")
             return tape.linear("three", np.tanh(y) * factor, "c")
+
         return run
 
     assert locate(forward(False, 1.0), forward(True, 1.0)) is None
@@ -286,6 +312,7 @@ def test_a_module_for_what_the_reference_does_without_is_not_blamed():
             added = tape.call("positions", "Embedding", table, positions) if module else table(positions)
             y = tape.linear("one", x + added, "a")
             return tape.linear("two", tape.relu("act", y * factor), "b", scale)
+
         return run
 
     assert locate(forward(False, 2.0, 1.0), forward(True, 2.0, 1.0)) is None
@@ -300,6 +327,7 @@ def test_a_wrong_branch_that_code_joins():
         def body(tape, x):
             y = tape.linear("block.main", x, "a", scale)
             return relu(tape.norm("block.norm", y) + tape.linear("block.short", x, "b"))
+
         return lambda tape, x: tape.linear("head", tape.inside("block", lambda v: body(tape, v), x), "h")
 
     assert names(locate(forward(1.0), forward(1.01))) == ("block.main", "block.main", None)
@@ -311,6 +339,7 @@ def test_a_wrong_last_module_of_a_joined_branch():
             y = tape.linear("main", x, "a", scale)
             z = tape.linear("short", x, "b")
             return tape.linear("after", relu(y + z), "c")
+
         return run
 
     assert names(locate(forward(1.0), forward(-1.0))) == ("main", "main", None)
@@ -318,6 +347,7 @@ def test_a_wrong_last_module_of_a_joined_branch():
 
 def joined(main=1.0, short=1.0):
     """A branch whose second half starts from a value made by code, beside a branch of one module."""
+
     def forward(tape, x):
         y = tape.linear("main", x, "a", main)
         z = tape.linear("short.two", np.tanh(tape.linear("short.one", x, "b", short)), "c")
@@ -346,6 +376,7 @@ def test_a_module_with_a_known_duty_is_blamed_before_one_without():
         def run(tape, x):
             added = tape.call("positions", "Embedding", table, positions) if module else table(positions)
             return tape.linear("two", tape.linear("one", x, "a", scale) + added, "b")
+
         return run
 
     assert locate(forward(False, 1.0), forward(True, 1.0)) is None
@@ -360,7 +391,9 @@ def test_an_input_of_another_form_does_not_stop_the_search():
         def run(tape, x, given):
             def body(v, u):
                 return tape.linear("block.two", tape.linear("block.one", v, "a", scale) + u * unit, "b")
+
             return tape.linear("head", tape.inside("block", body, x, given), "h")
+
         return run
 
     def both(scale):
@@ -378,6 +411,7 @@ def test_a_shared_module_called_twice(scales, guilty):
         def run(tape, x):
             x = tape.relu("act", tape.linear("same", x, "a", first))
             return tape.linear("head", tape.relu("act", tape.linear("same", x, "a", second)), "h")
+
         return run
 
     assert locate(forward(1.0, 1.0), forward(1.0, 1.0)) is None
@@ -392,8 +426,11 @@ def test_the_innermost_container_is_found():
             def stage(v):
                 def inner(u):
                     return tape.linear("stage.inner.b", np.tanh(tape.linear("stage.inner.a", u, "a")) * scale, "b")
+
                 return tape.inside("stage.inner", inner, v)
+
             return tape.linear("head", tape.inside("stage", stage, tape.linear("stem", x, "s")), "h")
+
         return run
 
     assert names(locate(forward(2.0), forward(2.1))) == ("stage.inner", "stage.inner", "stage.inner.a")
@@ -407,13 +444,16 @@ def test_containers_that_only_one_side_has():
     def flat(scale):
         def run(tape, x):
             return tape.linear("c", tape.linear("b", tape.linear("a", x, "a"), "b", scale), "c")
+
         return run
 
     def nested(scale):
         def run(tape, x):
             def body(v):
                 return tape.linear("box.b", tape.linear("box.a", v, "a"), "b", scale)
+
             return tape.linear("c", tape.inside("box", body, x), "c")
+
         return run
 
     assert locate(flat(1.0), nested(1.0)) is None
@@ -425,6 +465,7 @@ def test_a_tuple_of_one_meets_a_tensor_and_every_output_counts():
     def forward(scale, wrap):
         def run(tape, x):
             return tape.linear("one", x, "a"), tape.linear("two", x, "b", scale)
+
         return run if wrap else lambda tape, x: (run(tape, x)[1],)
 
     assert locate(forward(1.0, True), forward(1.0, True)) is None
@@ -441,6 +482,7 @@ def test_tiny_values_are_compared_with_those_of_the_twin():
             v = tape.call("one", "Linear", lambda u: u * 1.5, v)
             v = tape.call("two", "Linear", lambda u: u * scale + 0.1, v)
             return tape.call("three", "Linear", lambda u: u * 0.5, v)
+
         return run
 
     assert locate(forward(1.0), forward(1.0), inputs=(x,)) is None
@@ -453,6 +495,7 @@ def test_a_tiny_output_of_a_large_model():
             x = tape.linear("one", x, "a")
             x = tape.call("pool", "Pool", lambda v: v.reshape(-1, 2).mean(0) * scale, x)
             return tape.call("head", "Linear", lambda v: v * 3 + 1, x)
+
         return run
 
     assert names(locate(forward(1.0), forward(1.1))) == ("pool", "pool", "one")
@@ -463,6 +506,7 @@ def test_a_module_that_makes_a_constant_where_it_should_not():
         def run(tape, x):
             x = tape.call("gate", "Gate", lambda v: v * (0.0 if dead else 0.7), tape.linear("one", x, "a"))
             return tape.call("head", "Linear", lambda v: v @ WEIGHTS["h"] + np.arange(12.0), x)
+
         return run
 
     assert names(locate(forward(False), forward(True))) == ("gate", "gate", "one")
@@ -476,6 +520,7 @@ def test_constants_and_masks_do_not_link_or_match():
             scores = x @ np.swapaxes(x, -1, -2)
             scores = tape.call("mask", "Mask", lambda s, k: np.where(np.tril(k) > 0, s, fill), scores, m)
             return tape.call("out", "Linear", lambda s: np.exp(s - s.max(-1, keepdims=True)) * scale, scores)
+
         return run
 
     assert locate(forward(-1e9, 1.0), forward(-math.inf, 1.0), inputs=(INPUT, mask)) is None
@@ -490,7 +535,9 @@ def test_not_a_number_is_found_where_it_arises():
                 if spoil:
                     v[0, 0, 0] = np.nan
                 return v
+
             return tape.linear("c", tape.call("b", "Linear", middle, tape.linear("a", x, "a")), "c")
+
         return run
 
     assert names(locate(forward(False), forward(True))) == ("b", "b", "a")
@@ -567,18 +614,21 @@ def test_noise_as_large_as_the_values_locates_nothing(tolerance):
 def test_a_tolerance_that_means_nothing_is_refused(tolerance):
     with pytest.raises(UsageError) as caught:
         locate(net(), net(), tolerance=tolerance)
-    assert str(caught.value) == (f"values cannot be told apart with a tolerance of {tolerance}\n"
-                                 "  fix:   take one between 0 and 1, such as 1e-6")
+    assert str(caught.value) == (
+        f"values cannot be told apart with a tolerance of {tolerance}\n  fix:   take one between 0 and 1, such as 1e-6"
+    )
 
 
 def test_a_long_flat_model_is_searched_quickly():
     """Three thousand calls in one container, everything after the fault wrong: neither recursion nor all pairs."""
+
     def forward(wrong):
         def run(tape, x):
             for i in range(3000):
                 x = tape.call(str(i), "Linear", lambda v, i=i: np.roll(v * (1.1 if i == wrong else 1.0), 1, -1) * 1.0001 + 1e-3, x)
                 x = x + 0.001 if i % 7 == 0 else x
             return x
+
         return run
 
     small = INPUT[:1, :2]

@@ -14,7 +14,8 @@ from paralign.model import Manifest, Record
 from paralign.weights import apply, plan
 
 pytestmark = [
-    pytest.mark.torch, pytest.mark.paddle,
+    pytest.mark.torch,
+    pytest.mark.paddle,
     pytest.mark.skipif(not (importlib.util.find_spec("torch") and importlib.util.find_spec("paddle")), reason="needs both frameworks"),
 ]
 
@@ -109,9 +110,25 @@ def paddle_net(fault=""):
 
 
 def state_records(entries, adapter):
-    return [Record(i, e.name, "weights", e.role, adapter.to_array(e.tensor).dtype, tuple(e.tensor.shape),
-                   attrs={"owner": e.owner, "leaf": e.leaf, "kind": e.kind, "trainable": e.trainable, "shared": e.shared,
-                          "persistent": e.persistent}) for i, e in enumerate(entries)]
+    return [
+        Record(
+            i,
+            e.name,
+            "weights",
+            e.role,
+            adapter.to_array(e.tensor).dtype,
+            tuple(e.tensor.shape),
+            attrs={
+                "owner": e.owner,
+                "leaf": e.leaf,
+                "kind": e.kind,
+                "trainable": e.trainable,
+                "shared": e.shared,
+                "persistent": e.persistent,
+            },
+        )
+        for i, e in enumerate(entries)
+    ]
 
 
 def carry_weights(reference, candidate):
@@ -131,11 +148,26 @@ def watched(framework, model, path):
     adapter.cast(model, "float64")
     adapter.train(model, "eval")
     with CaptureWriter(path, Manifest(framework=framework)) as writer:
+
         def digests(call, role, tensors, inputs=()):
             attrs = {"module": True, "kind": call.kind, "depth": call.depth, "leaf": call.leaf}
-            return tuple(writer.add(call.name, value, role=role, stage="forward", run="float64", call=call.number, op=call.op,
-                                    inputs=inputs, source=call.source, digest=moments(widen(value)), attrs=attrs, keep=False).id
-                         for value in map(adapter.to_array, tensors))
+            return tuple(
+                writer.add(
+                    call.name,
+                    value,
+                    role=role,
+                    stage="forward",
+                    run="float64",
+                    call=call.number,
+                    op=call.op,
+                    inputs=inputs,
+                    source=call.source,
+                    digest=moments(widen(value)),
+                    attrs=attrs,
+                    keep=False,
+                ).id
+                for value in map(adapter.to_array, tensors)
+            )
 
         def sink(call):
             taken = [v for v in (call.inputs[0] if isinstance(call.inputs[0], (list, tuple)) else call.inputs) if adapter.is_tensor(v)]
@@ -157,16 +189,19 @@ def test_a_correct_port_has_no_divergence(tmp_path):
     assert located(tmp_path, "") is None
 
 
-@pytest.mark.parametrize(("fault", "candidate", "reference"), [
-    ("epsilon", "blocks.1.bn2", "blocks.1.bn2"),
-    ("padding", "blocks.1.conv1", "blocks.1.conv1"),
-    ("activation", "blocks.1.act", None),           # the reference's activation is no module
-    ("no activation", "blocks.1.conv2", None),      # its consumer
-    ("residual", "blocks.1", "blocks.1"),           # code of the block
-    ("pool", "", ""),                               # code of the model
-    ("scale", "attention", "attention"),            # code of the attention
-    ("softmax", "attention", "attention"),
-])
+@pytest.mark.parametrize(
+    ("fault", "candidate", "reference"),
+    [
+        ("epsilon", "blocks.1.bn2", "blocks.1.bn2"),
+        ("padding", "blocks.1.conv1", "blocks.1.conv1"),
+        ("activation", "blocks.1.act", None),  # the reference's activation is no module
+        ("no activation", "blocks.1.conv2", None),  # its consumer
+        ("residual", "blocks.1", "blocks.1"),  # code of the block
+        ("pool", "", ""),  # code of the model
+        ("scale", "attention", "attention"),  # code of the attention
+        ("softmax", "attention", "attention"),
+    ],
+)
 def test_a_planted_fault_is_located(tmp_path, fault, candidate, reference):
     found = located(tmp_path, fault)
     assert found.candidate.name == candidate

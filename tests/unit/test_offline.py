@@ -137,7 +137,10 @@ def test_a_plain_array_has_a_name(files):
 
 
 def test_integers_booleans_and_texts_are_exact(files):
-    assert files({"n": np.array([1 << 60]), "b": np.array([True])}, {"n": np.array([(1 << 60) + 1]), "b": np.array([True])}).verdict == DIVERGED
+    assert (
+        files({"n": np.array([1 << 60]), "b": np.array([True])}, {"n": np.array([(1 << 60) + 1]), "b": np.array([True])}).verdict
+        == DIVERGED
+    )
     assert verdicts(files({"t": "cat", "n": np.arange(3)}, {"t": "dog", "n": np.arange(3)})) == {"t": DIVERGED, "n": ALIGNED}
 
 
@@ -297,7 +300,9 @@ def test_without_a_measured_noise_captures_are_judged_like_files(both):
 def test_captures_of_perturbed_runs_are_judged_by_them(both):
     def perturbed(folder, scale=1.0):
         runs = {run: (X * scale * (1 + 1e-5 * n)).astype(np.float32) for n, run in enumerate((NATIVE, *PERTURBED))}
-        return capture(folder, [("output", v, {"run": r}) for r, v in runs.items()], stage="forward", answer={"runs": list(runs), "failed": {}})
+        return capture(
+            folder, [("output", v, {"run": r}) for r, v in runs.items()], stage="forward", answer={"runs": list(runs), "failed": {}}
+        )
 
     for scale, verdict in ((1 + 2e-4, ALIGNED), (1 + 5e-4, DIVERGED)):
         stage = both(lambda p: perturbed(p / str(scale)), lambda p: perturbed(p / str(scale), scale))  # noqa: B023 - called at once
@@ -372,9 +377,14 @@ def test_a_folder_that_is_no_capture_and_damaged_ones_are_told(tmp_path):
 # -- the public name -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", ["import paralign.comparison", "from paralign import check", "from paralign import Side, check, compare", "import paralign.api"])
+@pytest.mark.parametrize(
+    "first",
+    ["import paralign.comparison", "from paralign import check", "from paralign import Side, check, compare", "import paralign.api"],
+)
 def test_compare_is_the_function_whatever_was_imported_before(first):
-    done = subprocess.run([sys.executable, "-c", f"{first}\nimport paralign\nassert callable(paralign.compare), paralign.compare"], check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{first}\nimport paralign\nassert callable(paralign.compare), paralign.compare"], check=False
+    )
     assert done.returncode == 0
 
 

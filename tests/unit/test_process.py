@@ -95,7 +95,11 @@ def test_any_message_crosses_the_border(start, tmp_path, text):
 
 
 def test_a_module_that_exits_or_raises_on_import_is_a_failure_of_the_job(start, tmp_path):
-    for module, told in (("import sys; sys.exit('later')", "SystemExit"), ("import no_such_module", "ModuleNotFoundError"), ("def", "SyntaxError")):
+    for module, told in (
+        ("import sys; sys.exit('later')", "SystemExit"),
+        ("import no_such_module", "ModuleNotFoundError"),
+        ("def", "SyntaxError"),
+    ):
         with pytest.raises(WorkerFailed) as caught:
             start(module=module).request(job(tmp_path / "a"))
         assert caught.value.type == told

@@ -33,12 +33,23 @@ def test_what_is_left_out_has_a_default(port):
     assert found.folder == port.folder.resolve()
     assert found.reference.module == (port.folder / "reference.py").resolve()
     assert found.candidate.root == port.folder.resolve()
-    assert (found.reference.framework, found.reference.device, found.reference.python, found.reference.env) == ("", "cpu", sys.executable, {})
+    assert (found.reference.framework, found.reference.device, found.reference.python, found.reference.env) == (
+        "",
+        "cpu",
+        sys.executable,
+        {},
+    )
     assert (found.inputs, found.labels, found.stages, found.timeout) == (None, None, list(STAGES), 600)
     assert found.out == port.folder / "result"
     settings = found.settings
     assert (settings.seed, settings.split, settings.samples, settings.batches, settings.most, settings.steps) == (0, "val", 4, 4, 64, 3)
-    assert (settings.modes, settings.modules, settings.weights, settings.strict, settings.paths) == (["eval", "train"], "digest", "copy", False, [])
+    assert (settings.modes, settings.modules, settings.weights, settings.strict, settings.paths) == (
+        ["eval", "train"],
+        "digest",
+        "copy",
+        False,
+        [],
+    )
     assert settings.tolerance_of("forward") == Tolerance()
 
 

@@ -30,7 +30,9 @@ class Fake:
         if event == "dies":
             self.alive = False
             raise WorkerFailed("killed", "by signal SIGKILL", side=self.side)
-        writer = CaptureWriter(job["capture"], Manifest(side="reference", stage=job["task"], settings=dict(job["settings"]), files=dict(self.files)))
+        writer = CaptureWriter(
+            job["capture"], Manifest(side="reference", stage=job["task"], settings=dict(job["settings"]), files=dict(self.files))
+        )
         if event == "raises":
             writer._finish(complete=False)
             raise WorkerFailed("MemoryError", "none left", side=self.side)
@@ -87,7 +89,9 @@ def test_nothing_starts_when_all_is_reused(bench):
     assert again.reused == {"about"}
 
 
-@pytest.mark.parametrize("change", ["task", "options", "identity", "values", "key of values", "reuse", "incomplete", "damaged", "file", "file gone"])
+@pytest.mark.parametrize(
+    "change", ["task", "options", "identity", "values", "key of values", "reuse", "incomplete", "damaged", "file", "file gone"]
+)
 def test_anything_that_changes_records_again(bench, change, monkeypatch):
     (bench.folder / "data.txt").write_text("1")
     bench.files[str(bench.folder / "data.txt")] = fingerprint(str(bench.folder / "data.txt"))

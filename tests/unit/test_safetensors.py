@@ -49,8 +49,10 @@ def same(value, expected):
     return value.dtype == expected.dtype and value.array.shape == expected.array.shape and bits(value.array) == bits(expected.array)
 
 
-@given(st.dictionaries(st.text(min_size=1).filter(lambda name: name != "__metadata__"), tensors(), max_size=5),
-       st.dictionaries(st.text(), st.text(), max_size=2))
+@given(
+    st.dictionaries(st.text(min_size=1).filter(lambda name: name != "__metadata__"), tensors(), max_size=5),
+    st.dictionaries(st.text(), st.text(), max_size=2),
+)
 def test_everything_reads_back(tmp_path_factory, values, metadata):
     path = tmp_path_factory.mktemp("codec") / "a.safetensors"
     write(path, values, metadata)
@@ -97,11 +99,14 @@ def serialized_by_the_package(package, values, metadata):
     """Through the function below its numpy module, which knows all types; its later versions take addresses."""
     data = {name: np.frombuffer(bits(value.array), np.uint8) for name, value in values.items()}
     if hasattr(package, "TensorSpec"):
-        content = {name: package.TensorSpec(dtype=value.dtype, shape=value.array.shape, data_ptr=data[name].ctypes.data,
-                                            data_len=data[name].size) for name, value in values.items()}
+        content = {
+            name: package.TensorSpec(dtype=value.dtype, shape=value.array.shape, data_ptr=data[name].ctypes.data, data_len=data[name].size)
+            for name, value in values.items()
+        }
     else:
-        content = {name: {"dtype": value.dtype, "shape": list(value.array.shape), "data": data[name].tobytes()}
-                   for name, value in values.items()}
+        content = {
+            name: {"dtype": value.dtype, "shape": list(value.array.shape), "data": data[name].tobytes()} for name, value in values.items()
+        }
     return bytes(package.serialize(content, metadata))
 
 
@@ -140,8 +145,10 @@ def test_nothing_is_copied_when_reading(tmp_path):
 
 
 def test_data_begin_aligned_and_fall_in_element_size(tmp_path):
-    write(tmp_path / "a", {"u": Typed(np.zeros(3, np.uint8), "uint8"), "d": Typed(np.zeros(3), "float64"),
-                           "h": Typed(np.zeros(1, np.uint16), "bfloat16")})
+    write(
+        tmp_path / "a",
+        {"u": Typed(np.zeros(3, np.uint8), "uint8"), "d": Typed(np.zeros(3), "float64"), "h": Typed(np.zeros(1, np.uint16), "bfloat16")},
+    )
     entries = TensorFile(tmp_path / "a").entries
     assert entries["d"].start % 64 == 0
     assert entries["d"].start < entries["h"].start < entries["u"].start
@@ -199,7 +206,7 @@ def test_damage_is_named(tmp_path, case):
 def test_impossible_shapes_are_named_when_read(tmp_path):
     for number, shape in enumerate([(0, 2**70), (0, 2**62, 2**62), (1,) * 80]):
         offsets = (0, 4 * int(0 not in shape))
-        file = TensorFile(raw(tmp_path / f"{number}", {"a": entry(shape=shape, offsets=offsets)}, b"1234"[:offsets[1]]))
+        file = TensorFile(raw(tmp_path / f"{number}", {"a": entry(shape=shape, offsets=offsets)}, b"1234"[: offsets[1]]))
         with pytest.raises(CaptureFormatError, match="tensor 'a' has the impossible shape"):
             file.tensor("a")
 
@@ -222,7 +229,7 @@ def test_any_damage_is_an_error_of_ours_or_harmless(tmp_path_factory, data):
     content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(bytes(content[:data.draw(st.integers(0, len(content)))]))
+    path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
     with contextlib.suppress(CaptureFormatError):
         file = TensorFile(path)
         for name in file.entries:
@@ -238,12 +245,15 @@ def test_unknown_tensors_and_wrong_pairs_are_named(tmp_path):
         file.complex_tensor("x", "complex64")
 
 
-@pytest.mark.parametrize(("name", "value", "error", "message"), [
-    ("__metadata__", Typed(np.zeros(1), "float64"), UsageError, "cannot be called __metadata__"),
-    ("x", Typed(np.zeros(1, complex), "complex128"), UnsupportedTensor, "tensor 'x' of type complex128 has no code"),
-    ("x", Typed(np.zeros(1), "object"), UnsupportedTensor, "tensor 'x' of type object has no code"),
-    ("x", Typed(np.zeros(1, np.float32), "bfloat16"), UnsupportedTensor, "'x' is said to be bfloat16, its storage is float32"),
-])
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        ("__metadata__", Typed(np.zeros(1), "float64"), UsageError, "cannot be called __metadata__"),
+        ("x", Typed(np.zeros(1, complex), "complex128"), UnsupportedTensor, "tensor 'x' of type complex128 has no code"),
+        ("x", Typed(np.zeros(1), "object"), UnsupportedTensor, "tensor 'x' of type object has no code"),
+        ("x", Typed(np.zeros(1, np.float32), "bfloat16"), UnsupportedTensor, "'x' is said to be bfloat16, its storage is float32"),
+    ],
+)
 def test_what_cannot_be_written_is_named(tmp_path, name, value, error, message):
     with pytest.raises(error, match=message):
         write(tmp_path / "a", {name: value})

@@ -79,7 +79,9 @@ def test_a_missing_function_is_named_with_its_signature():
     assert caught.value.hint == "define loss(outputs, labels) in the reference's module"
 
 
-@pytest.mark.parametrize(("inputs", "expected"), [(2.0, (2.0, 1)), ((2.0, 3), (2.0, 3)), ([2.0, 3], (2.0, 3)), ({"scale": 3, "x": 2.0}, (2.0, 3))])
+@pytest.mark.parametrize(
+    ("inputs", "expected"), [(2.0, (2.0, 1)), ((2.0, 3), (2.0, 3)), ([2.0, 3], (2.0, 3)), ({"scale": 3, "x": 2.0}, (2.0, 3))]
+)
 def test_inputs_are_handed_over_by_position_or_keyword(inputs, expected):
     assert session(lambda x, scale=1: (x, scale)).call(inputs) == expected
 
@@ -215,12 +217,28 @@ def test_a_job_that_raises_leaves_an_incomplete_capture(tmp_path):
     found = session(lambda x: x.nothing)
     _, inputs = saved(tmp_path / "inputs", "inputs", np.ones(2))
     with pytest.raises(AttributeError, match="nothing"):
-        perform(found, {"task": "forward", "capture": str(tmp_path / "c"), "options": {"runs": [NATIVE]}, "values": {"inputs": str(inputs.path)}})
+        perform(
+            found,
+            {"task": "forward", "capture": str(tmp_path / "c"), "options": {"runs": [NATIVE]}, "values": {"inputs": str(inputs.path)}},
+        )
     assert not Capture.open(tmp_path / "c").complete
 
 
 def test_every_stage_of_the_core_has_its_task():
-    assert set(TASKS) >= {"describe", "weights", "load", "forward", "loss", "backward", "metric", "data", "batch", "given", "evaluate", "infer"}
+    assert set(TASKS) >= {
+        "describe",
+        "weights",
+        "load",
+        "forward",
+        "loss",
+        "backward",
+        "metric",
+        "data",
+        "batch",
+        "given",
+        "evaluate",
+        "infer",
+    }
 
 
 def test_weights_are_recorded_with_aliases_and_loaded_by_name(tmp_path):

@@ -89,7 +89,13 @@ class Bench:
                         wobble = 0 if value is None else own * np.sign(laid)
                         rows.append((name, None if value is None else laid + wobble * np.abs(laid), {"role": role, **fields}))
                 for name, (value, attrs) in values.get("buffer", {}).items():
-                    rows.append((NAMES[name][framework], value, {"role": "buffer", "attrs": {"owner": "bn", "leaf": NAMES[name][framework][3:], **attrs}, **fields}))
+                    rows.append(
+                        (
+                            NAMES[name][framework],
+                            value,
+                            {"role": "buffer", "attrs": {"owner": "bn", "leaf": NAMES[name][framework][3:], **attrs}, **fields},
+                        )
+                    )
         return self.write("backward", rows, answer={"runs": runs, "failed": failed or {}, "random": random or {}})
 
     def context(self, reference, candidate, frameworks=("torch", "paddle"), **settings):
@@ -269,7 +275,8 @@ def running(new, momentum=MOMENTUM):
 
 def buffers(bench, reference, candidate, frameworks=("torch", "paddle"), momentum=MOMENTUM, **settings):
     traces = [
-        [{**step(), "buffer": {"running_var": (value, {"momentum": kept})}}] for value, kept in ((reference, momentum), (candidate, 1 - MOMENTUM))
+        [{**step(), "buffer": {"running_var": (value, {"momentum": kept})}}]
+        for value, kept in ((reference, momentum), (candidate, 1 - MOMENTUM))
     ]
     (pair,) = bench.steps(*traces, "train", frameworks, **settings).buffers(0)
     return pair
@@ -287,7 +294,9 @@ def test_equal_buffers_are_aligned_and_judged(bench):
 def test_the_unbiased_variance_is_inherent(bench, n):
     pair = buffers(bench, running(BATCH * n / (n - 1)), running(BATCH))
     assert (pair.verdict, pair.judged) == (ALIGNED, False)
-    assert pair.notes[-1].startswith("inherent: PyTorch keeps the unbiased running variance, Paddle the biased one: a factor of n / (n - 1)")
+    assert pair.notes[-1].startswith(
+        "inherent: PyTorch keeps the unbiased running variance, Paddle the biased one: a factor of n / (n - 1)"
+    )
 
 
 def test_the_other_way_round_it_is_inherent_too(bench):
@@ -389,7 +398,9 @@ def test_steps_that_the_reference_does_not_know_itself_are_left_out_and_told(ben
     result = run(bench, [step(), step(2 * WEIGHT), step()], [step(), off, step()], reference_options={"noise": [1e-6, 0.5, 0.5]})
     assert result.verdict == ALIGNED
     assert [p.key for p in result.pairs if not p.judged] == ["gradient_1 fc.weight", "gradient_1 fc.bias"]
-    assert result.warnings[0].startswith("from step 1 on in eval mode the reference's own rounding has grown to the size of its values there")
+    assert result.warnings[0].startswith(
+        "from step 1 on in eval mode the reference's own rounding has grown to the size of its values there"
+    )
 
 
 def test_a_first_step_that_the_reference_does_not_know_proves_nothing(bench):
@@ -457,7 +468,13 @@ def pair(key, verdict, *, counted=True):
 
 
 def test_gradients_of_the_first_wrong_step_are_searched_from_the_loss():
-    pairs = [pair("loss_0", ALIGNED), pair("gradient_0 a", DIVERGED), pair("gradient_0 b", DIVERGED), pair("gradient_0 c", ALIGNED), pair("gradient_1 d", DIVERGED)]
+    pairs = [
+        pair("loss_0", ALIGNED),
+        pair("gradient_0 a", DIVERGED),
+        pair("gradient_0 b", DIVERGED),
+        pair("gradient_0 c", ALIGNED),
+        pair("gradient_1 d", DIVERGED),
+    ]
     found = first_wrong(StageResult("backward", pairs=pairs))
     assert found.pair.key == "gradient_0 b"
     assert found.last_agreeing == "loss_0"

@@ -64,7 +64,9 @@ def test_float64_on_both_sides_is_best(made):
 def test_a_candidate_that_computes_lower_within_its_float64_run_is_named(made):
     reference = made({NATIVE: f32(X), DOUBLE: X})
     module = {"attrs": {"module": True}}
-    candidate = made([("output", DOUBLE, X, {}), ("conv", DOUBLE, f32(X), module), ("ids", DOUBLE, np.arange(3), module), ("", DOUBLE, f32(X), module)])
+    candidate = made(
+        [("output", DOUBLE, X, {}), ("conv", DOUBLE, f32(X), module), ("ids", DOUBLE, np.arange(3), module), ("", DOUBLE, f32(X), module)]
+    )
     method, notes = choose(reference, candidate)
     assert method == PARTLY
     assert notes == ["the candidate computes in lower precision even where everything is float64, in conv (float32), the model (float32)"]
@@ -85,7 +87,10 @@ def test_a_reference_without_float64_needs_perturbation_whatever_the_candidate_c
     candidate = made({NATIVE: f32(X), DOUBLE: X})
     reference = made({NATIVE: f32(X)}, failed={DOUBLE: "E: no"})
     assert choose(reference, candidate) == (PERTURBATION, ["the reference does not run in float64: E: no"])
-    assert choose(reference, reference)[1] == ["the reference does not run in float64: E: no", "the candidate does not run in float64: E: no"]
+    assert choose(reference, reference)[1] == [
+        "the reference does not run in float64: E: no",
+        "the candidate does not run in float64: E: no",
+    ]
 
 
 def test_modes_belong_to_their_run_and_have_methods_of_their_own(made):
@@ -151,7 +156,16 @@ def test_modes_are_kept_apart(made):
 
 
 def test_values_made_once_have_one_rounding_of_their_type_and_of_float32_at_least(made):
-    capture = made([("a", "", f32(X), {}), ("b", "", X, {}), ("h", "", X.astype(np.float16), {}), ("c", "", np.arange(3), {}), ("d", "", "text", {}), ("e", "", None, {})])
+    capture = made(
+        [
+            ("a", "", f32(X), {}),
+            ("b", "", X, {}),
+            ("h", "", X.astype(np.float16), {}),
+            ("c", "", np.arange(3), {}),
+            ("d", "", "text", {}),
+            ("e", "", None, {}),
+        ]
+    )
     noises = [Noises(capture, ROUNDING).of(r) for r in capture.records]
     single = Noise(EPS["float32"], "one rounding of float32")
     assert noises == [single, single, Noise(EPS["float16"], "one rounding of float16"), None, None, None]
@@ -194,7 +208,9 @@ def test_perturbation_is_aligned_up_to_ten_times_its_noise(made, error, verdict)
 
 def test_the_users_ratio_and_absolute_tolerance_come_first(made):
     reference, candidate = made({DOUBLE: X, NATIVE: f32(X * (1 + 1e-4))}), made({DOUBLE: X * (1 + 5e-4)})
-    verdicts = [judged(reference, candidate, FLOAT64, t)[0].verdict for t in (Tolerance(6), Tolerance(4), Tolerance(atol=0.1), Tolerance(rtol=1e-4))]
+    verdicts = [
+        judged(reference, candidate, FLOAT64, t)[0].verdict for t in (Tolerance(6), Tolerance(4), Tolerance(atol=0.1), Tolerance(rtol=1e-4))
+    ]
     assert verdicts == [ALIGNED, DIVERGED, ALIGNED, DIVERGED]
 
 

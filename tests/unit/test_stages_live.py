@@ -113,7 +113,12 @@ def test_nested_outputs_are_compared_leaf_by_leaf():
     ("reference", "candidate", "verdict", "told"),
     [
         (model, lambda x: [model(x)], ALIGNED, "a tensor in the reference, a list of 1 in the candidate"),
-        (lambda x: (model(x), x), lambda x: {"a": model(x), "b": x}, ALIGNED, "a tuple of 2 in the reference, a dict of a, b in the candidate"),
+        (
+            lambda x: (model(x), x),
+            lambda x: {"a": model(x), "b": x},
+            ALIGNED,
+            "a tuple of 2 in the reference, a dict of a, b in the candidate",
+        ),
         (model, lambda _: None, DIVERGED, "a tensor in the reference, nothing in the candidate"),
         (lambda x: (model(x), x), model, DIVERGED, "a tuple of 2 in the reference, a tensor in the candidate"),
     ],
@@ -160,7 +165,14 @@ def test_a_failure_that_is_not_one_of_a_worker_is_ours_and_surfaces():
 def test_a_failure_becomes_a_result():
     result = failed("loss", WorkerFailed("killed", "by signal SIGKILL", log="x.log", side="candidate"))
     assert (result.name, result.verdict) == ("loss", ERROR)
-    assert result.failure == {"side": "candidate", "type": "killed", "message": "by signal SIGKILL", "traceback": "", "frames": [], "log": "x.log"}
+    assert result.failure == {
+        "side": "candidate",
+        "type": "killed",
+        "message": "by signal SIGKILL",
+        "traceback": "",
+        "frames": [],
+        "log": "x.log",
+    }
 
 
 class Layer:

@@ -142,7 +142,10 @@ def test_texts_and_integers_among_samples_are_exact():
 
 def test_without_data_it_says_what_is_missing():
     result = run(model, model, "data")
-    assert (result.verdict, result.notes) == (NOT_TESTED, ["neither side has build_dataset(split)", "neither side has build_dataloader(split)"])
+    assert (result.verdict, result.notes) == (
+        NOT_TESTED,
+        ["neither side has build_dataset(split)", "neither side has build_dataloader(split)"],
+    )
 
 
 # -- metric --------------------------------------------------------------------------------------------------------------------
@@ -193,7 +196,12 @@ def test_empty_classes_only_warn():
         hits = outputs.argmax(1) == labels
         return {"mean": float(np.mean([hits[labels == c].mean() if (labels == c).any() else empty for c in range(3)]))}
 
-    result = run(metric(lambda o, t: mean_of_classes(o, t, 0)), metric(lambda o, t: mean_of_classes(o, t, 1)), "metric", labels=np.array([0, 1, 2, 0, 0, 1, 2, 1]))
+    result = run(
+        metric(lambda o, t: mean_of_classes(o, t, 0)),
+        metric(lambda o, t: mean_of_classes(o, t, 1)),
+        "metric",
+        labels=np.array([0, 1, 2, 0, 0, 1, 2, 1]),
+    )
     assert result.verdict == ALIGNED
     assert [w for w in result.warnings if w.startswith("probe_one_class.mean: where only one class occurs the metrics differ")]
 
@@ -295,7 +303,10 @@ def test_a_path_that_is_not_there_is_told(tmp_path):
 
 def test_without_predict_and_export_it_says_what_is_missing():
     result = run(model, model, "infer")
-    assert (result.verdict, result.notes) == (NOT_TESTED, ["neither side has predict(path) or predict(path, model)", "neither side has export(model, path)"])
+    assert (result.verdict, result.notes) == (
+        NOT_TESTED,
+        ["neither side has predict(path) or predict(path, model)", "neither side has export(model, path)"],
+    )
 
 
 def test_a_framework_without_exported_programs_is_told():

@@ -26,7 +26,9 @@ def weight(seed=0, shape=(6, 3)):
 
 
 def run(reference, candidate, stages=("weights", "forward"), **options):
-    return check(Side(framework="numpy", model=reference), Side(framework="numpy", model=candidate), inputs=X, stages=list(stages), **options)
+    return check(
+        Side(framework="numpy", model=reference), Side(framework="numpy", model=candidate), inputs=X, stages=list(stages), **options
+    )
 
 
 def pairs(result):
@@ -102,7 +104,9 @@ def test_other_names_are_paired_by_order_and_told():
 
 def test_two_that_fit_both_ways_are_called_ambiguous():
     result = run(Deep(0, "a", "b"), Deep(7, "c", "d"))
-    told = "ambiguous: a.parameters.weight, b.parameters.weight could as well have gone to others of c.parameters.weight, d.parameters.weight"
+    told = (
+        "ambiguous: a.parameters.weight, b.parameters.weight could as well have gone to others of c.parameters.weight, d.parameters.weight"
+    )
     assert told in result["weights"].notes
 
 

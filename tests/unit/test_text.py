@@ -68,7 +68,9 @@ def pair(key="output", verdict=DIVERGED, error=0.5, *, counted=True, noise=0.1, 
 
 
 def test_one_line_a_stage_with_its_worst_judged_pair():
-    result = CheckResult([StageResult("forward", DIVERGED, "float64", [pair("a", ALIGNED, 0.01), pair("b"), pair("c", error=9.0, counted=False)])])
+    result = CheckResult(
+        [StageResult("forward", DIVERGED, "float64", [pair("a", ALIGNED, 0.01), pair("b"), pair("c", error=9.0, counted=False)])]
+    )
     lines = shown(table(result))
     assert lines[0].split() == ["stage", "verdict", "error", "noise", "error", "÷", "noise", "worst", "tensor", "judged", "by"]
     assert lines[1].split() == ["forward", "diverged", "0.5", "0.1", "5", "b", "float64"]
@@ -83,12 +85,16 @@ def test_an_aligned_stage_without_words_is_its_line_alone():
 
 
 def test_only_judged_pairs_that_are_not_aligned_are_listed():
-    stage = StageResult("forward", DIVERGED, pairs=[pair("a", ALIGNED), pair("b", NOT_TESTED), pair("c", counted=False), pair("d"), pair("e", UNDERPOWERED)])
+    stage = StageResult(
+        "forward", DIVERGED, pairs=[pair("a", ALIGNED), pair("b", NOT_TESTED), pair("c", counted=False), pair("d"), pair("e", UNDERPOWERED)]
+    )
     listed = [line.split(":")[0].strip() for line in told(stage)[1:]]
     assert listed == ["d", "e"]
 
 
-@pytest.mark.parametrize(("count", "more"), [(MOST, None), (MOST + 1, "… and 1 more in report.json"), (MOST + 30, "… and 30 more in report.json")])
+@pytest.mark.parametrize(
+    ("count", "more"), [(MOST, None), (MOST + 1, "… and 1 more in report.json"), (MOST + 30, "… and 30 more in report.json")]
+)
 def test_long_lists_are_cut_and_say_so(count, more):
     lines = told(StageResult("forward", DIVERGED, pairs=[pair(f"p{n}") for n in range(count)]))
     assert len([line for line in lines if line.startswith("  p")]) == MOST
@@ -131,7 +137,14 @@ def test_where_it_starts_was_found_among_the_modules():
     ]
 
 
-FAILURE = {"side": "reference", "type": "E", "message": "m", "traceback": "Traceback", "frames": [f"a.py:{n} in f: x" for n in range(9)], "log": "a.log"}
+FAILURE = {
+    "side": "reference",
+    "type": "E",
+    "message": "m",
+    "traceback": "Traceback",
+    "frames": [f"a.py:{n} in f: x" for n in range(9)],
+    "log": "a.log",
+}
 
 
 def test_a_failure_shows_the_last_frames_of_the_users_code_and_its_log():

@@ -31,7 +31,10 @@ def do(tmp_path):
         functions.setdefault("build_model", lambda: lambda x: x)
         folder = tmp_path / str(next(count))
         side = session or Session("reference", functions, "numpy")
-        perform(side, {"task": task, "capture": str(folder), "options": options or {}, "values": {n: str(c.path) for n, c in (values or {}).items()}})
+        perform(
+            side,
+            {"task": task, "capture": str(folder), "options": options or {}, "values": {n: str(c.path) for n, c in (values or {}).items()}},
+        )
         return Capture.open(folder)
 
     return job
@@ -94,7 +97,9 @@ def test_an_empty_data_set_is_told(do):
     assert "check the path" in caught.value.hint
 
 
-@pytest.mark.parametrize("composed", [[half, Add()], (half, Add()), SimpleNamespace(transforms=[half, Add()])], ids=["list", "tuple", "composition"])
+@pytest.mark.parametrize(
+    "composed", [[half, Add()], (half, Add()), SimpleNamespace(transforms=[half, Add()])], ids=["list", "tuple", "composition"]
+)
 def test_every_transform_is_recorded_with_its_name(do, composed):
     kept = Samples(transform=lambda x: Add()(half(x)))
     own = kept.transform
@@ -228,7 +233,12 @@ def given_values(folder, rows=5):
 
 def test_without_a_loader_the_given_inputs_are_halved(do, tmp_path):
     capture = do("evaluate", DATA, given_values(tmp_path))
-    assert [(r.key, r.shape) for r in capture.records] == [("output_0", (3, 3)), ("labels_0", (3,)), ("output_1", (2, 3)), ("labels_1", (2,))]
+    assert [(r.key, r.shape) for r in capture.records] == [
+        ("output_0", (3, 3)),
+        ("labels_0", (3,)),
+        ("output_1", (2, 3)),
+        ("labels_1", (2,)),
+    ]
     assert capture.manifest.settings["answer"] == {"batches": 2}
 
 

@@ -25,7 +25,10 @@ def do(tmp_path):
         functions.setdefault("build_model", lambda: lambda x: x)
         folder = tmp_path / str(next(count))
         side = session or Session("reference", functions, "numpy")
-        perform(side, {"task": task, "capture": str(folder), "options": options or {}, "values": {n: str(c.path) for n, c in (values or {}).items()}})
+        perform(
+            side,
+            {"task": task, "capture": str(folder), "options": options or {}, "values": {n: str(c.path) for n, c in (values or {}).items()}},
+        )
         return Capture.open(folder)
 
     return job
@@ -190,7 +193,7 @@ def test_the_loss_is_recorded_with_its_gradient(do, tmp_path):
     values = {"inputs": save(tmp_path / "x", "inputs", np.ones((2, 3), np.float32))}
     outputs = do("forward", {"runs": [NATIVE, DOUBLE]}, values, build_model=lambda: lambda x: (x, np.arange(3)))
     labels = save(tmp_path / "y", "labels", np.ones(2))
-    session = Session("reference", {"build_model": Linear, "loss": lambda o, t: (o[0].mean() * t.sum())}, None)
+    session = Session("reference", {"build_model": Linear, "loss": lambda o, t: o[0].mean() * t.sum()}, None)
     session._adapter, Linear.last = Tape(), SimpleNamespace(x=np.ones((2, 3)), labels=np.ones((2, 1)))
     capture = do("loss", {"runs": [NATIVE, DOUBLE]}, {"outputs": outputs, "labels": labels}, session)
     assert [(r.key, r.run, r.dtype) for r in capture.records] == [
@@ -198,7 +201,9 @@ def test_the_loss_is_recorded_with_its_gradient(do, tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "expected"), [(3.0, 3.0), ({"aux": 1.0, "loss": 2.0}, 2.0), (("text", 4.0), 4.0), ({"a": {"b": 5.0}}, 5.0)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(3.0, 3.0), ({"aux": 1.0, "loss": 2.0}, 2.0), (("text", 4.0), 4.0), ({"a": {"b": 5.0}}, 5.0)]
+)
 def test_what_is_differentiated(value, expected):
     assert scalar_of(value, lambda v: isinstance(v, float)) == expected
 

@@ -17,7 +17,7 @@ import numpy as np
 from paralign.errors import CaptureFormatError, UnsafeFile
 
 _SLACK = 1 << 16
-_ELEMENT = re.compile(r"[biufcSU][1-9][0-9]{0,8}")
+_ELEMENT = re.compile(r"[biufc][1-9][0-9]{0,8}|[SU](?:0|[1-9][0-9]{0,8})")
 _OBJECTS = ("O", "O4", "O8")
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
@@ -119,8 +119,11 @@ class Reading:
 
     def damaged(self, cause: str) -> CaptureFormatError:
         """The error for what neither numpy nor Python would write."""
-        return CaptureFormatError(f"the pickle inside is truncated or damaged: {cause}", where=self.where,
-                                  hint="copy the file again from where it came, or write it again")
+        return CaptureFormatError(
+            f"the pickle inside is truncated or damaged: {cause}",
+            where=self.where,
+            hint="copy the file again from where it came, or write it again",
+        )
 
     def unsafe(self, what: str, hint: str = "write the values as plain numpy arrays in a dict") -> UnsafeFile:
         """The error for what arrays, scalars and containers do not need."""
@@ -156,8 +159,9 @@ def find(reading: Reading, module: str, name: str) -> Any:
     if symbol in reading.dialect.values:
         return reading.dialect.values[symbol]
     if symbol not in _ADMITTED and symbol not in reading.dialect.names and symbol != _NDARRAY:
-        raise reading.unsafe(f"the file refers to {module}.{name}, which is refused",
-                             "convert what it holds to plain numpy arrays where the file is written")
+        raise reading.unsafe(
+            f"the file refers to {module}.{name}, which is refused", "convert what it holds to plain numpy arrays where the file is written"
+        )
     return symbol
 
 
@@ -276,8 +280,10 @@ def _dtype(reading: Reading, code: str, *_: Any) -> Element:
     if code in _OBJECTS:
         return Element("O")
     if _ELEMENT.fullmatch(code) is None:
-        raise reading.unsafe(f"the file holds elements of type {code!r}, which are refused",
-                             "convert them to numbers, booleans or texts where the file is written")
+        raise reading.unsafe(
+            f"the file holds elements of type {code!r}, which are refused",
+            "convert them to numbers, booleans or texts where the file is written",
+        )
     try:
         np.dtype(code)
     except (TypeError, ValueError) as fault:
@@ -351,8 +357,10 @@ _BYTES, _SEQUENCE = (bytes, bytearray, Blob), (list, tuple)
 _ADMITTED: Dict[Symbol, Admitted] = {
     Symbol("numpy.core.multiarray", "_reconstruct"): (_reconstruct, ((Symbol, tuple, (bytes, str)),)),
     Symbol("numpy.core.multiarray", "scalar"): (_scalar, ((Element, (bytes, str)),)),
-    Symbol("numpy.core.numeric", "_frombuffer"):
-        (_frombuffer, ((_BYTES, Element, tuple, str), (_BYTES, Element, tuple, str, (tuple, type(None))))),
+    Symbol("numpy.core.numeric", "_frombuffer"): (
+        _frombuffer,
+        ((_BYTES, Element, tuple, str), (_BYTES, Element, tuple, str, (tuple, type(None)))),
+    ),
     Symbol("numpy", "dtype"): (_dtype, ((str, int, int),)),
     Symbol("_codecs", "encode"): (_encode, (((str, Blob), str),)),
     Symbol("builtins", "bytes"): (_bytes, ((),)),

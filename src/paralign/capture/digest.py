@@ -40,6 +40,7 @@ _LARGEST = sys.float_info.max
 _MOMENTS, _COUNTS = 8, 3
 _FORMS = {"m1": (_MOMENTS, _MOMENTS + _COUNTS), "c1": (2, 3), "e1": (1,)}
 
+
 def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
     """The digest of an array of any shape, strides and supported type, or of a :class:`Typed` with raw bits.
 
@@ -122,8 +123,11 @@ def numbers(digest: str) -> Tuple[float, ...]:
     except ValueError:
         found = ()
     if len(found) not in _FORMS.get(kind, ()) or not all(math.isfinite(x) for x in found):
-        raise CaptureFormatError(f"{digest!r} is no digest of a tensor", where="field 'digest' of a record",
-                                 hint="record the capture again with this version of paralign")
+        raise CaptureFormatError(
+            f"{digest!r} is no digest of a tensor",
+            where="field 'digest' of a record",
+            hint="record the capture again with this version of paralign",
+        )
     return found
 
 
@@ -262,8 +266,15 @@ class _Sums:
             return
         self.low, self.high = min(self.low, float(scaled.min())), max(self.high, float(scaled.max()))
         square = scaled * scaled
-        self.parts.append((float(signed.sum()), float(np.abs(scaled).sum()), float(square.sum()),
-                           float((square * scaled).sum()), float((square * square).sum())))
+        self.parts.append(
+            (
+                float(signed.sum()),
+                float(np.abs(scaled).sum()),
+                float(square.sum()),
+                float((square * scaled).sum()),
+                float((square * square).sum()),
+            )
+        )
 
     def text(self) -> str:
         """The digest ``m1``."""
@@ -273,6 +284,13 @@ class _Sums:
         rms = math.sqrt(square)
         if rms == 0.0:
             return f"m1:{self.size}" + ",0.0" * (_MOMENTS - 1) + tail
-        figures = (min(float(np.ldexp(rms, self.exponent)), _LARGEST), mean / rms, absolute / rms, cube / rms / rms / rms,
-                   fourth / square / square, self.low / rms, self.high / rms)
+        figures = (
+            min(float(np.ldexp(rms, self.exponent)), _LARGEST),
+            mean / rms,
+            absolute / rms,
+            cube / rms / rms / rms,
+            fourth / square / square,
+            self.low / rms,
+            self.high / rms,
+        )
         return f"m1:{self.size}," + ",".join(repr(figure + 0.0) for figure in figures) + tail

@@ -41,10 +41,14 @@ def load_foreign(path: Union[str, Path]) -> Any:
             if start == MAGIC:
                 return read_npy(handle, os.fstat(handle.fileno()).st_size, where)
     except OSError as fault:
-        raise UsageError(f"the file cannot be read: {fault.strerror or fault}", where=where,
-                         hint="check the path and the permissions") from fault
-    raise CaptureFormatError("the file is neither .npy nor .npz" if start else "the file is empty", where=where,
-                             hint="save it with numpy.save, numpy.savez or ReprodLogger.save")
+        raise UsageError(
+            f"the file cannot be read: {fault.strerror or fault}", where=where, hint="check the path and the permissions"
+        ) from fault
+    raise CaptureFormatError(
+        "the file is neither .npy nor .npz" if start else "the file is empty",
+        where=where,
+        hint="save it with numpy.save, numpy.savez or ReprodLogger.save",
+    )
 
 
 def _read_archive(handle: BinaryIO, where: str) -> Dict[str, Any]:
@@ -54,9 +58,12 @@ def _read_archive(handle: BinaryIO, where: str) -> Dict[str, Any]:
         with zipfile.ZipFile(handle) as archive:
             for member in archive.infolist():
                 if not member.filename.endswith(".npy"):
-                    raise UnsafeFile(f"the archive holds {member.filename!r}, which is no array", where=where,
-                                     hint="take it out, or save the arrays again with numpy.savez")
-                name = member.filename[:-len(".npy")]
+                    raise UnsafeFile(
+                        f"the archive holds {member.filename!r}, which is no array",
+                        where=where,
+                        hint="take it out, or save the arrays again with numpy.savez",
+                    )
+                name = member.filename[: -len(".npy")]
                 if name in found:
                     raise CaptureFormatError(f"the archive holds two arrays called {name!r}", where=where, hint=_REMEDY)
                 _check_member(member, where)
@@ -69,11 +76,15 @@ def _read_archive(handle: BinaryIO, where: str) -> Dict[str, Any]:
 
 def _check_member(member: zipfile.ZipInfo, where: str) -> None:
     if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise CaptureFormatError(f"{member.filename!r} is encrypted or packed in a way that numpy does not use", where=where,
-                                 hint="save the arrays again with numpy.savez or numpy.savez_compressed")
+        raise CaptureFormatError(
+            f"{member.filename!r} is encrypted or packed in a way that numpy does not use",
+            where=where,
+            hint="save the arrays again with numpy.savez or numpy.savez_compressed",
+        )
     if member.file_size > _LARGEST_RATIO * member.compress_size + _SLACK:
-        raise CaptureFormatError(f"{member.filename!r} claims to unpack {member.compress_size} bytes to {member.file_size}", where=where,
-                                 hint=_REMEDY)
+        raise CaptureFormatError(
+            f"{member.filename!r} claims to unpack {member.compress_size} bytes to {member.file_size}", where=where, hint=_REMEDY
+        )
 
 
 def save_foreign(path: Union[str, Path], values: Mapping[Any, Any]) -> None:
@@ -95,8 +106,11 @@ def save_foreign(path: Union[str, Path], values: Mapping[Any, Any]) -> None:
             np.save(handle, np.array(dict(values), dtype=object))
         temporary.replace(target)
     except OSError as fault:
-        raise UsageError(f"the file cannot be written: {fault.strerror or fault}", where=str(target),
-                         hint="check the free space and the permissions of this folder") from fault
+        raise UsageError(
+            f"the file cannot be written: {fault.strerror or fault}",
+            where=str(target),
+            hint="check the free space and the permissions of this folder",
+        ) from fault
     finally:
         if temporary.exists():
             temporary.unlink()
@@ -111,5 +125,8 @@ def _check(value: Any, where: str) -> None:
         for number, item in enumerate(value):
             _check(item, f"{where}[{number}]")
     elif not isinstance(value, (np.ndarray, *_ATOMS)):
-        raise UnsupportedTensor(f"{where!r} is a {type(value).__name__}, which cannot be saved as data", where=where,
-                                hint="convert it with .numpy() first (PyTorch on a GPU: .detach().cpu().numpy())")
+        raise UnsupportedTensor(
+            f"{where!r} is a {type(value).__name__}, which cannot be saved as data",
+            where=where,
+            hint="convert it with .numpy() first (PyTorch on a GPU: .detach().cpu().numpy())",
+        )

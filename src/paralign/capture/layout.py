@@ -24,14 +24,43 @@ _REMEDY = "record this run again, or copy the capture again as a whole"
 
 _TEXT, _MAYBE = (str,), (str, type(None))
 _MANIFEST_TYPES: Dict[str, Tuple[type, ...]] = {
-    "schema": (int,), "side": _TEXT, "stage": _TEXT, "framework": _TEXT, "versions": (dict,), "device": _TEXT,
-    "seed": (int, type(None)), "flags": (dict,), "command": (list,), "revision": _MAYBE, "settings": (dict,), "files": (dict,),
-    "notes": (list,), "resources": (dict,), "created": _TEXT, "complete": (bool,), "records": (int,),
+    "schema": (int,),
+    "side": _TEXT,
+    "stage": _TEXT,
+    "framework": _TEXT,
+    "versions": (dict,),
+    "device": _TEXT,
+    "seed": (int, type(None)),
+    "flags": (dict,),
+    "command": (list,),
+    "revision": _MAYBE,
+    "settings": (dict,),
+    "files": (dict,),
+    "notes": (list,),
+    "resources": (dict,),
+    "created": _TEXT,
+    "complete": (bool,),
+    "records": (int,),
 }
 _RECORD_TYPES: Dict[str, Tuple[type, ...]] = {
-    "id": (int,), "name": _TEXT, "stage": _TEXT, "role": _TEXT, "dtype": _TEXT, "shape": (list,), "leaf": _TEXT, "run": _TEXT,
-    "step": (int,), "rank": (int,), "call": (int,), "op": _TEXT, "source": _MAYBE, "inputs": (list,), "digest": _MAYBE,
-    "location": (list, type(None)), "text": _MAYBE, "attrs": (dict,),
+    "id": (int,),
+    "name": _TEXT,
+    "stage": _TEXT,
+    "role": _TEXT,
+    "dtype": _TEXT,
+    "shape": (list,),
+    "leaf": _TEXT,
+    "run": _TEXT,
+    "step": (int,),
+    "rank": (int,),
+    "call": (int,),
+    "op": _TEXT,
+    "source": _MAYBE,
+    "inputs": (list,),
+    "digest": _MAYBE,
+    "location": (list, type(None)),
+    "text": _MAYBE,
+    "attrs": (dict,),
 }
 _REQUIRED = ("id", "name", "stage", "role", "dtype", "shape")
 _DEFAULTS: Dict[str, Any] = {f.name: {} if f.default is MISSING else f.default for f in fields(Record) if f.name not in _REQUIRED}
@@ -64,8 +93,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def unwritable(path: Path, fault: OSError) -> UsageError:
     """The error that says why a part of a capture cannot be written."""
-    return UsageError(f"the capture cannot be written: {fault.strerror or fault}", where=str(path),
-                      hint="check the free space and the permissions of this folder")
+    return UsageError(
+        f"the capture cannot be written: {fault.strerror or fault}",
+        where=str(path),
+        hint="check the free space and the permissions of this folder",
+    )
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -80,8 +112,11 @@ def read_manifest(folder: Path) -> Manifest:
     if type(schema) is not int or schema < 1:
         raise CaptureFormatError("the manifest is damaged: it has no schema number", where=str(path), hint=_REMEDY)
     if schema > SCHEMA:
-        raise CaptureFormatError(f"the capture has schema {schema}, this version of paralign reads up to {SCHEMA}", where=str(path),
-                                 hint="read it with the version of paralign that wrote it, or a later one")
+        raise CaptureFormatError(
+            f"the capture has schema {schema}, this version of paralign reads up to {SCHEMA}",
+            where=str(path),
+            hint="read it with the version of paralign that wrote it, or a later one",
+        )
     known = {key: value for key, value in content.items() if key in _MANIFEST_TYPES}
     _check_types(known, _MANIFEST_TYPES, "the manifest is damaged", path)
     return Manifest(**known)
@@ -90,12 +125,18 @@ def read_manifest(folder: Path) -> Manifest:
 def _manifest_json(folder: Path) -> Dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
-        raise CaptureFormatError(f"the folder is not a capture: it has no {MANIFEST}" if folder.is_dir() else "there is no such folder",
-                                 where=str(folder), hint=f"name a folder that paralign recorded into; it holds {MANIFEST}")
+        raise CaptureFormatError(
+            f"the folder is not a capture: it has no {MANIFEST}" if folder.is_dir() else "there is no such folder",
+            where=str(folder),
+            hint=f"name a folder that paralign recorded into; it holds {MANIFEST}",
+        )
     content = _read_json(_content(path), "the manifest is damaged", path)
     if content.get("format") != FORMAT:
-        raise CaptureFormatError(f"the folder is not a capture: its {MANIFEST} does not say {FORMAT!r}", where=str(path),
-                                 hint="name a folder that paralign recorded into")
+        raise CaptureFormatError(
+            f"the folder is not a capture: its {MANIFEST} does not say {FORMAT!r}",
+            where=str(path),
+            hint="name a folder that paralign recorded into",
+        )
     return content
 
 
@@ -103,8 +144,9 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as fault:
-        raise CaptureFormatError(f"the file cannot be read: {fault.strerror or fault}", where=str(path),
-                                 hint="check its permissions") from fault
+        raise CaptureFormatError(
+            f"the file cannot be read: {fault.strerror or fault}", where=str(path), hint="check its permissions"
+        ) from fault
 
 
 def _read_json(line: bytes, what: str, place: Path) -> Dict[str, Any]:
@@ -191,13 +233,15 @@ def _record_fault(content: Dict[str, Any]) -> Optional[str]:
 
 def _jsonable(value: Any, what: str) -> Any:
     """A value that JSON can hold and that nobody else holds: infinities and NaN as words, numpy's scalars as Python's."""
+
     def convert(other: Any) -> Any:
         if isinstance(other, (np.generic, np.ndarray)):
             return plain(other.tolist())
         if isinstance(other, os.PathLike):
             return os.fspath(other)
-        raise UsageError(f"{what}: a {type(other).__name__} cannot be written as JSON",
-                         hint="use numbers, texts, booleans, None, lists and dicts")
+        raise UsageError(
+            f"{what}: a {type(other).__name__} cannot be written as JSON", hint="use numbers, texts, booleans, None, lists and dicts"
+        )
 
     return json.loads(json.dumps(plain(value), default=convert))
 
@@ -214,8 +258,11 @@ def discard(path: Union[str, Path]) -> None:
     try:
         _manifest_json(folder)
     except CaptureFormatError as fault:
-        raise UsageError(f"this is not deleted: {fault.what}", where=fault.where,
-                         hint="name a folder that paralign recorded into, or delete this one yourself") from fault
+        raise UsageError(
+            f"this is not deleted: {fault.what}",
+            where=fault.where,
+            hint="name a folder that paralign recorded into, or delete this one yourself",
+        ) from fault
     files = _own_files(folder)
     for file in files:
         file.unlink()
@@ -241,6 +288,9 @@ def _is_shard_file(name: str) -> bool:
 
 def _own(entry: Path, known: bool) -> Path:
     if not known or entry.is_symlink() or not entry.is_file():
-        raise UsageError("this is not deleted: it holds something that paralign did not write", where=str(entry),
-                         hint="move it out of the capture, then try again")
+        raise UsageError(
+            "this is not deleted: it holds something that paralign did not write",
+            where=str(entry),
+            hint="move it out of the capture, then try again",
+        )
     return entry

@@ -34,12 +34,15 @@ def read_npy(stream: BinaryIO, size: int, where: str) -> Any:
         UnsafeFile: a pickle inside names or does what arrays and containers do not need; or structured elements.
         CaptureFormatError: the file is truncated or damaged, or claims more than it has.
     """
-    descr, fortran, shape, data = _read_header(stream, size, where)
+    descr, fortran, shape, data = read_header(stream, size, where)
     if _OBJECT.fullmatch(descr):
         return _read_objects(stream, size - data, shape, where)
     if not _ELEMENT.fullmatch(descr):
-        raise UnsafeFile(f"the file holds elements of type {descr!r}, which are refused", where=where,
-                         hint="convert them to numbers, booleans or texts where the file is written")
+        raise UnsafeFile(
+            f"the file holds elements of type {descr!r}, which are refused",
+            where=where,
+            hint="convert them to numbers, booleans or texts where the file is written",
+        )
     try:
         dtype = np.dtype(descr)
     except (TypeError, ValueError) as fault:
@@ -50,8 +53,7 @@ def read_npy(stream: BinaryIO, size: int, where: str) -> Any:
     return _read_array(stream, dtype, shape, where, fortran=fortran)
 
 
-def _read_array(stream: BinaryIO, dtype: "np.dtype[Any]", shape: Tuple[int, ...], where: str, *,
-                fortran: bool) -> "np.ndarray[Any, Any]":
+def _read_array(stream: BinaryIO, dtype: "np.dtype[Any]", shape: Tuple[int, ...], where: str, *, fortran: bool) -> "np.ndarray[Any, Any]":
     """The elements, in memory of their own."""
     content = bytearray(math.prod(shape) * dtype.itemsize)
     view, filled = memoryview(content), 0
@@ -73,14 +75,17 @@ def _read_objects(stream: BinaryIO, size: int, shape: Tuple[int, ...], where: st
     return array.tolist()
 
 
-def _read_header(stream: BinaryIO, size: int, where: str) -> Tuple[str, bool, Tuple[int, ...], int]:
+def read_header(stream: BinaryIO, size: int, where: str) -> Tuple[str, bool, Tuple[int, ...], int]:
     """Element type, order, shape, and where the data begin."""
     start = stream.read(len(MAGIC) + 2)
     if len(start) < len(MAGIC) + 2 or not start.startswith(MAGIC):
         raise _damaged("it does not begin like a .npy file", where)
     if start[6] not in (1, 2, 3):
-        raise CaptureFormatError(f"the file has version {start[6]}.{start[7]} of the .npy format, known are 1.0, 2.0 and 3.0", where=where,
-                                 hint="save the array with a numpy that writes an older version")
+        raise CaptureFormatError(
+            f"the file has version {start[6]}.{start[7]} of the .npy format, known are 1.0, 2.0 and 3.0",
+            where=where,
+            hint="save the array with a numpy that writes an older version",
+        )
     width, code = (2, "<H") if start[6] == 1 else (4, "<I")
     prefix = stream.read(width)
     if len(prefix) < width:

@@ -51,8 +51,9 @@ class Capture:
         capture = cls(folder, manifest, read_records(folder, complete=manifest.complete))
         count = len(capture.records)
         if manifest.complete and count != manifest.records:
-            raise CaptureFormatError(f"the manifest tells of {manifest.records} records, {count} are there",
-                                     where=str(folder / RECORDS), hint=_REMEDY)
+            raise CaptureFormatError(
+                f"the manifest tells of {manifest.records} records, {count} are there", where=str(folder / RECORDS), hint=_REMEDY
+            )
         if len(capture.by_id) != count:
             raise CaptureFormatError("two records have the same number", where=str(folder / RECORDS), hint=_REMEDY)
         return capture
@@ -82,15 +83,21 @@ class Capture:
             CaptureFormatError: the shard is missing or damaged, or holds something other than the record says.
         """
         if record.location is None:
-            raise UsageError(f"the values of {record.key!r} were not kept" if record.dtype in STORAGE
-                             else f"{record.key!r} is no tensor", where=str(self.path),
-                             hint="record with full values" if record.dtype in STORAGE else "ask for its text")
+            raise UsageError(
+                f"the values of {record.key!r} were not kept" if record.dtype in STORAGE else f"{record.key!r} is no tensor",
+                where=str(self.path),
+                hint="record with full values" if record.dtype in STORAGE else "ask for its text",
+            )
         shard_name, name = record.location
         shard = self._shard(shard_name)
         value = shard.complex_tensor(name, record.dtype) if is_complex(record.dtype) else shard.tensor(name)
         if (value.dtype, value.array.shape) != (record.dtype, record.shape):
-            raise CaptureFormatError(f"{record.key!r} was recorded as {record.dtype} of shape {record.shape}, the shard holds "
-                                     f"{value.dtype} of shape {value.array.shape}", where=str(shard.path), hint=_REMEDY)
+            raise CaptureFormatError(
+                f"{record.key!r} was recorded as {record.dtype} of shape {record.shape}, the shard holds "
+                f"{value.dtype} of shape {value.array.shape}",
+                where=str(shard.path),
+                hint=_REMEDY,
+            )
         return value
 
     def array(self, record: Record) -> "np.ndarray[Any, Any]":

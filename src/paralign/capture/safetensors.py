@@ -20,9 +20,21 @@ from paralign.errors import CaptureFormatError, UnsupportedTensor, UsageError
 
 #: canonical name -> code in the header
 CODES: Dict[str, str] = {
-    "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32",
-    "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
-    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
 }
 _NAMES = {code: name for name, code in CODES.items()}
 _PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -67,8 +79,11 @@ def write(path: Union[str, Path], tensors: Mapping[str, Typed], metadata: Option
                 _write_elements(handle, tensors[name].array)
         temporary.replace(target)
     except OSError as fault:
-        raise UsageError(f"the file cannot be written: {fault.strerror or fault}", where=str(target),
-                         hint="check the free space and the permissions of this folder") from fault
+        raise UsageError(
+            f"the file cannot be written: {fault.strerror or fault}",
+            where=str(target),
+            hint="check the free space and the permissions of this folder",
+        ) from fault
     finally:
         if temporary.exists():
             temporary.unlink()
@@ -97,8 +112,10 @@ def _check(name: str, value: Typed) -> None:
         hint = "store it as pairs of reals" if is_complex(value.dtype) else "convert it to one of: " + ", ".join(sorted(CODES))
         raise UnsupportedTensor(f"tensor {name!r} of type {value.dtype} has no code in the safetensors format", hint=hint)
     if value.array.dtype.newbyteorder("=") != STORAGE[value.dtype]:
-        raise UnsupportedTensor(f"tensor {name!r} is said to be {value.dtype}, its storage is {value.array.dtype}",
-                                hint=f"hand over an array of {STORAGE[value.dtype]}")
+        raise UnsupportedTensor(
+            f"tensor {name!r} is said to be {value.dtype}, its storage is {value.array.dtype}",
+            hint=f"hand over an array of {STORAGE[value.dtype]}",
+        )
 
 
 def _write_elements(handle: BinaryIO, array: "np.ndarray[Any, Any]") -> None:
@@ -120,10 +137,10 @@ class TensorFile:
     def __init__(self, path: Union[str, Path]) -> None:
         self.path = Path(path)
         self._bytes = _mapped(self.path)
-        header, data = _read_header(self._bytes, self.path)
-        self.metadata: Dict[str, str] = _read_metadata(header.pop(_METADATA, {}), self.path)
-        self.entries: Dict[str, Entry] = {name: _read_entry(name, fields, data, self.path) for name, fields in header.items()}
-        _check_layout(self.entries, data, self._bytes.size, self.path)
+        header, data = read_header(self._bytes, self.path)
+        self.metadata: Dict[str, str] = read_metadata(header.pop(_METADATA, {}), self.path)
+        self.entries: Dict[str, Entry] = {name: read_entry(name, fields, data, self.path) for name, fields in header.items()}
+        check_layout(self.entries, data, self._bytes.size, self.path)
 
     def tensor(self, name: str) -> Typed:
         """A tensor as it is stored, read-only, in the memory of the file.
@@ -144,16 +161,20 @@ class TensorFile:
         """
         stored = self.tensor(name)
         if stored.dtype != _PARTS[dtype] or stored.array.shape[-1:] != (2,):
-            raise CaptureFormatError(f"tensor {name!r} should hold {dtype} as pairs of {_PARTS[dtype]}, it holds {stored.dtype} "
-                                     f"of shape {stored.array.shape}", where=str(self.path), hint=_REMEDY)
+            raise CaptureFormatError(
+                f"tensor {name!r} should hold {dtype} as pairs of {_PARTS[dtype]}, it holds {stored.dtype} of shape {stored.array.shape}",
+                where=str(self.path),
+                hint=_REMEDY,
+            )
         return Typed(self._view(name, self.entries[name], STORAGE[dtype], stored.array.shape[:-1]), dtype)
 
     def _view(self, name: str, entry: Entry, dtype: "np.dtype[Any]", shape: Tuple[int, ...]) -> "np.ndarray[Any, Any]":
         try:
             view: "np.ndarray[Any, Any]" = np.ndarray(shape, dtype.newbyteorder("<"), buffer=self._bytes, offset=entry.start)
         except ValueError as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
-            raise CaptureFormatError(f"tensor {name!r} has the impossible shape {shape}: {fault}", where=str(self.path),
-                                     hint=_REMEDY) from fault
+            raise CaptureFormatError(
+                f"tensor {name!r} has the impossible shape {shape}: {fault}", where=str(self.path), hint=_REMEDY
+            ) from fault
         return view.astype(dtype, copy=False)  # copies only on a big-endian machine
 
 
@@ -164,17 +185,23 @@ def _mapped(path: Path) -> "np.ndarray[Any, Any]":
             raise CaptureFormatError(f"the file is truncated: it has {size} bytes", where=str(path), hint=_REMEDY)
         return np.memmap(path, dtype=np.uint8, mode="r")
     except OSError as fault:
-        raise CaptureFormatError(f"the file cannot be read: {fault.strerror or fault}", where=str(path),
-                                 hint="check that it is there and may be read; a capture must be moved as a whole") from fault
+        raise CaptureFormatError(
+            f"the file cannot be read: {fault.strerror or fault}",
+            where=str(path),
+            hint="check that it is there and may be read; a capture must be moved as a whole",
+        ) from fault
 
 
-def _read_header(content: "np.ndarray[Any, Any]", path: Path) -> Tuple[Dict[str, Any], int]:
+def read_header(content: "np.ndarray[Any, Any]", path: Path) -> Tuple[Dict[str, Any], int]:
     """The header, and where the data begin."""
     (length,) = struct.unpack("<Q", content[:8].tobytes())
     if length > min(_LONGEST_HEADER, content.size - 8):
-        raise CaptureFormatError(f"the file is truncated or no safetensors file: it claims a header of {length} bytes and has "
-                                 f"{content.size} in all", where=str(path), hint=_REMEDY)
-    text = content[8:8 + length].tobytes()
+        raise CaptureFormatError(
+            f"the file is truncated or no safetensors file: it claims a header of {length} bytes and has {content.size} in all",
+            where=str(path),
+            hint=_REMEDY,
+        )
+    text = content[8 : 8 + length].tobytes()
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as fault:
@@ -193,14 +220,16 @@ def _unique(items: List[Tuple[str, Any]]) -> Dict[str, Any]:
     return found
 
 
-def _read_metadata(metadata: Any, path: Path) -> Dict[str, str]:
+def read_metadata(metadata: Any, path: Path) -> Dict[str, str]:
+    """The metadata of a header: texts by name."""
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
         raise CaptureFormatError("the header is damaged: its metadata are no texts by name", where=str(path), hint=_REMEDY)
     return metadata
 
 
-def _read_entry(name: str, fields: Any, data: int, path: Path) -> Entry:
+def read_entry(name: str, fields: Any, data: int, path: Path) -> Entry:
     """One tensor's line of the header, every field checked; ``data`` is where the data begin."""
+
     def fault(cause: str) -> CaptureFormatError:
         return CaptureFormatError(f"the header is damaged at tensor {name!r}: {cause}", where=str(path), hint=_REMEDY)
 
@@ -208,8 +237,11 @@ def _read_entry(name: str, fields: Any, data: int, path: Path) -> Entry:
         raise fault("it must have dtype, shape and data_offsets, and nothing else")
     code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not isinstance(code, str) or code not in _NAMES:
-        raise CaptureFormatError(f"tensor {name!r} has the element type {code!r}, which is not known here", where=str(path),
-                                 hint="known are " + ", ".join(sorted(_NAMES)) + "; convert the tensor where the file was made")
+        raise CaptureFormatError(
+            f"tensor {name!r} has the element type {code!r}, which is not known here",
+            where=str(path),
+            hint="known are " + ", ".join(sorted(_NAMES)) + "; convert the tensor where the file was made",
+        )
     if not _are_sizes(shape):
         raise fault(f"its shape {shape!r} is no list of whole numbers from 0")
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 - start and stop
@@ -224,18 +256,22 @@ def _are_sizes(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
 
 
-def _check_layout(entries: Mapping[str, Entry], data: int, size: int, path: Path) -> None:
+def check_layout(entries: Mapping[str, Entry], data: int, size: int, path: Path) -> None:
     """The tensors must cover the data from first to last byte, each byte once."""
     end, before = data, ""
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
         if entry.start < end:
             raise CaptureFormatError(f"the header is damaged: tensors {before!r} and {name!r} overlap", where=str(path), hint=_REMEDY)
         if entry.start > end:
-            raise CaptureFormatError(f"the header is damaged: {entry.start - end} bytes before tensor {name!r} belong to no tensor",
-                                     where=str(path), hint=_REMEDY)
+            raise CaptureFormatError(
+                f"the header is damaged: {entry.start - end} bytes before tensor {name!r} belong to no tensor",
+                where=str(path),
+                hint=_REMEDY,
+            )
         end, before = entry.stop, name
     if end > size:
-        raise CaptureFormatError(f"the file is truncated: its tensors take {end - data} bytes, {size - data} are there",
-                                 where=str(path), hint=_REMEDY)
+        raise CaptureFormatError(
+            f"the file is truncated: its tensors take {end - data} bytes, {size - data} are there", where=str(path), hint=_REMEDY
+        )
     if end < size:
         raise CaptureFormatError(f"the file has {size - end} bytes after its last tensor", where=str(path), hint=_REMEDY)

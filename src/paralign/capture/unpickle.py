@@ -20,9 +20,25 @@ _MOST_VALUES = 10_000_000
 _LONGEST_LINE = 4096
 _LEAVES = (type(None), bool, int, float, complex, str, bytes, bytearray, set, frozenset, np.generic, np.ndarray, Blob, Kept)
 _CONSTANTS: Dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-_LITERALS = frozenset([
-    "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINSTRING", "SHORT_BINSTRING", "BINUNICODE", "SHORT_BINUNICODE",
-    "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"])
+_LITERALS = frozenset(
+    [
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG1",
+        "LONG4",
+        "BINFLOAT",
+        "BINSTRING",
+        "SHORT_BINSTRING",
+        "BINUNICODE",
+        "SHORT_BINUNICODE",
+        "BINUNICODE8",
+        "BINBYTES",
+        "SHORT_BINBYTES",
+        "BINBYTES8",
+        "BYTEARRAY8",
+    ]
+)
 _OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
 #: operations whose bytes may stay in the file, and how each gives their number
 _LENGTHS = {"BINBYTES": "<I", "BINBYTES8": "<Q", "BYTEARRAY8": "<Q", "BINSTRING": "<i", "BINUNICODE": "<I", "BINUNICODE8": "<Q"}
@@ -115,17 +131,31 @@ class _Machine:
         self._memo: Dict[int, Any] = {}
         push = self._stack.append
         self._steps: Dict[str, Callable[[Any], None]] = {
-            "PROTO": lambda _: None, "FRAME": lambda _: None,  # versions and frames say nothing about the values
-            "MARK": lambda _: push(_Mark()), "EMPTY_LIST": lambda _: push([]), "EMPTY_DICT": lambda _: push({}),
-            "EMPTY_SET": lambda _: push(set()), "TUPLE": lambda _: push(tuple(self._to_mark())),
-            "TUPLE1": lambda _: push(self._popped(1)), "TUPLE2": lambda _: push(self._popped(2)),
-            "TUPLE3": lambda _: push(self._popped(3)), "APPEND": lambda _: self._extend(self._popped(1)),
-            "APPENDS": lambda _: self._extend(self._to_mark()), "SETITEM": lambda _: self._fill(self._popped(2)),
-            "SETITEMS": lambda _: self._fill(self._to_mark()), "ADDITEMS": lambda _: self._include(self._to_mark()),
+            "PROTO": lambda _: None,
+            "FRAME": lambda _: None,  # versions and frames say nothing about the values
+            "MARK": lambda _: push(_Mark()),
+            "EMPTY_LIST": lambda _: push([]),
+            "EMPTY_DICT": lambda _: push({}),
+            "EMPTY_SET": lambda _: push(set()),
+            "TUPLE": lambda _: push(tuple(self._to_mark())),
+            "TUPLE1": lambda _: push(self._popped(1)),
+            "TUPLE2": lambda _: push(self._popped(2)),
+            "TUPLE3": lambda _: push(self._popped(3)),
+            "APPEND": lambda _: self._extend(self._popped(1)),
+            "APPENDS": lambda _: self._extend(self._to_mark()),
+            "SETITEM": lambda _: self._fill(self._popped(2)),
+            "SETITEMS": lambda _: self._fill(self._to_mark()),
+            "ADDITEMS": lambda _: self._include(self._to_mark()),
             "FROZENSET": lambda _: push(frozenset([reading.atom(value) for value in self._to_mark()])),
-            "BINGET": self._get, "LONG_BINGET": self._get, "BINPUT": self._put, "LONG_BINPUT": self._put,
-            "MEMOIZE": lambda _: self._put(len(self._memo)), "GLOBAL": self._global, "STACK_GLOBAL": self._stack_global,
-            "REDUCE": lambda _: push(call(reading, *self._popped(2))), "BUILD": self._build,
+            "BINGET": self._get,
+            "LONG_BINGET": self._get,
+            "BINPUT": self._put,
+            "LONG_BINPUT": self._put,
+            "MEMOIZE": lambda _: self._put(len(self._memo)),
+            "GLOBAL": self._global,
+            "STACK_GLOBAL": self._stack_global,
+            "REDUCE": lambda _: push(call(reading, *self._popped(2))),
+            "BUILD": self._build,
         }
         persistent = reading.dialect.persistent
         if persistent is not None:

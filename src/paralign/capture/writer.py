@@ -53,8 +53,11 @@ class CaptureWriter:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if next(self.path.iterdir(), None) is not None:
-                raise UsageError("a capture needs a folder of its own; this one is not empty", where=str(self.path),
-                                 hint="name a new folder, or discard the old capture first")
+                raise UsageError(
+                    "a capture needs a folder of its own; this one is not empty",
+                    where=str(self.path),
+                    hint="name a new folder, or discard the old capture first",
+                )
             if not self.manifest.created:
                 self.manifest.created = datetime.now(timezone.utc).isoformat(timespec="seconds")
             self.manifest.complete, self.manifest.records = False, 0
@@ -64,9 +67,25 @@ class CaptureWriter:
         except OSError as fault:
             raise unwritable(self.path, fault) from fault
 
-    def add(self, name: str, value: Value, *, role: str, stage: Optional[str] = None, leaf: str = "", run: str = "", step: int = 0,
-            rank: int = 0, call: int = 0, op: str = "", source: Optional[str] = None, inputs: Sequence[int] = (),
-            digest: Optional[str] = None, attrs: Optional[Mapping[str, Any]] = None, keep: bool = True) -> Record:
+    def add(
+        self,
+        name: str,
+        value: Value,
+        *,
+        role: str,
+        stage: Optional[str] = None,
+        leaf: str = "",
+        run: str = "",
+        step: int = 0,
+        rank: int = 0,
+        call: int = 0,
+        op: str = "",
+        source: Optional[str] = None,
+        inputs: Sequence[int] = (),
+        digest: Optional[str] = None,
+        attrs: Optional[Mapping[str, Any]] = None,
+        keep: bool = True,
+    ) -> Record:
         """Record a tensor, a text or the absence of a tensor (``value=None``); values are copied before this returns.
 
         Args:
@@ -83,10 +102,24 @@ class CaptureWriter:
             raise UsageError(f"{name!r} has the unknown role {role!r}", hint="choose one of: " + ", ".join(ROLES))
         tensor = None if value is None or isinstance(value, str) else _tensor(name, value)
         record = Record(
-            id=self._count, name=name, stage=self.manifest.stage if stage is None or not stage else stage, role=role,
-            dtype=tensor.dtype if tensor else ("none" if value is None else "str"), shape=tensor.array.shape if tensor else (),
-            leaf=leaf, run=run, step=step, rank=rank, call=call, op=op, source=source, inputs=tuple(inputs), digest=digest,
-            text=value if isinstance(value, str) else None, attrs=dict(attrs or {}))
+            id=self._count,
+            name=name,
+            stage=self.manifest.stage if stage is None or not stage else stage,
+            role=role,
+            dtype=tensor.dtype if tensor else ("none" if value is None else "str"),
+            shape=tensor.array.shape if tensor else (),
+            leaf=leaf,
+            run=run,
+            step=step,
+            rank=rank,
+            call=call,
+            op=op,
+            source=source,
+            inputs=tuple(inputs),
+            digest=digest,
+            text=value if isinstance(value, str) else None,
+            attrs=dict(attrs or {}),
+        )
         stored = tensor is not None and keep
         if tensor is not None and stored:
             if self._used + tensor.array.nbytes + _ALIGNMENT > self._limit and self._pending:
@@ -110,7 +143,7 @@ class CaptureWriter:
             return
         if self._block is None:
             self._block = np.empty(self._limit + _ALIGNMENT, np.uint8)
-        region = self._block[self._used:self._used + array.nbytes]
+        region = self._block[self._used : self._used + array.nbytes]
         copy = region.view(STORAGE[dtype]).reshape(array.shape)
         np.copyto(copy, array)
         self._pending[name] = pairs(Typed(copy, dtype)) if is_complex(dtype) else Typed(copy, dtype)
@@ -158,8 +191,7 @@ class CaptureWriter:
     def __enter__(self) -> "CaptureWriter":  # noqa: PYI034 - Self is not in the typing of Python 3.8
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: "Optional[TracebackType]") -> None:
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: "Optional[TracebackType]") -> None:
         self._finish(complete=kind is None)
 
 
@@ -167,12 +199,16 @@ def _tensor(name: str, value: Any) -> Typed:
     """The tensor of a value in native byte order, its storage checked."""
     if isinstance(value, Typed):
         if value.dtype not in STORAGE or value.array.dtype.newbyteorder("=") != STORAGE[value.dtype]:
-            raise UnsupportedTensor(f"{name!r} is said to be {value.dtype}, its storage is {value.array.dtype}",
-                                    hint="use one of: " + ", ".join(sorted(STORAGE)))
+            raise UnsupportedTensor(
+                f"{name!r} is said to be {value.dtype}, its storage is {value.array.dtype}",
+                hint="use one of: " + ", ".join(sorted(STORAGE)),
+            )
         return value
     if not isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
-        raise UnsupportedTensor(f"{name!r} is a {type(value).__name__}, which cannot be recorded",
-                                hint="hand over a numpy array, a Typed, a number, a text or None")
+        raise UnsupportedTensor(
+            f"{name!r} is a {type(value).__name__}, which cannot be recorded",
+            hint="hand over a numpy array, a Typed, a number, a text or None",
+        )
     try:
         return typed(value)
     except UnsupportedTensor as fault:

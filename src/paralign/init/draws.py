@@ -163,7 +163,7 @@ class Eye:
     def __str__(self) -> str:
         return "identity"
 
-    def check(self, shape: Shape, dtype: str) -> None:  # noqa: ARG002 - zeros and ones fit every type
+    def check(self, shape: Shape, dtype: str) -> None:  # noqa: ARG002 - any shape will do
         """Two dimensions."""
         _dimensions(shape, "eye_", (2,))
 
@@ -181,7 +181,7 @@ class Dirac:
     def __str__(self) -> str:
         return f"Dirac, groups {self.groups}"
 
-    def check(self, shape: Shape, dtype: str) -> None:  # noqa: ARG002 - zeros and ones fit every type
+    def check(self, shape: Shape, dtype: str) -> None:  # noqa: ARG002 - any shape will do
         """Three to five dimensions, the first of which falls into the groups."""
         _dimensions(shape, "dirac_", (3, 4, 5))
         if not isinstance(self.groups, (int, np.integer)) or self.groups < 1:

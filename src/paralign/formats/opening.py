@@ -1,0 +1,158 @@
+"""Which format a file has, told by its first bytes and not by its name; shards found through their index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.capture.npy import MAGIC as NPY
+from paralign.capture.unpickle import unpickle
+from paralign.errors import CaptureFormatError, UsageError
+from paralign.formats import numpy, paddle, torch
+from paralign.formats.checkpoint import Checkpoint, Contents, damaged, some
+from paralign.formats.mapped import Mapped
+from paralign.formats.safetensors import read_index, read_safetensors
+from paralign.formats.zips import read_archive
+
+if TYPE_CHECKING:
+    import os
+
+#: what to look for in a folder, the likeliest first
+USUAL = (
+    "model.safetensors.index.json",
+    "model.safetensors",
+    "pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+    "model_state.pdparams.index.json",
+    "model_state.pdparams",
+)
+_PICKLE = b"\x80"
+_TAR = slice(257, 262)
+_LONGEST_INDEX = 1 << 28
+
+
+def open_checkpoint(path: str | os.PathLike[str], *, within: str | None = None, strip: str | None = None) -> Checkpoint:
+    """Open a checkpoint of any tool, or a set of shards, without reading its tensors and without running anything in it.
+
+    Args:
+        path: ``.pth``, ``.pt``, ``.bin``, ``.safetensors``, ``.pdparams``, ``.pdopt``, ``.npz``, ``.npy``, an index of shards
+            (``*.index.json``), or a folder that holds a checkpoint under one of the usual names.
+        within: dotted keys under which the tensors lie, such as ``model_ema``; None: they are looked for.
+        strip: a prefix to be taken off the names that have it, such as ``module.``.
+
+    Raises:
+        UsageError: there is no such file, nothing under ``within``, or ``strip`` makes two names one.
+        UnsafeFile: it names or does what tensors and containers do not need; says what; nothing of it was run.
+        CaptureFormatError: it is truncated or damaged, a shard is missing, or it is of another kind.
+        UnsupportedTensor: a tensor has an element type that is not known here.
+    """
+    found = _located(Path(path))
+    return Checkpoint(found, _contents(found, within), strip)
+
+
+def _located(path: Path) -> Path:
+    """The file itself, or the one of a usual name in a folder."""
+    if not path.is_dir():
+        return path
+    usual = [path / name for name in USUAL if (path / name).is_file()]
+    if not usual:
+        raise UsageError(
+            "the folder holds no checkpoint of a usual name",
+            where=str(path),
+            hint=f"give the file itself, or a folder with one of {', '.join(USUAL)}",
+        )
+    return usual[0]
+
+
+def _contents(path: Path, within: str | None) -> Contents:
+    file = Mapped(path)
+    start = file.bytes(0, min(file.size, 512)).tobytes()
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _archive(path, file, within)
+    if start.startswith(NPY):
+        return numpy.read_array(path, file, within)
+    tensors = start[8:9] == b"{"
+    if tensors and int.from_bytes(start[:8], "little") < file.size:  # the length of a header; enormous in a pickle or an index
+        return read_safetensors(path, file)
+    if start[:1] == _PICKLE:
+        return _pickle(path, file, within)
+    if start.lstrip()[:1] == b"{" and file.size <= _LONGEST_INDEX:
+        return _shards(path, file, within)
+    if tensors:
+        return read_safetensors(path, file)
+    raise _unknown(path, start)
+
+
+def _unknown(path: Path, start: bytes) -> CaptureFormatError:
+    known = "known are .pth (.pt, .bin), .safetensors, .pdparams, .npz, .npy and an index of shards"
+    if not start:
+        return CaptureFormatError("the file is empty", where=str(path), hint="get it again from where it came")
+    if start.startswith(b"version https://git-lfs"):
+        return CaptureFormatError(
+            "the file is a pointer of git-lfs, the checkpoint itself was not fetched",
+            where=str(path),
+            hint="run git lfs pull where it was cloned",
+        )
+    if start[_TAR] == b"ustar":
+        return CaptureFormatError(
+            "the file is a tar archive, as PyTorch wrote before its version 0.2, or others",
+            where=str(path),
+            hint="unpack it, or load it with PyTorch and save it again",
+        )
+    if start.startswith(b"\x89HDF"):
+        return CaptureFormatError("the file is HDF5", where=str(path), hint=known)
+    return CaptureFormatError("the file is no checkpoint of a known format, or its beginning is damaged", where=str(path), hint=known)
+
+
+def _archive(path: Path, file: Mapped, within: str | None) -> Contents:
+    members = read_archive(path, file)
+    programs = [name for name in members if name.endswith("/data.pkl") and name.count("/") == 1]
+    if len(programs) == 1:
+        return torch.read_zip(path, file, members, within)
+    if programs:
+        raise damaged(f"it holds {len(programs)} checkpoints: {some(programs)}", str(path))
+    return numpy.read_npz(path, file, members)
+
+
+def _pickle(path: Path, file: Mapped, within: str | None) -> Contents:
+    with path.open("rb") as stream:
+        tree = unpickle(stream, file.size, str(path), paddle.DIALECT, alone=False)
+        if isinstance(tree, int) and tree == torch.MAGIC:
+            return torch.read_legacy(path, file, stream, within)
+        end = stream.tell()
+    return paddle.read_paddle(path, file, tree, file.bytes(end, file.size - end).tobytes(), within)
+
+
+def _shards(path: Path, file: Mapped, within: str | None) -> Contents:
+    """The tensors of all shards that an index names."""
+    index, metadata = read_index(path, file.bytes(0, file.size).tobytes())
+    missing = sorted({name for name in index.values() if not (path.parent / name).is_file()})
+    if missing:
+        raise CaptureFormatError(
+            f"{len(missing)} of {len(set(index.values()))} shards are missing: {some(missing)}",
+            where=str(path),
+            hint="put them beside the index",
+        )
+    contents = Contents("", {}, [file], metadata)
+    shards = {name: _contents(path.parent / name, within) for name in dict.fromkeys(index.values())}
+    for name, shard in index.items():
+        if name not in shards[shard].tensors:
+            raise CaptureFormatError(
+                f"the shard {shard} does not hold {name!r}, which the index expects in it",
+                where=str(path),
+                hint="get the shard and the index again from where they came",
+            )
+        contents.tensors[name] = shards[shard].tensors[name]
+    for shard, found in shards.items():
+        unlisted = [name for name in found.tensors if index.get(name) != shard]
+        if twice := [name for name in unlisted if name in index]:
+            raise CaptureFormatError(
+                f"{twice[0]!r} is in two shards, {index[twice[0]]} and {shard}",
+                where=str(path),
+                hint="get the shards again from where they came",
+            )
+        contents.ignored += [f"{shard}: {name}" for name in (*unlisted, *found.ignored)]
+        contents.files += found.files
+        contents.format, contents.nesting = found.format, found.nesting
+        contents.metadata = {**found.metadata, **contents.metadata}
+    return contents
