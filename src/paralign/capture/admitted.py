@@ -236,6 +236,10 @@ def _array(reading: Reading, data: Any, element: Element, shape: Any, *, fortran
     if needed > length or needed < (length / 2 if isinstance(data, Blob) and data.text else length):
         raise reading.damaged(f"an array of shape {shape} and type {dtype} does not take {length} bytes")
     reading.spend(needed)
+    if dtype.itemsize == 0:  # an empty text; a shape would cost memory that the file does not show
+        if math.prod(shape) > 1:
+            raise reading.damaged(f"an array of shape {shape} has elements of no size")
+        return np.zeros(shape, dtype)
     if isinstance(data, Blob):
         return Kept(data, dtype, shape, fortran)
     try:
