@@ -37,7 +37,7 @@ def cut_patches(folder):
             for number in range(count):
                 h, w = rng.integers(100, 311, size=2)
                 top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
-                Image.fromarray(photograph[top:top + h, left:left + w]).save(target / f"{number:02}.png")
+                Image.fromarray(photograph[top : top + h, left : left + w]).save(target / f"{number:02}.png")
 
 
 def train_weights(path):
@@ -70,10 +70,12 @@ def digest(paths):
 
 def state():
     """Digests of what the outputs are made from and of the outputs themselves."""
-    return json.dumps({
-        "sources": digest([PROJECT / "prepare.py", *(PROJECT / "reference").rglob("*.py")]),
-        "outputs": digest([*(PROJECT / "data").rglob("*.png"), *PROJECT.glob(WEIGHTS.name)]),
-    })
+    return json.dumps(
+        {
+            "sources": digest([PROJECT / "prepare.py", *(PROJECT / "reference").rglob("*.py")]),
+            "outputs": digest([*(PROJECT / "data").rglob("*.png"), *PROJECT.glob(WEIGHTS.name)]),
+        }
+    )
 
 
 def main():

@@ -31,7 +31,7 @@ def _inside(path: str, folder: str) -> bool:
 
 def in_stdlib(path: str) -> bool:
     """Whether a source file belongs to Python itself; what is installed below its folder does not."""
-    return _inside(path, _STDLIB) and "-packages" + os.sep not in path[len(_STDLIB):]
+    return _inside(path, _STDLIB) and "-packages" + os.sep not in path[len(_STDLIB) :]
 
 
 class SourceLine:
@@ -105,9 +105,18 @@ class Calls:
         closed = self.drop(target)
         if closed is None or sys.exc_info()[1] is not closed[1] or not target.watched:
             return
-        call = Call(name=target.name, number=closed[0], op=target.op, kind=target.kind, source=self._source(),
-                    inputs=(*args, kwargs) if kwargs else args, outputs=outputs, depth=len(self._open), leaf=target.leaf,
-                    attrs={"kwargs": sorted(kwargs)} if kwargs else {})
+        call = Call(
+            name=target.name,
+            number=closed[0],
+            op=target.op,
+            kind=target.kind,
+            source=self._source(),
+            inputs=(*args, kwargs) if kwargs else args,
+            outputs=outputs,
+            depth=len(self._open),
+            leaf=target.leaf,
+            attrs={"kwargs": sorted(kwargs)} if kwargs else {},
+        )
         self._in_sink = True
         try:
             self._sink(call)

@@ -20,14 +20,20 @@ def find(path: str, suffixes: Sequence[str]) -> str:
     for candidate in [path, *(path + suffix for suffix in suffixes)]:
         if Path(candidate).is_file():
             return candidate
-    raise UsageError("there is no exported program here", where=path,
-                     hint=f"give the path that export wrote to: a file, or a prefix that is followed by {', '.join(suffixes)}")
+    raise UsageError(
+        "there is no exported program here",
+        where=path,
+        hint=f"give the path that export wrote to: a file, or a prefix that is followed by {', '.join(suffixes)}",
+    )
 
 
 def refuse(path: str, suffixes: Sequence[str]) -> NoReturn:
     """Raise the UsageError for a file that is no program of a known kind."""
-    raise UsageError("the kind of this exported program is not known from its name", where=path,
-                     hint="name the file as its format does: " + ", ".join(suffixes))
+    raise UsageError(
+        "the kind of this exported program is not known from its name",
+        where=path,
+        hint="name the file as its format does: " + ", ".join(suffixes),
+    )
 
 
 def broken(path: str, kind: str, error: Exception) -> UsageError:
@@ -43,8 +49,11 @@ def named(names: Sequence[str], inputs: Sequence[Any], path: str) -> Dict[str, A
         UsageError: their number differs.
     """
     if len(names) != len(inputs):
-        raise UsageError(f"the exported program takes {len(names)} inputs ({', '.join(names)}) and was given {len(inputs)}", where=path,
-                         hint="give as many inputs as it was exported with, in the same order")
+        raise UsageError(
+            f"the exported program takes {len(names)} inputs ({', '.join(names)}) and was given {len(inputs)}",
+            where=path,
+            hint="give as many inputs as it was exported with, in the same order",
+        )
     return {name: np.array(array, order="C") for name, array in zip(names, inputs)}
 
 
@@ -63,8 +72,9 @@ def run_onnx(path: str, inputs: Sequence[Any]) -> Any:
     try:
         import onnxruntime
     except ImportError as missing:
-        raise EnvironmentUnavailable(f"an ONNX file cannot be run here: {missing}", where=path,
-                                     hint="install onnxruntime for this interpreter") from missing
+        raise EnvironmentUnavailable(
+            f"an ONNX file cannot be run here: {missing}", where=path, hint="install onnxruntime for this interpreter"
+        ) from missing
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     return single(session.run(None, named([entry.name for entry in session.get_inputs()], inputs, path)))
 

@@ -31,8 +31,9 @@ def converted(value: Typed, dtype: str) -> Typed:
         return Typed(np.asarray(widen(value)).astype(STORAGE[target]), target)
 
 
-def matched(entries: Sequence[Entry], values: Dict[str, Typed],
-            describe: Callable[[Any], Tuple[Tuple[int, ...], str]]) -> List[Tuple[Entry, Typed]]:
+def matched(
+    entries: Sequence[Entry], values: Dict[str, Typed], describe: Callable[[Any], Tuple[Tuple[int, ...], str]]
+) -> List[Tuple[Entry, Typed]]:
     """Each named entry with the values for it, checked before anything is written.
 
     ``describe`` gives shape and canonical dtype of a tensor.
@@ -45,15 +46,24 @@ def matched(entries: Sequence[Entry], values: Dict[str, Typed],
     for name, value in values.items():
         if name not in named:
             near = get_close_matches(name, list(named), n=3, cutoff=0.5) or sorted(named)[:3]
-            raise UsageError("the model has no parameter or buffer of this name", where=name,
-                             hint=f"names that it has: {', '.join(near)}" if near else "the model has no parameters or buffers")
+            raise UsageError(
+                "the model has no parameter or buffer of this name",
+                where=name,
+                hint=f"names that it has: {', '.join(near)}" if near else "the model has no parameters or buffers",
+            )
         shape, dtype = describe(named[name].tensor)
         if shape != np.shape(value.array):
-            raise UsageError(f"the model's tensor has shape {list(shape)}, the values have {list(np.shape(value.array))}", where=name,
-                             hint="transpose, split or reshape the values before loading them")
+            raise UsageError(
+                f"the model's tensor has shape {list(shape)}, the values have {list(np.shape(value.array))}",
+                where=name,
+                hint="transpose, split or reshape the values before loading them",
+            )
         if is_complex(value.dtype) and not is_complex(dtype):
-            raise UsageError(f"complex values cannot be loaded into a tensor of {dtype}", where=name,
-                             hint="load their real part, or make the model's tensor complex")
+            raise UsageError(
+                f"complex values cannot be loaded into a tensor of {dtype}",
+                where=name,
+                hint="load their real part, or make the model's tensor complex",
+            )
         pairs.append((named[name], value))
     return pairs
 

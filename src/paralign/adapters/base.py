@@ -222,8 +222,11 @@ def load(name: str) -> Adapter:
     except ImportError as missing:
         import sys
 
-        raise EnvironmentUnavailable(f"framework {name!r} cannot be imported: {missing}", where=sys.executable,
-                                     hint=f"install {name} for this interpreter, or name another interpreter for this side") from missing
+        raise EnvironmentUnavailable(
+            f"framework {name!r} cannot be imported: {missing}",
+            where=sys.executable,
+            hint=f"install {name} for this interpreter, or name another interpreter for this side",
+        ) from missing
     adapter: Adapter = module.create()
     return adapter
 

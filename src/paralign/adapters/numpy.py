@@ -219,8 +219,9 @@ def _arrays(model: Any) -> Iterator[Tuple[Entry, Any, Any]]:
         for leaf, array, holder, key in _held(vars(value), "", set()):
             name = f"{owner}.{leaf}" if owner else leaf
             trained = leaf.startswith("parameters.")
-            entry = Entry(name, array, "parameter" if trained else "buffer", owner, leaf, "", trainable=trained,
-                          shared=first.get(id(array)))
+            entry = Entry(
+                name, array, "parameter" if trained else "buffer", owner, leaf, "", trainable=trained, shared=first.get(id(array))
+            )
             first.setdefault(id(array), name)
             yield entry, holder, key
 

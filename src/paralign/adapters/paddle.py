@@ -30,9 +30,19 @@ _TYPES = {name: getattr(paddle, name) for name in STORAGE if hasattr(paddle, nam
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 
 #: settings that change results; a build has those of its devices only
-_FLAGS = ("FLAGS_cudnn_deterministic", "FLAGS_embedding_deterministic", "FLAGS_cpu_deterministic", "FLAGS_cudnn_exhaustive_search",
-          "FLAGS_conv_workspace_size_limit", "FLAGS_gemm_use_half_precision_compute_type", "FLAGS_allow_tf32_override",
-          "FLAGS_use_mkldnn", "FLAGS_paddle_num_threads", "FLAGS_use_stride_kernel", "FLAGS_enable_pir_api")
+_FLAGS = (
+    "FLAGS_cudnn_deterministic",
+    "FLAGS_embedding_deterministic",
+    "FLAGS_cpu_deterministic",
+    "FLAGS_cudnn_exhaustive_search",
+    "FLAGS_conv_workspace_size_limit",
+    "FLAGS_gemm_use_half_precision_compute_type",
+    "FLAGS_allow_tf32_override",
+    "FLAGS_use_mkldnn",
+    "FLAGS_paddle_num_threads",
+    "FLAGS_use_stride_kernel",
+    "FLAGS_enable_pir_api",
+)
 
 #: kinds of layers that register running statistics as parameters -> their names
 _STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u", "weight_v")}
@@ -123,8 +133,10 @@ class PaddleAdapter:
             UnsupportedTensor: Paddle has no such element type.
         """
         if value.dtype not in _TYPES:
-            raise UnsupportedTensor(f"Paddle {paddle.__version__} has no tensors of {value.dtype}",
-                                    hint="convert the values to one of: " + ", ".join(sorted(_TYPES)))
+            raise UnsupportedTensor(
+                f"Paddle {paddle.__version__} has no tensors of {value.dtype}",
+                hint="convert the values to one of: " + ", ".join(sorted(_TYPES)),
+            )
         array = _values.fresh(value)
         if value.dtype not in RAW:
             return paddle.to_tensor(array)
@@ -155,10 +167,20 @@ class PaddleAdapter:
             kind = self.kind(layer)
             for role, leaf, tensor in _tensors(layer, kind):
                 name = f"{owner}.{leaf}" if owner else leaf
-                entries.append(Entry(name, tensor, role, owner, leaf, kind, trainable=role == "parameter" and not tensor.stop_gradient,
-                                     shared=first.get(id(tensor)),
-                                     persistent=leaf not in layer._non_persistable_buffer_names_set,  # noqa: SLF001 - no public name
-                                     attrs=_normalisation(layer, kind) if role == "buffer" else {}))
+                entries.append(
+                    Entry(
+                        name,
+                        tensor,
+                        role,
+                        owner,
+                        leaf,
+                        kind,
+                        trainable=role == "parameter" and not tensor.stop_gradient,
+                        shared=first.get(id(tensor)),
+                        persistent=leaf not in layer._non_persistable_buffer_names_set,  # noqa: SLF001 - no public name
+                        attrs=_normalisation(layer, kind) if role == "buffer" else {},
+                    )
+                )
                 first.setdefault(id(tensor), name)
         return entries
 
@@ -173,9 +195,19 @@ class PaddleAdapter:
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
         """Forward hooks on every layer; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
-        layers = [(layer, Target(path, type(layer).__name__, self.kind(layer), leaf=next(iter(layer.children()), None) is None,
-                                 watched=select is None or select(path, layer)))
-                  for path, layer in self.modules(model)]
+        layers = [
+            (
+                layer,
+                Target(
+                    path,
+                    type(layer).__name__,
+                    self.kind(layer),
+                    leaf=next(iter(layer.children()), None) is None,
+                    watched=select is None or select(path, layer),
+                ),
+            )
+            for path, layer in self.modules(model)
+        ]
         with attached(layers, Calls(sink, self._source), "register_forward_post_hook"):
             yield
 
@@ -242,8 +274,9 @@ class PaddleAdapter:
             UsageError: the loss has more than one element; Paddle itself would take their sum.
         """
         if int(np.prod(loss.shape)) != 1:
-            raise UsageError(f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss",
-                             hint="take its mean or sum")
+            raise UsageError(
+                f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss", hint="take its mean or sum"
+            )
         loss.backward()
 
     def clear_gradients(self, model: Any, optimizer: Any) -> None:
@@ -284,14 +317,17 @@ class PaddleAdapter:
         if scheduler is None:
             return
         if isinstance(scheduler, ReduceOnPlateau):
-            raise UsageError("ReduceOnPlateau cannot be advanced without a metric", where="build_scheduler",
-                             hint="leave this scheduler out, or compare the learning rates of training logs")
+            raise UsageError(
+                "ReduceOnPlateau cannot be advanced without a metric",
+                where="build_scheduler",
+                hint="leave this scheduler out, or compare the learning rates of training logs",
+            )
         scheduler.step()
 
     def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
         """Run ``<prefix>.json`` or ``.pdmodel`` with its ``.pdiparams`` (Paddle Inference), or ``.onnx``."""
         if path.endswith(_WEIGHTS):
-            path = path[:-len(_WEIGHTS)]
+            path = path[: -len(_WEIGHTS)]
         file = _exported.find(path, (*_PROGRAMS, ".onnx"))
         if file.endswith(".onnx"):
             return _exported.run_onnx(file, inputs)

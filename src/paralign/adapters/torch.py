@@ -61,8 +61,7 @@ class TorchAdapter:
         wanted = device.replace("cuda", "gpu")
         wanted = "gpu:0" if wanted == "gpu" else wanted
         if wanted not in self.devices():
-            raise EnvironmentUnavailable(f"PyTorch has no device {device!r} here",
-                                         hint="choose one of: " + ", ".join(self.devices()))
+            raise EnvironmentUnavailable(f"PyTorch has no device {device!r} here", hint="choose one of: " + ", ".join(self.devices()))
         self._device = torch.device(wanted.replace("gpu", "cuda"))
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
@@ -125,8 +124,10 @@ class TorchAdapter:
             UnsupportedTensor: this version of PyTorch has no such element type.
         """
         if value.dtype not in _TYPES:
-            raise UnsupportedTensor(f"PyTorch {torch.__version__} has no tensors of {value.dtype}",
-                                    hint="convert the values to one of: " + ", ".join(sorted(_TYPES)))
+            raise UnsupportedTensor(
+                f"PyTorch {torch.__version__} has no tensors of {value.dtype}",
+                hint="convert the values to one of: " + ", ".join(sorted(_TYPES)),
+            )
         array = _values.fresh(value)
         if value.dtype == "bfloat16":
             array = array.view(np.int16)  # versions before 2.3 have no uint16 to pass the bits through
@@ -159,10 +160,20 @@ class TorchAdapter:
             for role, found in (("parameter", parameters), ("buffer", buffers)):
                 for leaf, tensor in found:
                     name = f"{owner}.{leaf}" if owner else leaf
-                    entries.append(Entry(name, tensor, role, owner, leaf, kind,
-                                         trainable=role == "parameter" and tensor.requires_grad,
-                                         shared=first.get(id(tensor)), persistent=leaf not in transient,
-                                         attrs=dict(attrs) if role == "buffer" else {}))
+                    entries.append(
+                        Entry(
+                            name,
+                            tensor,
+                            role,
+                            owner,
+                            leaf,
+                            kind,
+                            trainable=role == "parameter" and tensor.requires_grad,
+                            shared=first.get(id(tensor)),
+                            persistent=leaf not in transient,
+                            attrs=dict(attrs) if role == "buffer" else {},
+                        )
+                    )
                     first.setdefault(id(tensor), name)
         return entries
 
@@ -176,9 +187,20 @@ class TorchAdapter:
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
         """Forward hooks on every module that takes them; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
-        layers = [(module, Target(path, type(module).__name__, self.kind(module), leaf=next(module.children(), None) is None,
-                                  watched=select is None or select(path, module)))
-                  for path, module in self.modules(model) if not isinstance(module, torch.jit.ScriptModule)]
+        layers = [
+            (
+                module,
+                Target(
+                    path,
+                    type(module).__name__,
+                    self.kind(module),
+                    leaf=next(module.children(), None) is None,
+                    watched=select is None or select(path, module),
+                ),
+            )
+            for path, module in self.modules(model)
+            if not isinstance(module, torch.jit.ScriptModule)
+        ]
         with attached(layers, Calls(sink, self._source), "register_forward_hook"):
             yield
 
@@ -249,8 +271,9 @@ class TorchAdapter:
             UsageError: the loss has more than one element.
         """
         if loss.numel() != 1:
-            raise UsageError(f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss",
-                             hint="take its mean or sum")
+            raise UsageError(
+                f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss", hint="take its mean or sum"
+            )
         loss.backward()
 
     def clear_gradients(self, model: Any, optimizer: Any) -> None:
@@ -276,8 +299,11 @@ class TorchAdapter:
         if scheduler is None:
             return
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise UsageError("ReduceLROnPlateau cannot be advanced without a metric", where="build_scheduler",
-                             hint="leave this scheduler out, or compare the learning rates of training logs")
+            raise UsageError(
+                "ReduceLROnPlateau cannot be advanced without a metric",
+                where="build_scheduler",
+                hint="leave this scheduler out, or compare the learning rates of training logs",
+            )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=r"Detected call of `lr_scheduler\.step\(\)` before")
             scheduler.step()

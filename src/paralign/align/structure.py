@@ -36,8 +36,9 @@ def leaves(reference: Sequence[Record], candidate: Sequence[Record]) -> list[Mat
                 taken = others.popleft()
                 pairs[left.popleft()] = (taken, how)
                 free.discard(taken)
-    found: list[Match] = [(record, candidate[pairs[i][0]], pairs[i][1]) if i in pairs else (record, None, "unmatched")
-                          for i, record in enumerate(reference)]
+    found: list[Match] = [
+        (record, candidate[pairs[i][0]], pairs[i][1]) if i in pairs else (record, None, "unmatched") for i, record in enumerate(reference)
+    ]
     return found + [(None, candidate[j], "unmatched") for j in sorted(free)]
 
 

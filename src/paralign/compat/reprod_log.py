@@ -43,8 +43,10 @@ class ReprodLogger:
             AssertionError: ``val`` is no numpy array.
         """
         if not isinstance(val, np.ndarray):
-            raise AssertionError(f"{key!r} is a {type(val).__name__}, it must be a numpy array; "  # noqa: TRY004 - what reprod_log raises
-                                 "PyTorch: tensor.detach().cpu().numpy(), Paddle: tensor.numpy()")
+            raise AssertionError(
+                f"{key!r} is a {type(val).__name__}, it must be a numpy array; "  # noqa: TRY004 - what reprod_log raises
+                "PyTorch: tensor.detach().cpu().numpy(), Paddle: tensor.numpy()"
+            )
         self._data[key] = val
 
     def remove(self, key: Any) -> None:
@@ -110,8 +112,9 @@ class ReprodDiffHelper:
             for _ in transposed:
                 _say("transpose sub_data1")
 
-    def report(self, diff_method: Method = "mean", diff_threshold: float = 1e-6,
-               path: Optional[Union[str, "os.PathLike[str]"]] = "./diff.txt") -> None:
+    def report(
+        self, diff_method: Method = "mean", diff_threshold: float = 1e-6, path: Optional[Union[str, "os.PathLike[str]"]] = "./diff.txt"
+    ) -> None:
         """Write which differences pass to the screen and to a new file.
 
         Args:
@@ -130,8 +133,14 @@ class ReprodDiffHelper:
         sys.stdout.write(text)
 
 
-def report_lines(reference: Dict[Any, Any], candidate: Dict[Any, Any], *, method: Method = "mean", threshold: float = 1e-6,
-                 now: Optional[datetime] = None) -> Tuple[List[str], bool]:
+def report_lines(
+    reference: Dict[Any, Any],
+    candidate: Dict[Any, Any],
+    *,
+    method: Method = "mean",
+    threshold: float = 1e-6,
+    now: Optional[datetime] = None,
+) -> Tuple[List[str], bool]:
     r"""The lines of reprod_log's report about two dicts of arrays, and whether all differences pass.
 
     Nothing is printed or written. ``now`` is the time that the lines bear; the present local time unless given.

@@ -54,9 +54,19 @@ class Judge:
             return self.reference.namesake(call)
         found = self._consumers(telling)
         place, length = call.order / len(self.candidate.calls), len(self.reference.calls)
-        return max(found, default=None, key=lambda other: (
-            other.kind == call.kind, self._lacking(other), other.op.lower() == call.op.lower(), other.name == call.name,
-            bool(other.children) == bool(call.children), other.depth == call.depth, -abs(other.order / length - place)))
+        return max(
+            found,
+            default=None,
+            key=lambda other: (
+                other.kind == call.kind,
+                self._lacking(other),
+                other.op.lower() == call.op.lower(),
+                other.name == call.name,
+                bool(other.children) == bool(call.children),
+                other.depth == call.depth,
+                -abs(other.order / length - place),
+            ),
+        )
 
     def _consumers(self, digests: list[str]) -> list[Call]:
         """The reference's calls that consume all of these values, in order of completion."""
@@ -84,13 +94,20 @@ class Judge:
         twin = self.twin(call)
         if twin is None or twin.kind != call.kind or len(twin.made) != len(call.made):
             return []
-        return [theirs for ours, theirs in zip(twin.made, call.made, strict=True)
-                if not is_evidence(theirs) and not agree(ours, theirs, self._tolerance)]
+        return [
+            theirs
+            for ours, theirs in zip(twin.made, call.made, strict=True)
+            if not is_evidence(theirs) and not agree(ours, theirs, self._tolerance)
+        ]
 
     def bad_inputs(self, call: Call) -> list[str]:
         """Digests of inputs that are wrong; what was given to the whole model counts as right."""
-        return [digest for digest in call.consumed if digest not in self._given and (
-            not self.known(digest) or (not is_evidence(digest) and any(self.bad_outputs(m) for m in self._siblings(call, digest))))]
+        return [
+            digest
+            for digest in call.consumed
+            if digest not in self._given
+            and (not self.known(digest) or (not is_evidence(digest) and any(self.bad_outputs(m) for m in self._siblings(call, digest))))
+        ]
 
     def foreign_inputs(self, call: Call) -> list[str]:
         """Digests of inputs of the whole model that reach this call and that the reference does not have."""
@@ -117,8 +134,11 @@ class Judge:
         if made:
             return [child for child in made if self.bad_outputs(child)]
         harmless = self.harmless(container)
-        return [child for child in container.children if child.order < before and self.bad_outputs(child) and not harmless[child]
-                and not self._absorbed(container, child, before)]
+        return [
+            child
+            for child in container.children
+            if child.order < before and self.bad_outputs(child) and not harmless[child] and not self._absorbed(container, child, before)
+        ]
 
     def harmless(self, container: Call) -> dict[Call, bool]:
         """For every child with wrong outputs, whether all children that consume these make right values of them."""
@@ -127,8 +147,9 @@ class Judge:
             for child in reversed(container.children):  # those that consume come after those that make
                 bad = self.bad_outputs(child)
                 if bad:
-                    users = [c for digest in bad for c in self.candidate.consumed.find(digest)
-                             if c.parent is container and c.start > child.order]
+                    users = [
+                        c for digest in bad for c in self.candidate.consumed.find(digest) if c.parent is container and c.start > child.order
+                    ]
                     found[child] = bool(users) and all(self.agrees(user) or found.get(user, False) for user in users)
             self._harmless[container] = found
         return self._harmless[container]
@@ -156,9 +177,16 @@ class Judge:
         """The children that consume a right value which no child made and which was not given to the container."""
         if container not in self._cuts:
             self._cuts[container] = [
-                call for call in container.children
-                if any(is_evidence(digest) and self.known(digest) and not self._made_inside(container, digest, call.start)
-                       and not any(agree(digest, given, self._tolerance) for given in container.consumed) for digest in call.consumed)]
+                call
+                for call in container.children
+                if any(
+                    is_evidence(digest)
+                    and self.known(digest)
+                    and not self._made_inside(container, digest, call.start)
+                    and not any(agree(digest, given, self._tolerance) for given in container.consumed)
+                    for digest in call.consumed
+                )
+            ]
         return self._cuts[container]
 
     def agrees(self, call: Call) -> bool:

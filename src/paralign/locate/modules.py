@@ -132,8 +132,9 @@ def _shortfall(judge: Judge, fault: _Fault) -> Call | None:
     else:
         twin = judge.twin(fault.call)
         suspects = [] if twin is not None and twin.kind == fault.call.kind else fault.call.consumed
-    calls = [maker for digest in suspects if is_evidence(digest)
-             for maker in judge.candidate.made.find(digest) if maker.order < fault.start]
+    calls = [
+        maker for digest in suspects if is_evidence(digest) for maker in judge.candidate.made.find(digest) if maker.order < fault.start
+    ]
     return min((call for call in calls if judge.falls_short(call)), key=lambda call: call.order, default=None)
 
 
@@ -151,8 +152,9 @@ def _divergence(judge: Judge, fault: _Fault) -> Divergence:
         notes.append(_misplaced(twin))
     record, partner = _records(call, twin, fault.wrong)
     pair = Pair(record.key, partner, record, how="content", verdict=DIVERGED, notes=notes)
-    return Divergence(_point(twin) if twin else None, _point(call), pair, inputs_agree=not foreign,
-                      last_agreeing=last.name if last else None)
+    return Divergence(
+        _point(twin) if twin else None, _point(call), pair, inputs_agree=not foreign, last_agreeing=last.name if last else None
+    )
 
 
 def _outermost(call: Call) -> Call:

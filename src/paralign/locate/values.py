@@ -49,8 +49,11 @@ class Values(Generic[Item]):
 
     def __contains__(self, digest: str) -> bool:
         size, cell = self._cell(digest)
-        return any(known == digest or agree(known, digest, self._tolerance)
-                   for place in {cell - 1, cell, cell + 1} for known in self._cells.get((size, place), {}))
+        return any(
+            known == digest or agree(known, digest, self._tolerance)
+            for place in {cell - 1, cell, cell + 1}
+            for known in self._cells.get((size, place), {})
+        )
 
     def _cell(self, digest: str) -> tuple[float, float]:
         size, rms = size_and_rms(digest)

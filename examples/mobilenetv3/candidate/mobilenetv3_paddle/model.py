@@ -69,8 +69,7 @@ class ResidualUnit(nn.Layer):
         self.shortcut = stride == 1 and in_channels == out_channels
         self.project = ConvBNLayer(mid_channels, out_channels, 1)
         self.se = SEModule(mid_channels) if use_se else None
-        self.depthwise = ConvBNLayer(
-            mid_channels, mid_channels, kernel_size, stride=stride, groups=mid_channels, activation=activation)
+        self.depthwise = ConvBNLayer(mid_channels, mid_channels, kernel_size, stride=stride, groups=mid_channels, activation=activation)
         self.expand = None
         if mid_channels != in_channels:
             self.expand = ConvBNLayer(in_channels, mid_channels, 1, activation=activation)

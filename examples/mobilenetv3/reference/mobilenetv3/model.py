@@ -45,11 +45,13 @@ def divisible(channels, divisor=8):
 
 class ConvBN(nn.Sequential):
     def __init__(self, inputs, outputs, kernel, *, stride=1, groups=1, activation=nn.Identity):
-        super().__init__(OrderedDict(
-            conv=nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
-            bn=nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.01),
-            act=activation(),
-        ))
+        super().__init__(
+            OrderedDict(
+                conv=nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
+                bn=nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.01),
+                act=activation(),
+            )
+        )
 
 
 class SqueezeExcite(nn.Module):
@@ -71,8 +73,7 @@ class Bottleneck(nn.Module):
         super().__init__()
         self.residual = row.stride == 1 and inputs == row.channels
         self.expand = nn.Identity() if row.expanded == inputs else ConvBN(inputs, row.expanded, 1, activation=row.activation)
-        self.depthwise = ConvBN(
-            row.expanded, row.expanded, row.kernel, stride=row.stride, groups=row.expanded, activation=row.activation)
+        self.depthwise = ConvBN(row.expanded, row.expanded, row.kernel, stride=row.stride, groups=row.expanded, activation=row.activation)
         self.se = SqueezeExcite(row.expanded) if row.squeeze else nn.Identity()
         self.project = ConvBN(row.expanded, row.channels, 1)
 
