@@ -43,8 +43,8 @@ class ReprodLogger:
             AssertionError: ``val`` is no numpy array.
         """
         if not isinstance(val, np.ndarray):
-            raise AssertionError(
-                f"{key!r} is a {type(val).__name__}, it must be a numpy array; "  # noqa: TRY004 - what reprod_log raises
+            raise AssertionError(  # noqa: TRY004 - what reprod_log raises
+                f"{key!r} is a {type(val).__name__}, it must be a numpy array; "
                 "PyTorch: tensor.detach().cpu().numpy(), Paddle: tensor.numpy()"
             )
         self._data[key] = val
