@@ -206,3 +206,44 @@ def test_wrong_arguments_are_told(arguments, told):
         check(reference, candidate, inputs=images(), **arguments)
     with pytest.raises(UsageError, match="must be a Side"):
         check(reference.model, candidate)
+
+
+WIDTH = 32
+
+
+class Attention(torch.nn.Module):
+    """One attention block, in the order of its reference."""
+
+    def __init__(self):
+        super().__init__()
+        self.att = torch.nn.MultiheadAttention(WIDTH, 4, batch_first=True)
+        self.norm, self.ff, self.head = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, 5)
+
+    def forward(self, x):
+        x = self.norm(x + self.att(x, x, x, need_weights=False)[0])
+        return self.head(torch.nn.functional.gelu(self.ff(x)).mean(1))
+
+
+class Renamed(paddle.nn.Layer):
+    """The same block with other names, another definition order and projections that are not packed."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.mlp = paddle.nn.Linear(WIDTH, 5), paddle.nn.Linear(WIDTH, WIDTH)
+        self.ln, self.self_attn = paddle.nn.LayerNorm(WIDTH), paddle.nn.MultiHeadAttention(WIDTH, 4)
+
+    def forward(self, x):
+        x = self.ln(x + self.self_attn(x, x, x))
+        return self.out(paddle.nn.functional.gelu(self.mlp(x)).mean(1))
+
+
+def test_packed_and_renamed_weights_are_mapped_and_proven_and_trained_alike():
+    torch.manual_seed(0)
+    reference, candidate = sides(Renamed())
+    reference.model = Attention()
+    x = np.random.RandomState(0).randn(4, 7, WIDTH).astype("float32")
+    result = check(reference, candidate, inputs=x, labels=np.arange(4), stages=["weights", "forward", "loss", "backward"])
+    assert result.verdict == "aligned", result.to_json()[:2000]
+    assert any(note.startswith("proven: ") for note in result["weights"].notes)
+    pairs = {p.key: p for p in result["backward"].pairs}
+    assert pairs["gradient_0 att.in_proj_weight"].stats.count == 3 * WIDTH * WIDTH

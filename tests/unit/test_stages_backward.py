@@ -368,7 +368,7 @@ def test_equal_steps_are_aligned(bench):
 def test_a_vanishing_gradient_is_counted_in_a_note(bench):
     vanishing = step(bias=1e-9 * BIAS)
     result = run(bench, [vanishing], [step(bias=2e-9 * BIAS[::-1])], reference_options={"noise": 2.0})
-    assert "1 gradients vanish but for rounding (as a bias before a normalisation does) and were not judged" in result.notes
+    assert "gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: 1" in result.notes
 
 
 def test_of_wrong_gradients_the_one_nearest_to_the_loss_is_named(bench):

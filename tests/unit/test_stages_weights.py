@@ -42,7 +42,7 @@ def test_weights_are_copied_compared_and_given_back():
     assert (result["weights"].verdict, result["forward"].verdict) == (ALIGNED, ALIGNED)
     assert result["weights"].method == "exact"
     assert pairs(result) == {"parameters.weight": (ALIGNED, []), "parameters.bias": (ALIGNED, [])}
-    assert result["weights"].notes[0] == "2 tensors mapped, 0 of them transposed by layer type"
+    assert result["weights"].notes[0] == "2 tensors mapped, 0 of them in another layout, by layer type"
     np.testing.assert_array_equal(candidate.parameters["weight"], before)
 
 

@@ -97,7 +97,8 @@ class Recorder:
         elif name not in self._have:
             self.reused.add(name)
         if prelude:
-            self._prelude.append({**job, "capture": str(self.folder / f"{name}-again")})
+            again = {**job, "capture": str(self.folder / f"{name}-again")}
+            self._prelude = [known for known in self._prelude if known["capture"] != again["capture"]] + [again]
             if reusable and self._worker is not None and self._worker.alive:
                 self._repeat(self._prelude[-1])
         self._have.add(name)

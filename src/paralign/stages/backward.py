@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign import weights as mapping
 from paralign.comparison import compare_pair
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
 from paralign.stages import forward, running
@@ -20,7 +19,10 @@ from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paralign.capture import Capture
+    from paralign.dtypes import Typed
     from paralign.stages.context import Context
     from paralign.stages.judging import Method
 
@@ -56,7 +58,7 @@ def run(context: Context) -> StageResult:
     unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
     if unjudged:
         result.notes.append(
-            f"{len(unjudged)} gradients vanish but for rounding (as a bias before a normalisation does) and were not judged"
+            f"gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: {len(unjudged)}"
         )
     result.notes += sorted({note for p in result.pairs for note in p.notes if note.startswith("inherent")})
     if result.verdict == DIVERGED:
@@ -106,7 +108,7 @@ class Steps:
         self.runs = f"{method.reference_run}:{mode}", f"{method.candidate_run}:{mode}"
         self.noises = Noises(reference, method)
         self.tolerance = context.settings.tolerance_of("backward")
-        self.moves = [m for m in context.plan.moves if m.reference is not None and m.candidate is not None]
+        self.plan = context.plan
         self.gradient_noise: dict[str, float] = {}
         self.loss_noise = 0.0
 
@@ -210,28 +212,36 @@ class Steps:
             for c, run in zip((self.reference, self.candidate), self.runs, strict=True)
         ]
         pairs = []
-        for move in self.moves:
-            if move.reference is None or move.candidate is None:
+        for source in self.plan.sources:
+            if source.attrs.get("shared"):
+                continue  # what it shares with is compared
+            moves = self.plan.moves_of(source.name)
+            parts = [sides[1].get(m.candidate.name) for m in moves if m.candidate is not None]
+            first = sides[0].get(source.name)
+            if first is None and not any(parts):
                 continue
-            first, second = sides[0].get(move.reference.name), sides[1].get(move.candidate.name)
-            if first is not None or second is not None:
-                pair = self._pair(self._key(key(move.reference.name)), first, second, move.how, move)
-                pair.transform = move.transform
-                pairs.append(pair)
+            second = next((p for p in parts if p is None or p.location is None), parts[0])  # a part that is not there decides
+            pair = self._pair(self._key(key(source.name)), first, second, moves[0].how, lambda name: self._value(sides[1].get(name)))
+            pair.transform = "; ".join(dict.fromkeys(m.transform for m in moves if m.transform)) or None
+            pairs.append(pair)
         return pairs
+
+    def _value(self, record: Record | None) -> Typed | None:
+        return self.candidate.value(record) if record is not None and record.location is not None else None
 
     def _key(self, name: str) -> str:
         return name if self.mode == "eval" else f"{name} ({self.mode})"
 
-    def _pair(self, key: str, first: Record | None, second: Record | None, how: str, move: mapping.Move | None = None) -> Pair:
-        values = [
-            c.value(r) if r is not None and r.location is not None else None for c, r in ((self.reference, first), (self.candidate, second))
-        ]
-        shown = second
-        if move is not None and move.transform and values[1] is not None and second is not None:
-            values[1] = mapping.invert(move, values[1])
-            shown = dataclasses.replace(second, shape=tuple(values[1].array.shape))
-        pair = compare_pair(key, first, shown, values[0], values[1], how=how, atol=self.tolerance.atol, rtol=self.tolerance.rtol)
+    def _pair(
+        self, key: str, first: Record | None, second: Record | None, how: str, fetch: Callable[[str], Typed | None] | None = None
+    ) -> Pair:
+        """A pair measured; with ``fetch``, the candidate's values by name are brought to the reference's layout first."""
+        here = self.reference.value(first) if first is not None and first.location is not None else None
+        there, shown = self._value(second), second
+        if fetch is not None and first is not None and second is not None and there is not None:
+            there = self.plan.restore(first.name, fetch)
+            shown = second if there is None else dataclasses.replace(second, shape=tuple(there.array.shape))
+        pair = compare_pair(key, first, shown, here, there, how=how, atol=self.tolerance.atol, rtol=self.tolerance.rtol)
         pair.candidate = second
         pair.noise = self.noises.of(first) if first is not None else None
         return pair

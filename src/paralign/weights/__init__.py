@@ -3,6 +3,26 @@
 from __future__ import annotations
 
 from paralign.weights.matching import plan
-from paralign.weights.plan import SHARED, Ambiguity, Move, Plan, apply, invert
+from paralign.weights.plan import SHARED, Ambiguity, Choice, Move, Option, Plan, apply, invert
+from paralign.weights.proof import Proof, prove
+from paralign.weights.rules import Drop, Rename, Route, Rules, rules_from_toml, to_toml
 
-__all__ = ["SHARED", "Ambiguity", "Move", "Plan", "apply", "invert", "plan"]
+__all__ = [
+    "SHARED",
+    "Ambiguity",
+    "Choice",
+    "Drop",
+    "Move",
+    "Option",
+    "Plan",
+    "Proof",
+    "Rename",
+    "Route",
+    "Rules",
+    "apply",
+    "invert",
+    "plan",
+    "prove",
+    "rules_from_toml",
+    "to_toml",
+]

@@ -6,30 +6,43 @@ never by shapes: a square matrix looks the same either way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from paralign.weights.transforms import inverse, transpose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 #: layer classes in lower case -> neutral kind, where that is not the class name in lower case itself
 KINDS = {
     "nondynamicallyquantizablelinear": "linear",
-    "simplernn": "rnn", "simplernncell": "rnncell",
-    "conv1dtranspose": "convtranspose1d", "conv2dtranspose": "convtranspose2d", "conv3dtranspose": "convtranspose3d",
-    "batchnorm1d": "batchnorm", "batchnorm2d": "batchnorm", "batchnorm3d": "batchnorm", "syncbatchnorm": "batchnorm",
-    "instancenorm1d": "instancenorm", "instancenorm2d": "instancenorm", "instancenorm3d": "instancenorm",
+    "simplernn": "rnn",
+    "simplernncell": "rnncell",
+    "conv1dtranspose": "convtranspose1d",
+    "conv2dtranspose": "convtranspose2d",
+    "conv3dtranspose": "convtranspose3d",
+    "batchnorm1d": "batchnorm",
+    "batchnorm2d": "batchnorm",
+    "batchnorm3d": "batchnorm",
+    "syncbatchnorm": "batchnorm",
+    "instancenorm1d": "instancenorm",
+    "instancenorm2d": "instancenorm",
+    "instancenorm3d": "instancenorm",
 }
 
 #: leaf names -> neutral leaf, whatever the layer: ports of custom norms keep these names as well
 LEAVES = {"running_mean": "_mean", "running_var": "_variance"}
 
 #: (neutral kind, leaf) -> neutral leaf
-LAYER_LEAVES = {("instancenorm", "scale"): "weight", ("prelu", "_weight"): "weight"}
+LAYER_LEAVES = {
+    ("instancenorm", "scale"): "weight",
+    ("prelu", "_weight"): "weight",
+    ("lstmcell", "weight_ho"): "weight_hr",
+    ("lstm", "weight_ho"): "weight_hr",
+}
 
 #: (framework, neutral kind, neutral leaf) -> axes of the neutral layout in the order in which the framework has them
-LAYOUTS: dict[tuple[str, str, str], tuple[int, ...]] = {("paddle", "linear", "weight"): (1, 0)}
+LAYOUTS: dict[tuple[str, str, str], tuple[int, ...]] = {
+    ("paddle", "linear", "weight"): (1, 0),
+    ("paddle", "lstm", "weight_hr"): (1, 0),
+    ("paddle", "lstmcell", "weight_hr"): (1, 0),
+}
+
+#: recurrent layer -> the layer of one of its steps
+CELLS = {"lstm": "lstmcell", "gru": "grucell", "rnn": "rnncell"}
 
 #: leaves that only count calls and that the other framework need not have
 COUNTERS = frozenset({"num_batches_tracked"})
@@ -61,13 +74,3 @@ def layout(framework: str, kind: str, leaf: str, rank: int) -> tuple[int, ...]:
     """
     axes = LAYOUTS.get((framework, kind, leaf))
     return axes if axes is not None and len(axes) == rank else tuple(range(rank))
-
-
-def between(reference: Sequence[int], candidate: Sequence[int]) -> str | None:
-    """The transform from one layout to another of the same rank.
-
-    >>> between((0, 1), (1, 0)), between((1, 0), (1, 0))
-    ('transpose(1, 0)', None)
-    """
-    back = inverse(reference)
-    return transpose([back[axis] for axis in candidate])

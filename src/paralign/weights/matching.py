@@ -1,41 +1,39 @@
-"""Which tensor of the candidate takes which tensor of the reference: by name, then by order among layers alike."""
+"""Which tensor of the candidate takes which tensor of the reference: by the user's rules, by name, by all that speaks for it."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paralign.errors import UsageError
-from paralign.weights.layouts import COUNTERS, between, layer, layout, neutral_leaf
+from paralign.weights import fused
+from paralign.weights.alternatives import choices
+from paralign.weights.given import Given
+from paralign.weights.layouts import CELLS, COUNTERS
+from paralign.weights.likeness import Group, Likeness, Unit, grouped
 from paralign.weights.plan import SHARED, Ambiguity, Move, Plan
-from paralign.weights.transforms import inverse, parse, permuted
+from paralign.weights.rules import Rules, learn
+from paralign.weights.tensors import Tensor, as_cell, bare, fits, read, route
+from paralign.weights.transforms import reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from paralign.model import Record
 
-
-@dataclass(frozen=True, eq=False)
-class Tensor:
-    """A record in neutral terms; ``root`` names the entry that holds its values (itself, or the one it shares with)."""
-
-    record: Record
-    owner: str
-    kind: str
-    leaf: str
-    axes: tuple[int, ...]
-    shape: tuple[int, ...]
-    root: str
-
-    @property
-    def name(self) -> str:
-        """The full state name, as the side has it."""
-        return self.record.name
+#: a renaming seen this often is a rule
+REGULAR = 2
 
 
-def plan(reference: Sequence[Record], candidate: Sequence[Record], reference_framework: str, candidate_framework: str) -> Plan:
+def plan(
+    reference: Sequence[Record],
+    candidate: Sequence[Record],
+    reference_framework: str,
+    candidate_framework: str,
+    *,
+    calls: tuple[Sequence[str], Sequence[str]] | None = None,
+    rules: Rules | None = None,
+) -> Plan:
     """A place for every tensor of both models.
 
     Args:
@@ -43,57 +41,48 @@ def plan(reference: Sequence[Record], candidate: Sequence[Record], reference_fra
         candidate: those of the candidate.
         reference_framework: ``torch``, ``paddle`` or ``numpy``.
         candidate_framework: likewise.
+        calls: module paths of both sides in the order of their first execution, where that is known.
+        rules: what the user wants; goes before all else.
 
     Raises:
-        UsageError: two records of one side have the same name, or one shares with an entry that is not there.
+        UsageError: two records of one side have the same name, one shares with an entry that is not there, or a rule speaks of no
+            tensor or does not fit.
     """
-    matching = _Matching(_read(reference, reference_framework, "reference"), _read(candidate, candidate_framework, "candidate"))
-    matching.by_name()
+    sides = read(reference, reference_framework, "reference"), read(candidate, candidate_framework, "candidate")
+    matching = _matched(_Matching(*sides, calls=calls), rules)
+    others = []
+    if rules is None and {t.name for t in sides[0]} != {t.name for t in sides[1]}:
+        for note, ordered in (("in order of definition", "definition"), ("in order of execution", "calls")):
+            if ordered == "definition" or calls:
+                others.append((note, _matched(_Matching(*sides, calls=calls, named=False, ordered=ordered), None).plan))
+    matching.plan.alternatives = choices(matching.plan, matching.groups, others)
+    return matching.plan
+
+
+def _matched(matching: _Matching, rules: Rules | None) -> _Matching:
+    matching.by_user(rules or Rules())
+    if matching.named:
+        matching.by_name()
     matching.drop()
-    matching.by_order(_owner, _layer_key)
-    matching.by_order(_name, _tensor_key)
+    matching.take_apart()
+    for near in (False, True):
+        matching.by_likeness(_owner, _layer_key, near=near)
+        matching.by_rule()
+        matching.by_likeness(_tensor, _tensor_key, near=near)
+    for near in (False, True):
+        matching.by_likeness(_tensor, _leaf_key, near=near)
+        matching.by_likeness(_tensor, _shape_key, near=True)
     matching.by_name_alone()
-    return matching.finish()
-
-
-def _read(records: Sequence[Record], framework: str, side: str) -> list[Tensor]:
-    names: set[str] = set()
-    for record in records:
-        if record.name in names:
-            raise UsageError(f"the {side} has two tensors of this name", where=record.name,
-                             hint="hand over parameters and buffers of one model, each once")
-        names.add(record.name)
-    shared = {record.name: record.attrs.get("shared") for record in records}
-    found = []
-    for record in records:
-        path, _, last = record.name.rpartition(".")
-        owner, kind = record.attrs.get("owner", path), layer(record.attrs.get("kind") or "")
-        leaf = neutral_leaf(kind, record.attrs.get("leaf") or last)
-        axes = layout(framework, kind, leaf, len(record.shape))
-        found.append(Tensor(record, owner, kind, leaf, axes, permuted(record.shape, inverse(axes)), _root(record.name, shared, side)))
-    return found
-
-
-def _root(name: str, shared: dict[str, str | None], side: str) -> str:
-    root = shared[name]
-    if root is None:
-        return name
-    if shared.get(root, name) is not None:  # not there, or itself an alias
-        raise UsageError(f"the {side} says that this tensor is shared with {root!r}, which is no tensor that holds values of its own",
-                         where=name, hint="record the weights of the whole model again")
-    return root
+    matching.finish()
+    return matching
 
 
 def _owner(tensor: Tensor) -> Hashable:
     return tensor.owner, tensor.kind
 
 
-def _name(tensor: Tensor) -> Hashable:
-    return tensor.name
-
-
-def _neutral_name(tensor: Tensor) -> Hashable:
-    return f"{tensor.owner}.{tensor.leaf}" if tensor.owner else tensor.leaf
+def _tensor(tensor: Tensor) -> Hashable:
+    return tensor
 
 
 def _layer_key(tensors: list[Tensor]) -> Hashable:
@@ -104,24 +93,56 @@ def _tensor_key(tensors: list[Tensor]) -> Hashable:
     return tensors[0].kind, tensors[0].leaf, tensors[0].shape
 
 
+def _leaf_key(tensors: list[Tensor]) -> Hashable:
+    return tensors[0].leaf, bare(tensors[0].shape)
+
+
+def _shape_key(tensors: list[Tensor]) -> Hashable:
+    return tensors[0].record.role, bare(tensors[0].shape)
+
+
+def _called(tensor: Tensor) -> Hashable:
+    return tensor.called
+
+
+def _neutral_name(tensor: Tensor) -> Hashable:
+    return tensor.neutral_name
+
+
 @dataclass
 class _Matching:
-    """A plan in the making: ``open`` tensors have no place yet, ``notes`` say why not."""
+    """A plan in the making: what has no place yet is open, ``notes`` say why."""
 
     reference: list[Tensor]
     candidate: list[Tensor]
+    calls: tuple[Sequence[str], Sequence[str]] | None = None
+    named: bool = True
+    ordered: str = "both"
     plan: Plan = field(default_factory=Plan)
     placed: set[Tensor] = field(default_factory=set)
     notes: dict[Tensor, str] = field(default_factory=dict)
     clashing: set[Tensor] = field(default_factory=set)
     unlike: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    sources: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
+    sources: dict[tuple[str, str | None], tuple[tuple[str, str | None], str | None]] = field(default_factory=dict)
+
+    def by_user(self, rules: Rules) -> None:
+        """Place what the user's rules speak of."""
+        given = Given(rules)
+        for reference, candidate, transform, into in given.routes(self.reference, self.candidate):
+            self._pair(reference, candidate, "user", (transform, into))
+        for tensor, move in given.drops(self._open()):
+            self._drop(tensor, move, "left out by a rule of the user's")
+        for reference, candidate in given.renames([t for t in self.reference if t not in self.placed], self.candidate):
+            if not self._misfit(reference, candidate):
+                self._pair(reference, candidate, "user")
 
     def by_name(self) -> None:
         """Pair equal names: as they are first, then with neutral leaves."""
         pairs: list[tuple[Tensor, Tensor]] = []
-        for name in _name, _neutral_name:
-            taken = {t for pair in pairs for t in pair}
+        done = {t for t in (*self.reference, *self.candidate) if t in self.placed}
+        for name in _called, _neutral_name:
+            taken = done | {t for pair in pairs for t in pair}
             known = {name(t): t for t in self.reference if t not in taken}
             pairs += [(known.pop(name(t)), t) for t in self.candidate if t not in taken and name(t) in known]
         for reference, candidate in pairs:
@@ -133,37 +154,41 @@ class _Matching:
     def by_name_alone(self) -> None:
         """Pair what has equal names and shapes in layers of different kinds: a last resort, after order."""
         for reference, candidate in self.unlike:
-            if {reference, candidate} & self.placed or candidate.root in self.sources or self._misfit(reference, candidate):
+            if {reference, candidate} & self.placed or candidate.place in self.sources or self._misfit(reference, candidate):
                 continue
             self._pair(reference, candidate, "name")
 
     def _misfit(self, reference: Tensor, candidate: Tensor) -> bool:
         """Whether two tensors of one name have shapes that do not go together; says so in their notes."""
-        ours, theirs = reference.record, candidate.record
-        transform = _transform(reference, candidate)
-        after = permuted(ours.shape, parse(transform))
-        if after == tuple(theirs.shape):
+        if fits(reference, candidate):
             return False
-        turned = f", {after} after {transform}" if transform else ""
+        ours, theirs = reference.record, candidate.record
+        transform, _ = route(reference, candidate)
+        turned = ""
+        if transform and reference.part is None and len(ours.shape) == len(theirs.shape):
+            turned = f", {reached(transform, ours.shape)} after {transform}"
         self.notes[reference] = self.notes[candidate] = (
-            f"{ours.name} has shape {tuple(ours.shape)} in the reference{turned}; {theirs.name} has {tuple(theirs.shape)} in the candidate")
+            f"{ours.name} has shape {tuple(ours.shape)} in the reference{turned}; {theirs.name} has {tuple(theirs.shape)} in the candidate"
+        )
         return True
 
-    def _pair(self, reference: Tensor, candidate: Tensor, how: str) -> None:
-        transform = _transform(reference, candidate)
+    def _pair(self, reference: Tensor, candidate: Tensor, how: str, way: tuple[str | None, str | None] | None = None) -> None:
+        transform, into = way or route(reference, candidate)
         note = _note(reference, candidate)
-        source = (reference.root, transform)
-        known = self.sources.setdefault(candidate.root, source)
+        source = (reference.place, transform)
+        known = self.sources.setdefault((candidate.root, into), source)
         if known != source:
             self.clashing.add(reference)
-            self.notes[reference] = (f"the candidate holds {candidate.name} and {candidate.root} as one tensor, which is filled from "
-                                     f"{known[0]}; the reference keeps them apart or lays them out otherwise")
+            self.notes[reference] = (
+                f"the candidate holds {candidate.name} and {candidate.root} as one tensor, which is filled from "
+                f"{known[0][0]}; the reference keeps them apart or lays them out otherwise"
+            )
             return
         if known is not source:
             how, note = SHARED, "the values of one tensor under two names, on both sides"
         elif reference.name != reference.root:
             note = "; ".join(filter(None, (note, f"one tensor with {reference.root} in the reference, apart in the candidate")))
-        self.plan.moves.append(Move(reference.record, candidate.record, transform, how, note))
+        self.plan.moves.append(Move(reference.record, candidate.record, transform, how, note, into, reference, candidate))
         self.placed |= {reference, candidate}
 
     def drop(self) -> None:
@@ -180,31 +205,98 @@ class _Matching:
         self.placed.add(tensor)
 
     def _open(self) -> list[tuple[Tensor, Move]]:
-        return [*((t, Move(t.record, None, None, "unmatched")) for t in self.reference if t not in self.placed),
-                *((t, Move(None, t.record, None, "unmatched")) for t in self.candidate if t not in self.placed)]
+        return [
+            *((t, Move(t.record, None, None, "unmatched")) for t in self.reference if t not in self.placed),
+            *((t, Move(None, t.record, None, "unmatched")) for t in self.candidate if t not in self.placed),
+        ]
 
-    def by_order(self, unit: Callable[[Tensor], Hashable], key: Callable[[list[Tensor]], Hashable]) -> None:
-        """Pair units (layers, or single tensors) that are alike in order of definition, where both sides have as many."""
-        used = {r.root for r in self.reference if r in self.placed}
-        references = _alike((t for t in self.reference if self._free(t) and t.root not in used), unit, key)
-        candidates = _alike((t for t in self.candidate if self._free(t) and t.root not in self.sources), unit, key)
-        for kind, group in references.items():
-            others = candidates.get(kind, [])
-            if len(group) != len(others):
-                continue  # which of them is one too many is anyone's guess
-            pairs = [pair for one, other in zip(group, others, strict=True) for pair in zip(one, other, strict=True)]
-            if len(group) > 1:
-                self.plan.ambiguous.append(Ambiguity([r.name for r, _ in pairs], [c.name for _, c in pairs], _several(group)))
-            for reference, candidate in pairs:
-                self._pair(reference, candidate, "order")
+    def take_apart(self) -> None:
+        """Take apart what one side has fused and the other has not, and recurrent layers that the other side has as cells."""
+        stacks, cells = set(CELLS), set(CELLS.values())
+        kinds = [{t.kind for t in side if self._free(t)} for side in (self.reference, self.candidate)]
+        if kinds[0] & stacks and kinds[1] & cells:
+            self.reference = [as_cell(t) if self._free(t) else t for t in self.reference]
+        elif kinds[1] & stacks and kinds[0] & cells:
+            self.candidate = [as_cell(t) if self._free(t) else t for t in self.candidate]
+        ours = fused.split(self.reference, self.candidate, self.placed)
+        theirs = fused.split(self.candidate, self.reference, self.placed)
+        if (len(ours), len(theirs)) != (len(self.reference), len(self.candidate)):
+            self.reference, self.candidate = ours, theirs
+            if self.named:
+                self.by_name()
+
+    def by_likeness(self, unit: Callable[[Tensor], Hashable], key: Callable[[list[Tensor]], Hashable], *, near: bool) -> None:
+        """Pair units (layers, or single tensors) that are alike; with ``near`` also where the sides have unequal numbers of them."""
+        used = {r.place for r in self.reference if r in self.placed}
+        references = grouped(
+            self._units((t for t in self.reference if self._free(t) and t.place not in used), 0, unit), lambda u: key(u.tensors)
+        )
+        candidates = grouped(
+            self._units((t for t in self.candidate if self._free(t) and t.place not in self.sources), 1, unit), lambda u: key(u.tensors)
+        )
+        kinds = [k for k, g in references.items() if k in candidates and (near or len(g) == len(candidates[k]))]
+        if not kinds:
+            return
+        likeness = Likeness(self.reference, self.candidate, named=self.named, ordered=self.ordered)
+        likeness.learn((m.source.owner, m.target.owner) for m in self.plan.moves if m.source is not None and m.target is not None)
+        groups = [likeness.match(references[k], candidates[k]) for k in kinds]
+        likeness.learn((g.reference[r].owner, g.candidate[c].owner) for g in groups for r, c in g.decided())
+        for kind in kinds:
+            self._accept(likeness.match(references[kind], candidates[kind]))
+
+    def _accept(self, group: Group) -> None:
+        undecided = {number for component in group.undecided() for number in component}
+        for number, (row, column) in enumerate(group.pairs):
+            how = ("calls" if self.calls else "order") if number in undecided or len(group.reference) == 1 else "likeness"
+            for reference, candidate in zip(group.reference[row].tensors, group.candidate[column].tensors, strict=True):
+                if fits(reference, candidate):
+                    self._pair(reference, candidate, how)
+        for component in group.undecided():
+            units = [(group.reference[r], group.candidate[c]) for r, c in (group.pairs[n] for n in component)]
+            pairs = [p for one, other in units for p in zip(one.tensors, other.tensors, strict=True)]
+            self.plan.ambiguous.append(Ambiguity([r.name for r, _ in pairs], [c.name for _, c in pairs], _several([u for u, _ in units])))
+        self.groups.append(group)
+
+    def by_rule(self) -> None:
+        """Pair what regular renamings of what has been paired already lead to."""
+        unsure = {name for ambiguity in self.plan.ambiguous for name in ambiguity.reference}
+        pairs = dict.fromkeys(
+            (m.source.owner, m.target.owner)
+            for m in self.plan.moves
+            if m.source is not None and m.target is not None and m.source.name not in unsure
+        )
+        regular = [rename for rename in learn(pairs) if rename.count >= REGULAR]
+        open_ = {(t.owner, t.leaf): t for t in self.candidate if self._free(t) and t.place not in self.sources}
+        for tensor in [t for t in self.reference if self._free(t)]:
+            for rename in regular:
+                found = open_.get((rename.applied(tensor.owner) or "", tensor.leaf))
+                if found is not None and found not in self.placed and fits(tensor, found) and not _contrary_kinds(tensor, found):
+                    self._pair(tensor, found, "rule")
+                    break
+
+    def _units(self, tensors: Iterable[Tensor], side: int, unit: Callable[[Tensor], Hashable]) -> list[Unit]:
+        """Units in order of definition, each with its tensors in an order that is the same on both sides."""
+        executed = {} if self.calls is None else {path: n for n, path in reversed(list(enumerate(self.calls[side])))}
+        places = {t: n for n, t in enumerate((self.reference, self.candidate)[side])}
+        found = []
+        for members in grouped_tensors(tensors, unit).values():
+            called, owner = None, members[0].owner
+            while called is None and executed:
+                called = executed.get(owner)
+                if not owner:
+                    break
+                owner = owner.rpartition(".")[0]
+            found.append(Unit(sorted(members, key=lambda t: (t.leaf, t.shape)), min(places[t] for t in members), called))
+        return found
 
     def _free(self, tensor: Tensor) -> bool:
         return tensor not in self.placed and tensor.name == tensor.root and tensor not in self.clashing
 
-    def finish(self) -> Plan:
+    def finish(self) -> None:
         """Give the rest their places: aliases follow the entry that they share with, what remains is missing or extra."""
-        used = {t.root for t in self.reference if t in self.placed}
-        left = [(t, m) for t, m in self._open() if t in self.clashing or t.root not in (used if m.reference else self.sources)]
+        used = {t.place for t in self.reference if t in self.placed} | self._whole(self.reference)
+        given = {t.place for t in self.candidate if t in self.placed} | self._whole(self.candidate)
+        left = [(t, m) for t, m in self._open() if t in self.clashing or t.place not in (used if m.reference else given)]
         apart = {t for t, _ in left}
         for tensor, move in self._open():
             if tensor not in apart:
@@ -212,43 +304,63 @@ class _Matching:
         ours = Counter(_tensor_key([t]) for t, m in left if m.reference)
         theirs = Counter(_tensor_key([t]) for t, m in left if m.candidate)
         for tensor, move in left:
+            if _computed(tensor):
+                self._drop(tensor, move, "an index or a mask, computed when the model is built; the other side has none")
+                continue
             key = _tensor_key([tensor])
-            move.note = self.notes.get(tensor) or (f"no twin of this name; of {_described(tensor)}, {ours[key]} left over in the "
-                                                   f"reference and {theirs[key]} in the candidate")
+            move.note = self.notes.get(tensor) or (
+                f"no twin of this name; of {_described(tensor)}, {ours[key]} left over in the reference and {theirs[key]} in the candidate"
+            )
             (self.plan.missing if move.reference else self.plan.extra).append(move)
-        return self.plan
+        self._name_rules()
+
+    def _name_rules(self) -> None:
+        """Say of moves that follow a regular renaming that they do."""
+        regular = [r for r in self.plan.rules.renames if r.count >= REGULAR]
+        for move in self.plan.moves:
+            if move.how == "likeness" and move.source is not None and move.target is not None:
+                source, target = move.source.owner, move.target.owner
+                if source != target and any(r.applied(source) == target for r in regular):
+                    move.how = "rule"
+
+    def _whole(self, side: list[Tensor]) -> set[tuple[str, str | None]]:
+        """Roots whose parts all have their place."""
+        parts = [t for t in side if t.part is not None and t.name == t.root]
+        whole: set[tuple[str, str | None]] = {(t.root, None) for t in parts}
+        return whole - {(t.root, None) for t in parts if t not in self.placed}
 
 
-def _alike(tensors: Iterable[Tensor], unit: Callable[[Tensor], Hashable],
-           key: Callable[[list[Tensor]], Hashable]) -> dict[Hashable, list[list[Tensor]]]:
-    """Key -> units of that key in order of definition, each with its tensors in an order that is the same on both sides."""
-    units: dict[Hashable, list[Tensor]] = defaultdict(list)
+def grouped_tensors(tensors: Iterable[Tensor], unit: Callable[[Tensor], Hashable]) -> dict[Hashable, list[Tensor]]:
+    """Unit -> its tensors, in order."""
+    found: dict[Hashable, list[Tensor]] = {}
     for tensor in tensors:
-        units[unit(tensor)].append(tensor)
-    found: dict[Hashable, list[list[Tensor]]] = defaultdict(list)
-    for members in units.values():
-        ordered = sorted(members, key=lambda t: (t.leaf, t.shape))
-        found[key(ordered)].append(ordered)
+        found.setdefault(unit(tensor), []).append(tensor)
     return found
 
 
-def _transform(reference: Tensor, candidate: Tensor) -> str | None:
-    if reference.kind != candidate.kind or len(reference.axes) != len(candidate.axes):
-        return None  # one side's layer is of the user's own: what it means by its layout is not known, so nothing is turned
-    return between(reference.axes, candidate.axes)
+def _computed(tensor: Tensor) -> bool:
+    """Whether a tensor is a buffer of integers or truths, which no training makes."""
+    return tensor.record.role == "buffer" and tensor.record.dtype.startswith(("int", "uint", "bool"))
+
+
+def _contrary_kinds(reference: Tensor, candidate: Tensor) -> bool:
+    return bool(reference.kind and candidate.kind and reference.kind != candidate.kind)
 
 
 def _note(reference: Tensor, candidate: Tensor) -> str:
     ours, theirs = reference.record, candidate.record
     said = []
-    for what, one, other in (("role", ours.role, theirs.role), ("element type", ours.dtype, theirs.dtype),
-                             ("trainable", ours.attrs.get("trainable", True), theirs.attrs.get("trainable", True)),
-                             ("layer", _layer_name(reference), _layer_name(candidate))):
+    for what, one, other in (
+        ("role", ours.role, theirs.role),
+        ("element type", ours.dtype, theirs.dtype),
+        ("trainable", ours.attrs.get("trainable", True), theirs.attrs.get("trainable", True)),
+        ("layer", _layer_name(reference), _layer_name(candidate)),
+    ):
         if one != other and (what != "layer" or reference.kind != candidate.kind):
             said.append(f"{what}: {one} in the reference, {other} in the candidate")
-    if reference.kind != candidate.kind and reference.axes != candidate.axes:
+    if reference.kind != candidate.kind and reference.axes != candidate.axes and not (reference.part or candidate.part):
         said.append("taken as it is, not transposed")
-    return "; ".join(said)
+    return "; ".join([*said, *dict.fromkeys(filter(None, (reference.note, candidate.note)))])
 
 
 def _layer_name(tensor: Tensor) -> str:
@@ -259,7 +371,10 @@ def _described(tensor: Tensor) -> str:
     return f"layer {_layer_name(tensor)}, leaf {tensor.leaf!r} and shape {tuple(tensor.record.shape)}"
 
 
-def _several(group: list[list[Tensor]]) -> str:
-    first = group[0]
-    return (f"{len(group)} times layer {_layer_name(first[0])} with " + ", ".join(f"{t.leaf} {tuple(t.record.shape)}" for t in first)
-            + ": other orders than that of definition fit as well")
+def _several(units: list[Unit]) -> str:
+    first = units[0].tensors
+    return (
+        f"{len(units)} times layer {_layer_name(first[0])} with "
+        + ", ".join(f"{t.leaf} {tuple(t.record.shape)}" for t in first)
+        + ": other orders than that of definition fit as well"
+    )

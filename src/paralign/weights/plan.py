@@ -1,18 +1,31 @@
-"""What becomes of every tensor of two models, and the two ways through a transform."""
+"""What becomes of every tensor of two models, and the two ways through a plan."""
 
 from __future__ import annotations
 
+import copy
+import math
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from paralign.dtypes import Typed
 from paralign.errors import UsageError
-from paralign.weights.transforms import inverse, parse
+from paralign.weights.transforms import keeps, put, reached, take, undone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from paralign.model import Record
+    from paralign.weights.rules import Rules
+    from paralign.weights.tensors import Tensor
+
+    #: name of a tensor -> its values; None where there are none
+    Fetch = Callable[[str], Typed | None]
+
+    #: a place in the candidate: the name of a tensor, and which part of it (None: all)
+    Slot = tuple[str, str | None]
 
 #: ``how`` of a pair whose values another pair already carries, because both sides hold the two tensors as one
 SHARED = "shared"
@@ -22,9 +35,13 @@ SHARED = "shared"
 class Move:
     """A tensor's place on the other side; where one record is None it has no place, and ``note`` says why.
 
-    ``transform`` leads from the reference's layout to the candidate's. ``how`` is ``name``, ``order`` (names did not match:
-    taken in order of definition) or ``shared`` (another move carries the values already, because both sides hold the two
-    tensors as one); for a tensor without a place it is ``dropped`` or ``unmatched``.
+    ``transform`` leads from the reference's values to the candidate's; ``into`` names the part of the candidate that they
+    fill, None for all of it. Packed weights have several moves: to several candidates, each with a transform that takes a part,
+    or from several references, each with a part of the candidate to go into.
+
+    ``how`` is ``name``, ``rule`` (a regular renaming), ``likeness`` (names, numbers and neighbours), ``order``, ``calls`` (the
+    order of execution), ``user`` (a rule of the user's) or ``shared`` (another move carries the values already, because both
+    sides hold the two tensors as one); for a tensor without a place it is ``dropped`` or ``unmatched``.
     """
 
     reference: Record | None
@@ -32,6 +49,19 @@ class Move:
     transform: str | None
     how: str
     note: str = ""
+    into: str | None = None
+    source: Tensor | None = field(default=None, repr=False, compare=False)
+    target: Tensor | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def slot(self) -> Slot:
+        """What the move fills."""
+        return (self.candidate.name if self.candidate is not None else "", self.into)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the reference's tensor goes to all of the candidate's."""
+        return self.into is None and keeps(self.transform)
 
 
 @dataclass
@@ -44,8 +74,25 @@ class Ambiguity:
 
 
 @dataclass
+class Option:
+    """Another way to fill some slots: ``takes[slot]`` is the slot whose source goes there, ``routes[slot]`` another way to it."""
+
+    note: str
+    takes: dict[Slot, Slot] = field(default_factory=dict)
+    routes: dict[Slot, tuple[str | None, str | None]] = field(default_factory=dict)
+
+
+@dataclass
+class Choice:
+    """Slots that can be filled in several ways which the shapes allow; ``options`` are the others, most likely first."""
+
+    note: str
+    options: list[Option]
+
+
+@dataclass
 class Plan:
-    """Every tensor of both sides, each in exactly one place.
+    """Every tensor of both sides, each in exactly one place (parts of a packed tensor: each in one).
 
     Args:
         moves: tensors of the reference that have a twin.
@@ -53,6 +100,8 @@ class Plan:
         missing: tensors of the reference that the candidate lacks.
         extra: tensors of the candidate that the reference lacks: nothing fills them.
         ambiguous: those among the moves that could as well have been others.
+        alternatives: the other assignments that shapes allow, to be tried by :func:`paralign.weights.prove`.
+        index: the moves by name, made when they are asked for.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -60,6 +109,15 @@ class Plan:
     missing: list[Move] = field(default_factory=list)
     extra: list[Move] = field(default_factory=list)
     ambiguous: list[Ambiguity] = field(default_factory=list)
+    alternatives: list[Choice] = field(default_factory=list)
+    index: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def rules(self) -> Rules:
+        """The renamings and routes of the plan as a short table; can be saved, edited and given to ``plan`` again."""
+        from paralign.weights.table import table
+
+        return table(self)
 
     @property
     def complete(self) -> bool:
@@ -68,51 +126,214 @@ class Plan:
 
     @property
     def transfers(self) -> list[tuple[Record, Move]]:
-        """What to write, once each: the reference's record that *holds* the values, and the move.
+        """What to write, part by part: the reference's record that *holds* the values, and the move.
 
         An alias is recorded without values; the record that holds them is the entry which it shares with.
         """
         holders = {m.reference.name: m.reference for m in (*self.moves, *self.dropped, *self.missing) if m.reference is not None}
-        return [(holders.get(m.reference.attrs.get("shared") or "", m.reference), m)
-                for m in self.moves if m.how != SHARED and m.reference is not None]
+        return [
+            (holders.get(m.reference.attrs.get("shared") or "", m.reference), m)
+            for m in self.moves
+            if m.how != SHARED and m.reference is not None
+        ]
+
+    @property
+    def targets(self) -> list[Record]:
+        """Every tensor of the candidate that is filled, all of it, once each."""
+        found = {name: [m for _, m in fillings] for name, fillings in self._indexed()[0].items()}
+        return [_ends(moves[0])[1] for moves in found.values() if _size(moves, 1) == math.prod(_ends(moves[0])[1].shape)]
+
+    @property
+    def sources(self) -> list[Record]:
+        """Every tensor of the reference that has a place in the candidate, all of it, once each, in the order of the moves."""
+        found = self._indexed()[1].values()
+        return [_ends(moves[0])[0] for moves in found if _size(moves, 0) == math.prod(_ends(moves[0])[0].shape)]
+
+    def moves_of(self, reference: str) -> list[Move]:
+        """The moves of one tensor of the reference: several where the candidate has it in parts."""
+        return self._indexed()[1].get(reference, [])
+
+    def _indexed(self) -> tuple[dict[str, list[tuple[Record, Move]]], dict[str, list[Move]]]:
+        """Transfers by target and moves by reference, made once for a list of moves."""
+        key = (id(self.moves), len(self.moves))
+        if self.index is None or self.index[0] != key:
+            by_target: dict[str, list[tuple[Record, Move]]] = defaultdict(list)
+            by_reference: dict[str, list[Move]] = defaultdict(list)
+            for holder, move in self.transfers:
+                by_target[move.slot[0]].append((holder, move))
+            for move in self.moves:
+                by_reference[_ends(move)[0].name].append(move)
+            self.index = key, by_target, by_reference
+        found: tuple[dict[str, list[tuple[Record, Move]]], dict[str, list[Move]]] = self.index[1:]
+        return found
+
+    def assemble(self, target: str, fetch: Fetch) -> Typed | None:
+        """A tensor of the candidate made from those of the reference; None where ``fetch`` has none for a part.
+
+        Args:
+            target: the name of a tensor under :attr:`targets`.
+            fetch: the values of the reference by name: weights, or gradients.
+
+        Raises:
+            UsageError: nothing fills the target or a part of it, the parts have different element types, or values have another
+                shape than their record.
+        """
+        found = self._indexed()[0].get(target)
+        if not found:
+            raise UsageError("no tensor of the reference fills this one", where=target, hint="assemble only what stands under 'targets'")
+        values = [fetch(holder.name) for holder, _ in found]
+        if any(v is None for v in values):
+            return None
+        known = [v for v in values if v is not None]
+        if len(found) == 1 and found[0][1].into is None:
+            return apply(found[0][1], known[0])
+        _, record = _ends(found[0][1])
+        pieces = [(m.into, _part(m, v)) for (_, m), v in zip(found, known, strict=True)]
+        return _joined(record, pieces)
+
+    def restore(self, reference: str, fetch: Fetch) -> Typed | None:
+        """A tensor of the reference made from those of the candidate, bit by bit; None where ``fetch`` has none for a part.
+
+        Args:
+            reference: the name of a tensor of the reference under :attr:`moves`.
+            fetch: the values of the candidate by name: weights, or gradients.
+
+        Raises:
+            UsageError: as for :meth:`assemble`.
+        """
+        moves = self.moves_of(reference)
+        if not moves:
+            raise UsageError("this tensor has no place in the candidate", where=reference, hint="restore only what stands under 'moves'")
+        values = [fetch(m.candidate.name) if m.candidate is not None else None for m in moves]
+        if any(v is None for v in values):
+            return None
+        known = [v for v in values if v is not None]
+        if moves[0].whole:
+            return invert(moves[0], known[0])
+        record, _ = _ends(moves[0])
+        return _joined(record, [_back(m, v) for m, v in zip(moves, known, strict=True)])
+
+    def choose(self, option: Option) -> Plan:
+        """The plan with some slots filled otherwise; this one is left as it is."""
+        from paralign.weights.tensors import route
+
+        chosen = copy.copy(self)
+        at = {m.slot: m for m in self.moves if m.how != SHARED}
+        chosen.moves = []
+        for move in self.moves:
+            origin = at.get(option.takes.get(move.slot, move.slot)) if move.how != SHARED else None
+            if origin is None or (origin is move and move.slot not in option.routes):
+                chosen.moves.append(move)
+                continue
+            transform, into = option.routes.get(move.slot) or (origin.transform, move.into)
+            if origin is not move and origin.source is not None and move.target is not None:
+                transform, into = route(origin.source, move.target)
+            chosen.moves.append(Move(origin.reference, move.candidate, transform, "proof", move.note, into, origin.source, move.target))
+        return chosen
+
+    def rows(self) -> list[tuple[str, str, str, str, str]]:
+        """The plan as a table: reference, transform, candidate (with the part that is filled), how, note."""
+        found = []
+        for move in (*self.moves, *self.missing, *self.extra, *self.dropped):
+            ends = [r.name if r is not None else "" for r in (move.reference, move.candidate)]
+            found.append((ends[0], move.transform or "", ends[1] + (f" [{move.into}]" if move.into else ""), move.how, move.note))
+        return found
 
 
 def apply(move: Move, value: Typed) -> Typed:
-    """The reference's values in the candidate's layout; bits and element type are kept, and memory is shared.
+    """What a move makes of the reference's values; bits and element type are kept, and memory is shared where it can be.
+
+    For a move into a part of the candidate this is the part; :meth:`Plan.assemble` joins the parts.
 
     Raises:
         UsageError: the move has no twin, its transform is none of ours, or the values have another shape than the record.
     """
     reference, _ = _ends(move)
-    return _permute(value, reference, parse(move.transform))
+    _check(value, reference)
+    return _taken(move.transform, value, reference)
 
 
 def invert(move: Move, value: Typed) -> Typed:
     """The candidate's values in the reference's layout: what :func:`apply` did, undone bit by bit.
 
     Raises:
-        UsageError: as for :func:`apply`.
+        UsageError: as for :func:`apply`, or the move carries only a part (:meth:`Plan.restore` joins the parts).
     """
-    axes = parse(move.transform)
+    reference, candidate = _ends(move)
+    if move.into is not None:
+        raise UsageError("the move fills only a part of this tensor", where=candidate.name, hint="join the parts with Plan.restore")
+    transform = undone(move.transform, tuple(reference.shape))
+    _check(value, candidate)
+    return _taken(transform, value, candidate)
+
+
+def _part(move: Move, value: Typed) -> Typed:
+    reference, _ = _ends(move)
+    _check(value, reference)
+    return _taken(move.transform, value, reference)
+
+
+def _back(move: Move, value: Typed) -> tuple[str | None, Typed]:
+    """Where in the reference the values of a move belong, and the values as they lie there."""
     _, candidate = _ends(move)
-    return _permute(value, candidate, None if axes is None else inverse(axes))
+    _check(value, candidate)
+    return move.transform, _taken(move.into, value, candidate)
+
+
+def _joined(record: Record, pieces: list[tuple[str | None, Typed]]) -> Typed:
+    kinds = {piece.dtype for _, piece in pieces}
+    if len(kinds) > 1:
+        raise UsageError(
+            f"the parts of this tensor have different element types: {', '.join(sorted(kinds))}",
+            where=record.name,
+            hint="cast one side first",
+        )
+    filled = sum(piece.array.size for _, piece in pieces)
+    whole = np.empty(record.shape, pieces[0][1].array.dtype)
+    if filled != whole.size:
+        raise UsageError(
+            f"only {filled} of {whole.size} elements have a source",
+            where=record.name,
+            hint="the other parts stand under 'missing' and 'extra' of the plan",
+        )
+    for place, piece in pieces:
+        put(place, whole, piece.array)
+    return Typed(whole, pieces[0][1].dtype)
+
+
+def _size(moves: list[Move], end: int) -> int:
+    """How many elements of the reference (end 0) or the candidate (end 1) several moves speak of."""
+    paths = ((move.transform, move.into)[end] for move in moves)
+    return sum(math.prod(reached(path, _ends(move)[end].shape)) for path, move in zip(paths, moves, strict=True))
 
 
 def _ends(move: Move) -> tuple[Record, Record]:
     if move.reference is None or move.candidate is None:
         record = move.reference or move.candidate
-        raise UsageError("this tensor has no twin to be moved to", where=record.name if record else None,
-                         hint=move.note or "apply only what stands under 'moves'")
+        raise UsageError(
+            "this tensor has no twin to be moved to",
+            where=record.name if record else None,
+            hint=move.note or "apply only what stands under 'moves'",
+        )
     return move.reference, move.candidate
 
 
-def _permute(value: Typed, record: Record, axes: Sequence[int] | None) -> Typed:
+def _check(value: Typed, record: Record) -> None:
     if tuple(value.array.shape) != tuple(record.shape):
-        raise UsageError(f"the values have shape {tuple(value.array.shape)}, the plan was made for {tuple(record.shape)}",
-                         where=record.name, hint="make the plan again from the records that the values belong to")
-    if axes is None:
+        raise UsageError(
+            f"the values have shape {tuple(value.array.shape)}, the plan was made for {tuple(record.shape)}",
+            where=record.name,
+            hint="make the plan again from the records that the values belong to",
+        )
+
+
+def _taken(transform: str | None, value: Typed, record: Record) -> Typed:
+    if transform is None:
         return value
-    if len(axes) != value.array.ndim:
-        raise UsageError(f"a transposition of {len(axes)} axes does not fit a tensor of {value.array.ndim}", where=record.name,
-                         hint="take the transform that the plan gives for this tensor")
-    return Typed(value.array.transpose(axes), value.dtype)
+    try:
+        reached(transform, value.array.shape)
+    except UsageError as misfit:
+        raise UsageError(
+            misfit.what, where=misfit.where or record.name if "is no transform" not in misfit.what else None, hint=misfit.hint
+        ) from misfit
+    return Typed(take(transform, value.array), value.dtype)

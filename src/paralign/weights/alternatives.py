@@ -1,0 +1,231 @@
+"""The other assignments that the shapes allow, most likely first: whole orders, roles exchanged, heads interleaved, squares turned."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise, permutations
+from typing import TYPE_CHECKING
+
+from paralign.weights.fused import by_head, parts_of
+from paralign.weights.likeness import DECIDED
+from paralign.weights.names import read
+from paralign.weights.plan import SHARED, Choice, Option
+from paralign.weights.tensors import MATRIX, route
+from paralign.weights.transforms import compose, keeps, steps, undone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.weights.likeness import Group
+    from paralign.weights.plan import Move, Plan, Slot
+    from paralign.weights.tensors import Tensor
+
+    Way = tuple[str | None, str | None]
+
+#: so many roles are tried in every order; of more, two at a time are exchanged, up to as many as these
+FEW, SEVERAL = 4, 8
+
+#: options of one choice, at most
+MOST = 40
+
+#: usual widths of a head, most usual first
+WIDTHS = (64, 32, 128, 16, 80, 96, 48, 256, 8, 4)
+
+
+def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Plan]]) -> list[Choice]:
+    """Every choice that a plan made.
+
+    Args:
+        plan: the plan, complete or not.
+        groups: the layers that were paired otherwise than by name.
+        others: plans for the same models by other orders, and what to call them.
+    """
+    slots = {m.target: m.slot for m in plan.moves if m.target is not None and m.how != SHARED}
+    whole = [option for note, other in others if (option := _instead(plan, other, note)) is not None]
+    found = [Choice("all that names do not decide", whole)] if whole else []
+    ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
+    found += [choice for loss, choice in ranked if loss < DECIDED]
+    found += [*_interleaved(plan), _turned(plan)]
+    found += [choice for loss, choice in ranked if loss >= DECIDED]
+    return [choice for choice in found if choice.options]
+
+
+def _instead(plan: Plan, other: Plan, note: str) -> Option | None:
+    """Another plan as an option of this one, if it fills the same slots from the same sources, some of them otherwise."""
+    ours = {m.slot: m for m in plan.moves if m.how != SHARED}
+    theirs = {m.slot: m for m in other.moves if m.how != SHARED}
+    at = {m.source.place: slot for slot, m in ours.items() if m.source is not None}
+    takes: dict[Slot, Slot] = {}
+    for slot, move in theirs.items():
+        origin = at.get(move.source.place) if move.source is not None else None
+        if slot not in ours or origin is None:
+            return None
+        if origin != slot:
+            takes[slot] = origin
+    return Option(note, takes) if takes and set(takes) == set(takes.values()) else None
+
+
+def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
+    """Layers of a group that stand beside each other in the same block, in other orders; the same in every block."""
+    blocks: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, (row, _) in enumerate(group.pairs):
+        blocks[read(group.reference[row].path).indices].append(number)
+    sizes = {len(b) for b in blocks.values()}
+    size = max(sizes, default=0)
+    if sizes != {size} or not 1 < size <= SEVERAL:
+        return _pairwise(group, slots)
+    members = list(blocks.values())
+    orders = [o for o in permutations(range(size)) if o != tuple(range(size))] if size <= FEW else _swaps(size)
+    scored = sorted((_loss(group, members, order), order) for order in orders)
+    paths = [group.candidate[group.pairs[n][1]].path for n in members[0]]
+    options = []
+    for _, order in scored[:MOST]:
+        takes: dict[Slot, Slot] = {}
+        for block in members:
+            for place, origin in enumerate(order):
+                takes.update(_taking(group, slots, block[place], block[origin]))
+        options.append(Option(" · ".join(f"{paths[p]} takes that of {paths[o]}" for p, o in enumerate(order) if p != o), takes))
+    loss = scored[0][0] if scored else 0.0
+    return loss, Choice(
+        f"{size} layers of equal shape{' in each of ' + str(len(members)) + ' blocks' if len(members) > 1 else ''}: " + ", ".join(paths),
+        options,
+    )
+
+
+def _pairwise(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
+    """Neighbours in a group exchanged, two at a time, those that nothing but order decides."""
+    options = []
+    for component in group.undecided():
+        for one, other in pairwise(component[:MOST]):
+            paths = [group.candidate[group.pairs[n][1]].path for n in (one, other)]
+            takes = {**_taking(group, slots, one, other), **_taking(group, slots, other, one)}
+            options.append(Option(f"{paths[0]} and {paths[1]} exchanged", takes))
+    return 0.0, Choice(f"{len(group.pairs)} layers of equal shape", options[:MOST])
+
+
+def _swaps(size: int) -> list[tuple[int, ...]]:
+    found = []
+    for one in range(size):
+        for other in range(one + 1, size):
+            order = list(range(size))
+            order[one], order[other] = other, one
+            found.append(tuple(order))
+    return found
+
+
+def _loss(group: Group, blocks: list[list[int]], order: tuple[int, ...]) -> float:
+    """How much evidence speaks against an order of the roles, summed over one block."""
+    if group.evidence is None:
+        return 0.0
+    block = blocks[0]
+    total = 0.0
+    for place, origin in enumerate(order):
+        column = group.pairs[block[place]][1]
+        total += group.evidence[group.pairs[block[origin]][0], column] - group.evidence[group.pairs[block[place]][0], column]
+    return float(total)
+
+
+def _taking(group: Group, slots: dict[Tensor, Slot], place: int, origin: int) -> dict[Slot, Slot]:
+    ours = group.candidate[group.pairs[place][1]].tensors
+    theirs = group.candidate[group.pairs[origin][1]].tensors
+    pairs = zip(ours, theirs, strict=True)
+    return {slots[a]: slots[b] for a, b in pairs if a in slots and b in slots}
+
+
+def _interleaved(plan: Plan) -> list[Choice]:
+    """Fused projections whose heads lie together, query, key and value of each head side by side; those of three parts, and of two."""
+    fused: dict[int, list[Move]] = defaultdict(list)
+    for move in plan.moves:
+        if move.how != SHARED and (parts := _fusion(move)):
+            fused[parts].append(move)
+    return [_by_heads(moves) for _, moves in sorted(fused.items(), reverse=True)]
+
+
+def _by_heads(fused: list[Move]) -> Choice:
+    smallest = min(_width(m) for m in fused)
+    heads = [n for n in range(2, smallest + 1) if smallest % n == 0 and smallest // n > 1]
+    heads.sort(key=lambda n: WIDTHS.index(smallest // n) if smallest // n in WIDTHS else len(WIDTHS))
+    options = []
+    for side, regroup in (("fused tensor", _regrouped), ("candidate", _regrouped_there)):
+        for count in heads:
+            ways: dict[Slot, Way] = {m.slot: way for m in fused if (way := regroup(m, count)) is not None}
+            if len(ways) == len(fused):
+                options.append(Option(f"{count} heads, the parts of each side by side in the {side}", {}, ways))
+    return Choice("the order inside fused projections", options[:MOST])
+
+
+def _fusion(move: Move) -> int:
+    """How many parts are fused at an end of a move; 0 where none are."""
+    if move.source is None or move.target is None:
+        return 0
+    apart = len(move.source.sizes or move.target.sizes)
+    here, there = len(parts_of(move.source)), len(parts_of(move.target))
+    return apart or (here if here == there else 0)
+
+
+def _width(move: Move) -> int:
+    if move.source is None or move.target is None:
+        return 0
+    sizes = move.source.sizes or move.target.sizes
+    return min(sizes) if sizes else move.source.shape[0] // len(parts_of(move.source))
+
+
+def _regrouped(move: Move, heads: int) -> Way | None:
+    """The way of a move whose fused end has its heads apart."""
+    source, target = move.source, move.target
+    if source is None or target is None:
+        return None
+    if source.sizes:
+        part = by_head(source, heads)
+        return route(replace(source, part=part), target) if part else None
+    if target.sizes:
+        part = by_head(target, heads)
+        return route(source, replace(target, part=part)) if part else None
+    count = len(parts_of(source))
+    return _shuffled(source, target, (heads, count))
+
+
+def _regrouped_there(move: Move, heads: int) -> Way | None:
+    """The same for a candidate that is fused as the reference is, and has the heads apart where that has not."""
+    source, target = move.source, move.target
+    if source is None or target is None or source.sizes or target.sizes:
+        return None
+    return _shuffled(source, target, (len(parts_of(source)), heads))
+
+
+def _shuffled(source: Tensor, target: Tensor, counts: tuple[int, int]) -> Way | None:
+    rows = source.shape[0]
+    if rows % (counts[0] * counts[1]) or source.shape != target.shape:
+        return None
+    apart = (*counts, rows // (counts[0] * counts[1]), *source.shape[1:])
+    turned = (1, 0, *range(2, len(apart)))
+    shuffle = f"reshape{_listed(apart)} then transpose{_listed(turned)} then reshape{_listed(source.shape)}"
+    return compose(source.path, shuffle, undone(target.path, tuple(target.record.shape))), None
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"({', '.join(map(str, numbers))})"
+
+
+def _turned(plan: Plan) -> Choice:
+    """Square matrices of layers of the user's own, transposed: their layout is not known."""
+    squares = [m for m in plan.moves if m.how != SHARED and _square(m)]
+    ways = {m.slot: (compose(m.transform, "transpose(1, 0)"), m.into) for m in squares}
+    options = [Option("all of them transposed", {}, dict(ways))] if ways else []
+    alike: dict[tuple[str, ...], dict[Slot, Way]] = defaultdict(dict)
+    for move in squares:
+        alike[read(move.slot[0]).words][move.slot] = ways[move.slot]
+    if len(alike) > 1:
+        options += [Option(f"transposed: {', '.join(slot[0] for slot in some)}", {}, some) for some in alike.values()]
+    return Choice("square matrices of layers of the user's own", options[:MOST])
+
+
+def _square(move: Move) -> bool:
+    source, target = move.source, move.target
+    if source is None or target is None or move.into is not None or not keeps(move.transform) or (source.kind and target.kind):
+        return False
+    shape = source.record.shape
+    if len(shape) != MATRIX or shape[0] != shape[1] or shape[0] == 1 or {source.kind, target.kind} - {"", "linear"}:
+        return False
+    return all(s.name == "transpose" for s in steps(move.transform))

@@ -1,0 +1,126 @@
+"""Fused projections: which tensors hold several Linear layers, and how they come apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paralign.weights.names import read, roles
+from paralign.weights.tensors import MATRIX, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.weights.tensors import Tensor
+
+#: last words of a path -> the roles of what is fused there, where the words do not name them
+NAMED = {("c", "attn"): "qkv", ("in", "fc"): "qkv"}
+
+QKV, KV, GATED = ("q", "k", "v"), ("k", "v"), ("gate", "up")
+
+
+def parts_of(tensor: Tensor) -> tuple[str, ...]:
+    """The roles that a tensor fuses, in the usual order; empty for all others."""
+    if tensor.kind not in ("linear", "") or tensor.leaf not in ("weight", "bias") or len(tensor.shape) > MATRIX or not tensor.shape:
+        return ()
+    words = read(tensor.owner.rpartition(".")[2]).words
+    if words in NAMED:
+        return QKV
+    spoken = set(words)
+    for family in (QKV, KV, GATED):
+        if spoken >= set(family):
+            return family
+    return ()
+
+
+def split(mine: list[Tensor], other: Sequence[Tensor], placed: set[Tensor]) -> list[Tensor]:
+    """The tensors of a side with fused ones taken apart, where the other side has none that are fused alike but separate ones.
+
+    Args:
+        mine: tensors of one side.
+        other: those of the other side.
+        placed: tensors that have their twin already and stay as they are.
+    """
+    whole = {parts_of(t) for t in other if t not in placed}
+    found: list[Tensor] = []
+    for tensor in mine:
+        family = parts_of(tensor) if tensor not in placed else ()
+        family = _actual(family, tensor, mine)
+        if not family or family in whole or not all(_separate(role, family, other) for role in family):
+            found.append(tensor)
+            continue
+        sizes = _sizes(tensor, family, other)
+        found += _cut(tensor, family, sizes) if sizes else [tensor]
+    return found
+
+
+def _actual(family: tuple[str, ...], tensor: Tensor, mine: Sequence[Tensor]) -> tuple[str, ...]:
+    """GPT-2's cross attention has its query apart: its ``c_attn`` holds key and value only."""
+    if family != QKV:
+        return family
+    parent = tensor.owner.rpartition(".")[0]
+    beside = (t.owner for t in mine if t.leaf == tensor.leaf and t.owner != tensor.owner and t.owner.rpartition(".")[0] == parent)
+    return KV if any(roles(owner.rpartition(".")[2]) == {"q"} for owner in beside) else family
+
+
+def _separate(role: str, family: tuple[str, ...], other: Sequence[Tensor]) -> bool:
+    return any(set(read(t.owner.rpartition(".")[2]).words) & set(family) == {role} for t in other)
+
+
+def _sizes(tensor: Tensor, family: tuple[str, ...], other: Sequence[Tensor]) -> tuple[int, ...]:
+    """How many rows each part has: as on the other side, where keys and values may be fewer than queries; else equal."""
+    rows = tensor.shape[0]
+    if family == QKV:
+        seen = {
+            role: {
+                t.shape[0]
+                for t in other
+                if t.leaf == tensor.leaf
+                and t.shape[1:] == tensor.shape[1:]
+                and set(read(t.owner.rpartition(".")[2]).words) & set(QKV) == {role}
+            }
+            for role in "qk"
+        }
+        for queries in sorted(seen["q"], reverse=True):
+            for keys in sorted(seen["k"], reverse=True):
+                if queries + 2 * keys == rows:
+                    return queries, keys, keys
+    return (rows // len(family),) * len(family) if rows % len(family) == 0 else ()
+
+
+def _cut(tensor: Tensor, family: tuple[str, ...], sizes: Sequence[int]) -> list[Tensor]:
+    parts, at = [], 0
+    parent = tensor.owner.rpartition(".")[0]
+    for number, (role, size) in enumerate(zip(family, sizes, strict=True)):
+        parts.append(
+            replace(
+                tensor,
+                owner=joined(parent, f"{role}_proj"),
+                kind="linear",
+                shape=(size, *tensor.shape[1:]),
+                called=f"{tensor.called}[{role}]",
+                part=f"rows({at}, {at + size})",
+                sizes=tuple(sizes),
+                number=number,
+            )
+        )
+        at += size
+    return parts
+
+
+def by_head(tensor: Tensor, heads: int) -> str | None:
+    """The part of a fused tensor when every head's (or group's) query, key and value lie together; None where that does not fit.
+
+    >>> from paralign.model import Record
+    >>> from paralign.weights.tensors import Tensor
+    >>> qkv = Record(0, "qkv", "", "", "float32", (12, 2))
+    >>> by_head(Tensor(qkv, "qkv", "linear", "weight", (0, 1), (4, 2), "qkv", "qkv", sizes=(4, 4, 4), number=1), 2)
+    'heads(2, 3, 1)'
+    """
+    smallest = min(tensor.sizes)
+    if smallest % heads or any(size % smallest for size in tensor.sizes):
+        return None
+    slots = [size // smallest for size in tensor.sizes]
+    first = sum(slots[: tensor.number])
+    last = f", {first + slots[tensor.number]}" if slots[tensor.number] > 1 else ""
+    return f"heads({heads}, {sum(slots)}, {first}{last})"

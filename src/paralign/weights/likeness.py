@@ -1,0 +1,222 @@
+"""Which of several layers of one kind and shape is which: by words, numbers, neighbours and order, all at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.weights.assignment import assign
+from paralign.weights.names import Path, Vocabulary, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from paralign.weights.tensors import Tensor
+
+    Costs = np.ndarray[Any, np.dtype[np.float64]]
+
+#: groups of more units than this go by order alone: the exact assignment takes their cube of steps
+MOST = 400
+
+#: what speaks against a pair, at most: other indices, another place in the order of definition (alone, or beside the order of
+#: execution), in the order of execution, other neighbours, another number somewhere in the names
+INDEX, ORDER, BESIDE, CALLS, NEIGHBOURS, DIGITS = 1.0, 0.6, 0.2, 0.8, 0.6, 0.1
+
+#: places out of order that count in full
+FAR = 4
+
+#: evidence, other than order, that decides between two layers
+DECIDED = 0.12
+
+#: layers whose kinds are known and differ are no pair
+FORBIDDEN = 100.0
+
+#: names of layers that have no equal number of fellows must be this near
+NEAR = 0.34
+
+
+@dataclass(eq=False)
+class Unit:
+    """A layer (or a single tensor) that is paired as a whole, and where it stands in the order of definition and execution."""
+
+    tensors: list[Tensor]
+    place: int
+    called: int | None = None
+
+    @property
+    def owner(self) -> str:
+        """The module that holds it."""
+        return self.tensors[0].owner
+
+    @property
+    def path(self) -> str:
+        """The module's path; for a single tensor its full name."""
+        first = self.tensors[0]
+        return first.owner if len(self.tensors) > 1 or first.leaf in ("weight", "bias") else first.neutral_name
+
+
+@dataclass
+class Group:
+    """Units of both sides that fit one another, as they were paired."""
+
+    reference: list[Unit]
+    candidate: list[Unit]
+    pairs: list[tuple[int, int]]
+    evidence: Costs | None = None
+
+    def decided(self) -> list[tuple[int, int]]:
+        """Pairs that more than order speaks for."""
+        unsure = {number for component in self.undecided() for number in component}
+        return [pair for number, pair in enumerate(self.pairs) if number not in unsure]
+
+    def undecided(self) -> list[list[int]]:
+        """Pairs (by number) among which nothing but order decides, in groups of two and more."""
+        count = len(self.pairs)
+        if count <= 1:
+            return []
+        if self.evidence is None:
+            return [list(range(count))]
+        rows, columns = (np.array(side) for side in zip(*self.pairs, strict=True))
+        chosen = self.evidence[np.ix_(rows, columns)]
+        own = np.diag(chosen)
+        loss = chosen + chosen.T - own[:, None] - own[None, :]
+        return _components(loss < DECIDED)
+
+
+def _components(linked: np.ndarray[Any, Any]) -> list[list[int]]:
+    left = set(range(len(linked)))
+    found = []
+    while left:
+        todo, members = [min(left)], []
+        while todo:
+            one = todo.pop()
+            if one in left:
+                left.discard(one)
+                members.append(one)
+                todo += [int(n) for n in np.flatnonzero(linked[one]) if int(n) in left]
+        if len(members) > 1:
+            found.append(sorted(members))
+    return found
+
+
+class Likeness:
+    """What two models' names, orders and pairs known so far say about further pairs."""
+
+    def __init__(self, reference: Sequence[Tensor], candidate: Sequence[Tensor], *, named: bool = True, ordered: str = "both") -> None:
+        self.vocabulary = Vocabulary([t.owner for t in (*reference, *candidate)])
+        self.named, self.ordered = named, ordered
+        self.twins: dict[str, str] = {}
+        self.beside = [_beside(side) for side in (reference, candidate)]
+
+    def match(self, reference: list[Unit], candidate: list[Unit]) -> Group:
+        """The best pairs of a group; of unequal numbers only those whose names are near."""
+        equal = len(reference) == len(candidate)
+        if len(reference) == len(candidate) == 1:
+            allowed = _forbidden(reference, candidate)[0, 0] == 0
+            return Group(reference, candidate, [(0, 0)] if allowed else [])
+        if max(len(reference), len(candidate)) > MOST:
+            return Group(reference, candidate, [(i, i) for i in range(len(reference))] if equal else [])
+        evidence = self._evidence(reference, candidate)
+        costs = evidence + self._order(reference, candidate)
+        if len(reference) <= len(candidate):
+            pairs = list(enumerate(assign(costs)))
+        else:
+            pairs = sorted((row, column) for column, row in enumerate(assign(costs.T)))
+        pairs = [(r, c) for r, c in pairs if costs[r, c] < FORBIDDEN]
+        if not equal:
+            near = self._words(reference, candidate) < NEAR
+            pairs = [(r, c) for r, c in pairs if near[r, c]]
+        return Group(reference, candidate, pairs, evidence)
+
+    def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Remember modules that are a pair, as the neighbours of others."""
+        self.twins.update(pairs)
+
+    def _evidence(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
+        evidence = _forbidden(reference, candidate)
+        if self.named:
+            evidence += self._words(reference, candidate)
+            evidence += INDEX * _numbers(reference, candidate, lambda p: p.indices)
+            evidence += DIGITS * _numbers(reference, candidate, lambda p: p.numbers)
+        if self.twins and self.named:
+            evidence += NEIGHBOURS * self._strangers(reference, candidate)
+        return evidence
+
+    def _words(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
+        ours, theirs = _distinct(reference), _distinct(candidate)
+        table = np.array([[self.vocabulary.distance(one, other) for other in theirs] for one in ours])
+        rows = {read(p).words: n for n, p in enumerate(ours)}
+        columns = {read(p).words: n for n, p in enumerate(theirs)}
+        return np.asarray(table[np.ix_([rows[read(u.path).words] for u in reference], [columns[read(u.path).words] for u in candidate])])
+
+    def _order(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
+        defined = _apart(_ranks([u.place for u in reference]), _ranks([u.place for u in candidate]))
+        calls = [[u.called for u in units] for units in (reference, candidate)]
+        if self.ordered == "definition" or any(c is None for side in calls for c in side):
+            return ORDER * defined
+        executed = _apart(*(_ranks([c for c in side if c is not None]) for side in calls))
+        return CALLS * executed + (0.0 if self.ordered == "calls" else BESIDE) * defined
+
+    def _strangers(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
+        """The share of neighbours, before and after, that are no pair."""
+        ours, theirs = self.beside
+        apart = np.ones((len(reference), len(candidate)))
+        for side in (0, 1):
+            expected = [self.twins.get(ours[u.owner][side]) for u in reference]
+            met = [theirs[u.owner][side] for u in candidate]
+            codes = {name: n for n, name in enumerate(dict.fromkeys(met))}
+            rows = np.array([codes.get(e, -1) if e is not None else -1 for e in expected])
+            apart -= 0.5 * (rows[:, None] == np.array([codes[m] for m in met])[None, :])
+        return apart
+
+
+def _beside(tensors: Sequence[Tensor]) -> dict[str, tuple[str, str]]:
+    """Module -> the ones defined before and after it; '' where there is none."""
+    owners = ["", *dict.fromkeys(t.owner for t in tensors), ""]
+    return {owner: (before, after) for before, owner, after in zip(owners, owners[1:], owners[2:], strict=False)}
+
+
+def _forbidden(reference: list[Unit], candidate: list[Unit]) -> Costs:
+    ours, theirs = ([u.tensors[0].kind for u in units] for units in (reference, candidate))
+    return FORBIDDEN * np.array([[bool(a and b and a != b and not _alike(a, b)) for b in theirs] for a in ours], float)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Kinds that hold the same under other names: a Linear and a convolution by 1."""
+    return {one[:4], other[:4]} == {"line", "conv"} and not {one[:8], other[:8]} & {"convtran"}
+
+
+def _distinct(units: list[Unit]) -> list[str]:
+    seen: dict[tuple[str, ...], str] = {}
+    for unit in units:
+        seen.setdefault(read(unit.path).words, unit.path)
+    return list(seen.values())
+
+
+def _numbers(reference: list[Unit], candidate: list[Unit], of: Callable[[Path], tuple[int, ...]]) -> Costs:
+    """1 where the numbers differ, if both sides have the same set of them; else they are counted otherwise and say nothing."""
+    ours, theirs = ([of(read(u.path)) for u in units] for units in (reference, candidate))
+    if set(ours) != set(theirs):
+        return np.zeros((len(ours), len(theirs)))
+    known = {n: i for i, n in enumerate(dict.fromkeys(ours))}
+    rows, columns = (np.array([known[n] for n in side]) for side in (ours, theirs))
+    return np.asarray(rows[:, None] != columns[None, :], float)
+
+
+def _ranks(values: Sequence[int]) -> np.ndarray[Any, Any]:
+    return np.argsort(np.argsort(np.array(values), kind="stable"), kind="stable")
+
+
+def _apart(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) -> Costs:
+    return np.asarray(np.minimum(1.0, np.abs(ours[:, None] - theirs[None, :]) / FAR))
+
+
+def grouped(units: Sequence[Unit], key: Callable[[Unit], Any]) -> dict[Any, list[Unit]]:
+    """Key -> units, in order."""
+    found: dict[Any, list[Unit]] = defaultdict(list)
+    for unit in units:
+        found[key(unit)].append(unit)
+    return found

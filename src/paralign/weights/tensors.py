@@ -1,0 +1,256 @@
+"""State records in neutral terms: what layer each tensor belongs to, by which names it goes, which part of a record it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paralign.errors import UsageError
+from paralign.weights.layouts import CELLS, layer, layout, neutral_leaf
+from paralign.weights.transforms import compose, inverse, keeps, permuted, reached, transpose, undone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.model import Record
+
+#: the path of a cell inside a recurrent layer of Paddle: ``0.cell``, ``1.cell_bw``
+_CELL = re.compile(r"(?:(?P<owner>.+)\.)?(?P<layer>\d+)\.cell(?P<way>_fw|_bw)?")
+
+#: a weight of one layer and direction of a recurrent layer
+_STACKED = re.compile(r"(?P<leaf>\w+?)_l(?P<layer>\d+)(?P<back>_reverse)?")
+
+MATRIX = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A record, or a part of one, in neutral terms.
+
+    Args:
+        record: as the side has it.
+        owner: the module that it belongs to; for a part, the module that it would have if it were apart.
+        kind: neutral kind of that module.
+        leaf: neutral name inside it.
+        axes: axes of the neutral layout in the order in which the record has them.
+        shape: the neutral shape, of the part if it is one.
+        root: the entry that holds the values (the record itself, or the one that it shares with).
+        called: the full name, corrected where the framework mixes names up.
+        part: what of the neutral layout it is; None for all.
+        note: what was concluded rather than read.
+        sizes: for a part of a fused tensor, the rows of all of its parts.
+        number: which of them it is.
+    """
+
+    record: Record
+    owner: str
+    kind: str
+    leaf: str
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    root: str
+    called: str
+    part: str | None = None
+    note: str = ""
+    sizes: tuple[int, ...] = ()
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """The full state name, as the side has it."""
+        return self.record.name
+
+    @property
+    def neutral_name(self) -> str:
+        """Owner and neutral leaf."""
+        return f"{self.owner}.{self.leaf}" if self.owner else self.leaf
+
+    @property
+    def place(self) -> tuple[str, str | None]:
+        """What cannot be filled twice."""
+        return self.root, self.part
+
+    @cached_property
+    def path(self) -> str | None:
+        """The transform from the record to this tensor in the neutral layout."""
+        return compose(transpose(inverse(self.axes)), self.part)
+
+
+def read(records: Sequence[Record], framework: str, side: str) -> list[Tensor]:
+    """All records of a side in neutral terms, in their order.
+
+    Raises:
+        UsageError: two records have the same name, or one shares with an entry that is not there.
+    """
+    names: set[str] = set()
+    for record in records:
+        if record.name in names:
+            raise UsageError(
+                f"the {side} has two tensors of this name",
+                where=record.name,
+                hint="hand over parameters and buffers of one model, each once",
+            )
+        names.add(record.name)
+    shared = {record.name: record.attrs.get("shared") for record in records}
+    found = [_unpacked(_tensor(record, framework, _root(record.name, shared, side))) for record in records]
+    return _own_matrices(_cells(found))
+
+
+def _tensor(record: Record, framework: str, root: str) -> Tensor:
+    path, _, last = record.name.rpartition(".")
+    owner, kind = record.attrs.get("owner", path), layer(record.attrs.get("kind") or "")
+    leaf = neutral_leaf(kind, record.attrs.get("leaf") or last)
+    axes = layout(framework, kind, leaf, len(record.shape))
+    return Tensor(record, owner, kind, leaf, axes, permuted(record.shape, inverse(axes)), root, record.name)
+
+
+def _root(name: str, shared: dict[str, str | None], side: str) -> str:
+    root = shared[name]
+    if root is None:
+        return name
+    if shared.get(root, name) is not None:  # not there, or itself an alias
+        raise UsageError(
+            f"the {side} says that this tensor is shared with {root!r}, which is no tensor that holds values of its own",
+            where=name,
+            hint="record the weights of the whole model again",
+        )
+    return root
+
+
+def _unpacked(tensor: Tensor) -> Tensor:
+    """The projections of PyTorch's MultiheadAttention, which are no layers there, as the Linear layers that they are elsewhere."""
+    found = re.fullmatch(r"(in_proj|q_proj|k_proj|v_proj)_(weight|bias)", tensor.leaf)
+    if tensor.kind != "multiheadattention" or found is None:
+        return tensor
+    return replace(tensor, owner=joined(tensor.owner, found.group(1)), kind="linear", leaf=found.group(2))
+
+
+def _cells(tensors: list[Tensor]) -> list[Tensor]:
+    """Weights of recurrent layers by the cell that uses them, which tells more than the name that Paddle gives them beside it.
+
+    With ``proj_size`` that list of names runs out of step with the weights: ``weight_ih_l0_reverse`` is a projection there.
+    """
+    stacks = {t.owner: t.kind for t in tensors if t.kind in CELLS}
+    named: dict[str, tuple[str, str]] = {}
+    for tensor in tensors:
+        found = _CELL.fullmatch(tensor.owner)
+        owner = (found.group("owner") or "") if found else ""
+        if found and CELLS.get(stacks.get(owner, "")) == tensor.kind:
+            named[tensor.root] = owner, f"{tensor.leaf}_l{found.group('layer')}{'_reverse' if found.group('way') == '_bw' else ''}"
+    if not named:
+        return tensors
+    corrected = []
+    for tensor in tensors:
+        if tensor.root not in named:
+            corrected.append(tensor)
+            continue
+        owner, leaf = named[tensor.root]
+        turned = leaf.startswith("weight_hr")
+        axes = (1, 0) if turned else tuple(range(len(tensor.shape)))
+        alias = tensor.name != tensor.root
+        corrected.append(
+            replace(
+                tensor,
+                owner=tensor.owner if alias else owner,
+                kind=stacks[owner],
+                leaf=tensor.leaf if alias else leaf,
+                axes=axes,
+                shape=permuted(tensor.record.shape, inverse(axes)),
+                called=tensor.name if alias else joined(owner, leaf),
+            )
+        )
+    return corrected
+
+
+def as_cell(tensor: Tensor) -> Tensor:
+    """A weight of a recurrent layer under the name of the cell that it would be, for another side that has only cells."""
+    found = _STACKED.fullmatch(tensor.leaf) if tensor.kind in CELLS else None
+    if found is None:
+        return tensor
+    cell = "cell_bw" if found.group("back") else "cell"
+    return replace(tensor, owner=joined(tensor.owner, f"{found.group('layer')}.{cell}"), kind=CELLS[tensor.kind], leaf=found.group("leaf"))
+
+
+def _own_matrices(tensors: list[Tensor]) -> list[Tensor]:
+    """Layers of the user's own with a matrix and a bias, as Linear layers laid out as the bias says.
+
+    A bias has one element an output. Square matrices follow the others of the side, if those are all of one mind.
+    """
+    biases = {t.owner: t.shape[0] for t in tensors if not t.kind and t.leaf == "bias" and len(t.shape) == 1}
+    said: dict[str, tuple[int, int]] = {}
+    square: list[str] = []
+    for tensor in tensors:
+        outputs = biases.get(tensor.owner)
+        if tensor.kind or tensor.leaf != "weight" or len(tensor.shape) != MATRIX or outputs not in tensor.shape:
+            continue
+        if tensor.shape[0] == tensor.shape[1]:
+            square.append(tensor.owner)
+        else:
+            said[tensor.owner] = (0, 1) if outputs == tensor.shape[0] else (1, 0)
+    if len(set(said.values())) == 1:
+        said.update(dict.fromkeys(square, next(iter(said.values()))))
+    return [_as_linear(t, said[t.owner]) if t.owner in said and t.leaf in ("weight", "bias") else t for t in tensors]
+
+
+def _as_linear(tensor: Tensor, axes: tuple[int, int]) -> Tensor:
+    if tensor.leaf == "bias":
+        return replace(tensor, kind="linear")
+    shape = permuted(tensor.record.shape, inverse(axes))
+    order = "outputs by inputs" if axes == (0, 1) else "inputs by outputs"
+    return replace(tensor, kind="linear", axes=axes, shape=shape, note=f"a layer of the user's own, {order} as its bias says")
+
+
+def joined(owner: str, leaf: str) -> str:
+    """Two parts of a path.
+
+    >>> joined("a.b", "c"), joined("", "c")
+    ('a.b.c', 'c')
+    """
+    return f"{owner}.{leaf}" if owner else leaf
+
+
+def bare(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without its axes of length 1.
+
+    >>> bare((1, 4, 1))
+    (4,)
+    """
+    return tuple(n for n in shape if n != 1)
+
+
+def route(reference: Tensor, candidate: Tensor) -> tuple[str | None, str | None]:
+    """The transform of the reference's values, and into which part of the candidate they go (None: all of it).
+
+    Where one of two whole tensors is of a layer of the user's own, what it means by its layout is not known: nothing is turned.
+    """
+    if not (reference.kind == candidate.kind or reference.part or candidate.part or _pointwise(reference, candidate)):
+        return _reshaped(None, tuple(reference.record.shape), tuple(candidate.record.shape)), None
+    there = _reshaped(reference.path, reference.shape, candidate.shape)
+    if keeps(candidate.path):
+        return compose(there, undone(candidate.path, tuple(candidate.record.shape))), None
+    return there, candidate.path
+
+
+def _pointwise(reference: Tensor, candidate: Tensor) -> bool:
+    """Whether one is a Linear and the other a convolution by 1, which compute the same."""
+    kinds = {reference.kind[:4], candidate.kind[:4]}
+    return kinds == {"line", "conv"} and not {reference.kind[:8], candidate.kind[:8]} & {"convtran"}
+
+
+def _reshaped(path: str | None, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
+    if shape == wanted or bare(shape) != bare(wanted):
+        return path
+    return compose(path, f"reshape({', '.join(map(str, wanted))})")
+
+
+def fits(reference: Tensor, candidate: Tensor) -> bool:
+    """Whether the reference's values can fill the candidate's place."""
+    transform, into = route(reference, candidate)
+    try:
+        there = reached(transform, reference.record.shape)
+        place = reached(into, candidate.record.shape)
+    except UsageError:  # a transposition of another rank
+        return False
+    return there == place
