@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := examples/mobilenetv3
 # tests of the portable half run under the oldest interpreter that it supports, where there is one
-OLDEST := $(shell command -v python3.8 2>/dev/null)
+OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shell command -v python3.8 2>/dev/null))
 
 .PHONY: help demo test lint types unit bench screenshots clean
 
