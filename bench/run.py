@@ -34,7 +34,12 @@ PARTS = {
 }
 
 
+#: what makes a part short enough to be run between other work
+QUICK = {"compare.py": ["--size-mb", "200", "--repeats", "5"], "convert.py": ["--gb", "1"], "capture.py": ["--repeats", "3"]}
+
+
 def main():
+    quick = "--quick" in sys.argv[1:]
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "paddlepaddle", "numpy", "reprod-log"))
     parts = [
         "# Benchmarks",
@@ -45,12 +50,13 @@ def main():
         "",
     ]
     for script, (title, text) in PARTS.items():
+        options = QUICK.get(script, []) if quick else []
         print(f"== {script}", flush=True)
-        done = subprocess.run([sys.executable, HERE / script], stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([sys.executable, HERE / script, *options], stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             sys.exit(f"{script} failed")
         print(done.stdout, flush=True)
-        parts += [f"## {title}", "", text, "", f"`python bench/{script}`", "", done.stdout.strip(), ""]
+        parts += [f"## {title}", "", text, "", f"`{' '.join(['python', f'bench/{script}', *options])}`", "", done.stdout.strip(), ""]
     (HERE.parent / "docs" / "benchmarks.md").write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
 
 
