@@ -32,7 +32,10 @@ CODES = {ALIGNED: 0, DIVERGED: 1, ERROR: 3, UNDERPOWERED: 4, NOT_TESTED: 4}
 #: exit code of a fault of paralign's own
 SOFTWARE = 70
 
-EPILOG = """exit codes: 0 aligned · 1 diverged · 2 wrong usage · 3 a side or a file failed · 4 nothing could be concluded"""
+EPILOG = (
+    "exit codes: 0 aligned · 1 diverged · 2 wrong usage · 3 a side or a file failed · 4 nothing could be concluded · "
+    "70 a fault of paralign itself"
+)
 
 
 def parser() -> argparse.ArgumentParser:

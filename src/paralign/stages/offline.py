@@ -92,7 +92,9 @@ def _entries(value: Any, path: Path) -> dict[str, Any]:
         known = leaf if isinstance(leaf, str) else np.asarray(leaf)
         if not isinstance(known, str) and known.dtype.kind not in "biufcV":
             raise UnsupportedTensor(
-                f"an array of {known.dtype} cannot be compared", where=f"{path}: {key}", hint="leave it out, or save texts one by one"
+                f"an array of {known.dtype} cannot be compared",
+                where=f"{path}: {key}" if key else str(path),
+                hint="leave it out, or save texts one by one",
             )
         name, again = key or "array", 1
         while name in found:  # {"a.b": …, "a": {"b": …}}: two entries of one path

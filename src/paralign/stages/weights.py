@@ -43,7 +43,7 @@ def run(context: Context) -> StageResult:
     else:
         result.notes.append("the weights were taken as they are (as-is): nothing was copied")
     result.pairs = _pairs(plan, reference, candidate) + [_lost(move) for move in (*plan.missing, *plan.extra)]
-    result.notes += _notes(plan)
+    result.notes += _notes(plan, settled=any(note.startswith("proven: ") for note in result.notes))
     conclude(result, EXACT)
     if result.verdict == DIVERGED and result.worst is not None:
         worst = result.worst
@@ -53,10 +53,10 @@ def run(context: Context) -> StageResult:
 
 def _proven(context: Context, result: StageResult, plan: mapping.Plan) -> mapping.Plan:
     """The plan; where the shapes allow others, the one that proves right by running both models in float64."""
-    if not plan.alternatives or context.inputs is None:
+    if not plan.alternatives or not plan.complete or context.inputs is None:
         return plan
     proof = mapping.prove(plan, lambda tried: forward.distance(context, lambda: load(context, tried)), limit=RUNS)
-    tried = f"{proof.runs} assignments that the shapes allow were tried by running both models in float64"
+    tried = f"assignments that the shapes allow, tried by running both models in float64: {proof.runs}"
     if not proof.proven:  # then the first is as good as any, and what diverges is looked for under it
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
         return plan
@@ -129,13 +129,15 @@ def _lost(move: mapping.Move) -> Pair:
     return pair
 
 
-def _notes(plan: mapping.Plan) -> list[str]:
+def _notes(plan: mapping.Plan, *, settled: bool) -> list[str]:
+    """What is to be said of a plan; what the shapes left open only where no run has settled it."""
     laid_out = sum(1 for r in plan.sources if any(m.transform for m in plan.moves_of(r.name)))
     ordered = sum(1 for m in plan.moves if m.how == "order")
     notes = [f"{len(plan.sources)} tensors mapped, {laid_out} of them in another layout, by layer type"]
     notes += [f"{len(plan.dropped)} without a twin by design, left out: {_some([_name(m) for m in plan.dropped])}"] if plan.dropped else []
     notes += [f"{ordered} paired by order, for want of equal names"] if ordered else []
-    notes += [f"ambiguous: {_some(a.reference)} could as well have gone to others of {_some(a.candidate)}" for a in plan.ambiguous]
+    open_ = [] if settled else plan.ambiguous
+    notes += [f"ambiguous: {_some(a.reference)} could as well have gone to others of {_some(a.candidate)}" for a in open_]
     return notes
 
 
