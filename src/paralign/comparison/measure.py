@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ Array = np.ndarray[Any, Any]
 BLOCK = 65536
 #: blocks that one thread handles in a row; smaller tensors start no thread
 _STRETCH = 8
-#: threads beyond this wait for memory
-_THREADS = 8
 #: elements that quantiles are taken from
 _SAMPLE = 65536
 _QUANTILES = (0.5, 0.9, 0.99)
@@ -54,7 +51,8 @@ def measure(
         candidate: as many values, of any such type; shapes may differ by axes of length 1.
         atol: absolute part of the user's tolerance; with ``rtol`` it sets ``exceeding``.
         rtol: part of the user's tolerance that is relative to the reference.
-        threads: how many to use; None takes as many as there are cores, at most 8, and one where the tensors are small.
+        threads: how many to use; None takes one: numpy's calls on a block are so short that two threads wait for the interpreter's
+            lock more than they gain (`python bench/compare.py` shows it).
         block: elements that are handled at a time.
 
     Raises:
@@ -117,7 +115,7 @@ class _Scan:
         """Everything but the quantiles."""
         step = self._block * _STRETCH
         starts = range(0, self._count, step)
-        workers = min(threads or _cores(), len(starts))
+        workers = min(threads or 1, len(starts))
         kernels: SimpleQueue[Kernel] = SimpleQueue()
         for _ in range(workers):
             kernels.put(Kernel(*self._names, *self._tolerance))
@@ -195,14 +193,6 @@ class _Scan:
         first, last = np.searchsorted(self._places, (start, start + reference.size))
         inside = self._places[first:last] - start
         self._sampled[0][first:last], self._sampled[1][first:last] = reference[inside], candidate[inside]
-
-
-def _cores() -> int:
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # pragma: no cover - not every system knows affinity
-        cores = os.cpu_count() or 1
-    return min(cores, _THREADS)
 
 
 def _stats(part: Part, ulps: dict[str, float], shape: tuple[int, ...], *, tolerant: bool) -> Stats:
