@@ -55,8 +55,9 @@ class Move:
 
     @property
     def slot(self) -> Slot:
-        """What the move fills."""
-        return (self.candidate.name if self.candidate is not None else "", self.into)
+        """What the move fills: a name for it that stays the same when another part is chosen for it."""
+        part = self.target.part if self.target is not None else None
+        return (self.candidate.name if self.candidate is not None else "", part or self.into)
 
     @property
     def whole(self) -> bool:

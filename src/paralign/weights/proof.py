@@ -79,7 +79,7 @@ class _Search:
 
     def error(self, plan: Plan) -> float | None:
         """The error of a plan; None where no run is left for it."""
-        moves = frozenset((m.reference.name if m.reference else "", m.transform, *m.slot) for m in plan.moves)
+        moves = _moves(plan)
         if moves not in self.known:
             if len(self.known) >= self.limit:
                 return None
@@ -108,7 +108,8 @@ def _doubt(proof: Proof, search: _Search) -> None:
     """Make every choice otherwise, the nearest way first, and note what comes out as right as well."""
     for choice in proof.plan.alternatives:
         for number, option in enumerate(choice.options):
-            error = search.error(proof.plan.choose(option)) if _elsewhere(proof.plan, option) else math.inf
+            other = proof.plan.choose(option)
+            error = math.inf if _moves(other) == _moves(proof.plan) else search.error(other)
             if error is None:
                 proof.untested.append(choice.note + (f" ({number} of {len(choice.options)} tried)" if number else ""))
                 break
@@ -116,7 +117,6 @@ def _doubt(proof: Proof, search: _Search) -> None:
                 proof.ambiguous.append(f"{choice.note}: {option.note}")
 
 
-def _elsewhere(plan: Plan, option: Option) -> bool:
-    """Whether an option changes anything."""
-    ways = {m.slot: (m.transform, m.into) for m in plan.moves}
-    return any(a != b for a, b in option.takes.items()) or any(ways.get(slot) != way for slot, way in option.routes.items())
+def _moves(plan: Plan) -> frozenset[tuple[object, ...]]:
+    """What a plan does: equal for plans that do the same."""
+    return frozenset((m.reference.name if m.reference else "", m.transform, m.slot[0], m.into) for m in plan.moves)

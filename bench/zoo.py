@@ -1,0 +1,178 @@
+"""Real pairs of models that nobody here wrote: built, mapped, proven in float64, one process a pair.
+
+python bench/zoo.py [--only TEXT] [--expected PAIRS.csv] [--write docs/zoo.md] [--json ROWS.json] [--merge ROWS.json ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MARK = "zoo-row:"
+
+TEXT = """\
+# Zoo: real models that nobody here wrote
+
+Made by `python bench/zoo.py --write docs/zoo.md` (`make zoo`) with {versions}.
+
+Each pair is built with random weights in a process of its own. Constant parameters are moved by noise, so that no two
+tensors are equal by construction; BatchNorm takes its statistics from ten passes in train mode. Names, kinds of layers,
+shapes and the order of execution give a plan; both models then run in float64. Where the outputs differ by more than the
+reference differs from its own float32 run, the plan's alternatives are tried. No pair has a rule of its own.
+
+*Error ÷ allowed* up to 1 is aligned. How tensors were mapped: *name*; *rule* (a regular renaming that was learned);
+*likeness* (words, numbers and neighbours); *calls* (the order of execution decided, or there was only one of its kind and
+shape); *proof* (not what was proposed first, but what ran right); *shared* (tied). *Undecided*: how many
+other assignments come out as right too (only those that could be tried in the first 30 seconds of a pair).
+
+{pairs} pairs: {counted}. {known}.
+
+{table}
+"""
+
+
+def one(name, port):
+    """Examine one pair in this process and print its row."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    import torch
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    import paddle
+
+    paddle.seed(0)
+    from zoo_pairs import PAIRS
+    from zoo_prove import examine
+
+    build = next(b for _, o, t, b in PAIRS if (o, t) == (name, port))
+    print(MARK + json.dumps(examine(build)))
+
+
+def examined(group, name, port, limit):
+    """The row of a pair, made in a process of its own."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    row = {"group": group, "reference": name, "candidate": port}
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, "--pair", name, port], capture_output=True, text=True, env=environment, timeout=limit, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {**row, "verdict": "error", "layer": f"no result after {limit} s"}
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(MARK):
+            return {**row, **json.loads(line[len(MARK) :])}
+    last = [line for line in done.stderr.splitlines() if line.strip()][-1:] or [f"exit code {done.returncode}"]
+    return {**row, "verdict": "error", "layer": last[0][:300]}
+
+
+def expectations(path):
+    """(reference, candidate) -> what pairs.csv says of it."""
+    if path is None or not path.is_file():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {(r["torch_impl"], r["paddle_impl"]): r["equivalent"] for r in csv.DictReader(file)}
+
+
+def table(rows):
+    """Markdown: one line a pair."""
+    lines = [
+        "| reference | candidate | tensors | how they were mapped | error ÷ allowed | undecided | verdict | seconds | known to be equal |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        error = row.get("error")
+        told = (
+            row["verdict"] + (f": {shown(row['layer'])}" if row.get("layer") else "") + (f": {row['left'][0]}" if row.get("left") else "")
+        )
+        cells = [
+            row["reference"],
+            row["candidate"],
+            row.get("tensors", ""),
+            row.get("how", ""),
+            "" if error is None else f"{error:.1e}",
+            len(row.get("ambiguous", [])) or "",
+            told,
+            f"{row.get('seconds', 0):.0f}",
+            row.get("expected", ""),
+        ]
+        lines.append("| " + " | ".join(str(c).replace("|", "\\|") for c in cells) + " |")
+    return "\n".join(lines)
+
+
+def shown(layer):
+    """Where a pair diverges, without the folders of this machine."""
+    import re
+
+    return re.sub(r"[^\s(]*/site-packages/", "", layer)
+
+
+def page(rows):
+    """docs/zoo.md."""
+    import importlib.metadata
+
+    packages = ("torch", "paddlepaddle", "torchvision", "transformers", "paddlenlp", "timm", "paddleclas")
+    versions = ", ".join(f"{p} {v}" for p in packages if (v := version(importlib.metadata, p)))
+    wrong = [r for r in rows if disagrees(r)]
+    known = f"{len(wrong)} {'disagrees' if len(wrong) == 1 else 'disagree'} with what is known of them"
+    told = ", ".join(r["reference"] for r in wrong)
+    counted = ", ".join(f"{count(rows, v)} {v}" for v in ("aligned", "diverged", "error"))
+    return TEXT.format(versions=versions, pairs=len(rows), counted=counted, known=known + (f": {told}" if told else ""), table=table(rows))
+
+
+def version(metadata, package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def count(rows, verdict):
+    return sum(1 for r in rows if r["verdict"].startswith(verdict))
+
+
+def disagrees(row):
+    """Whether a pair known to be equal is not aligned, or one known to differ is; ``no-map`` says nothing of it."""
+    expected = row.get("expected", "")
+    return (expected.startswith("yes") and row["verdict"] != "aligned") or (expected == "NO" and row["verdict"] == "aligned")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pair", nargs=2)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--expected", type=Path, default=Path(__file__).parents[1].parent / "shared" / "data" / "pairs.csv")
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--merge", type=Path, nargs="+", help="rows of earlier runs (--json) instead of running anything")
+    parser.add_argument("--limit", type=int, default=400)
+    options = parser.parse_args()
+    if options.pair:
+        one(*options.pair)
+        return
+    sys.path.insert(0, str(Path(__file__).parent))
+    from zoo_pairs import PAIRS
+
+    known, rows = expectations(options.expected), []
+    for file in options.merge or []:
+        rows += json.loads(file.read_text())
+    for group, name, port, _ in PAIRS:
+        if options.merge or options.only not in f"{group} {name} {port}":
+            continue
+        row = examined(group, name, port, options.limit)
+        row["expected"] = known.get((name, port), "")
+        rows.append(row)
+        print(table([row]).splitlines()[-1], flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(rows, indent=1))
+    if options.write:
+        options.write.write_text(page(rows), encoding="utf-8")
+    sys.exit(any(disagrees(r) for r in rows))
+
+
+if __name__ == "__main__":
+    main()
