@@ -6,11 +6,12 @@ DEMO := examples/mobilenetv3
 # tests of the portable half run under the oldest interpreter that it supports, where there is one
 OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shell command -v python3.8 2>/dev/null))
 
-.PHONY: help demo test lint types unit bench screenshots clean
+.PHONY: help demo test lint types unit bench zoo
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
 	@echo "make test             lint, types, tests"
+	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
 $(VENV)/stamp-demo: pyproject.toml constraints.txt
@@ -52,3 +53,13 @@ unit: $(VENV)/stamp-test .venv-oldest/stamp
 bench: $(VENV)/stamp-bench
 	$(BIN)/python $(DEMO)/prepare.py
 	$(BIN)/python bench/run.py
+
+.venv-zoo/stamp: bench/zoo-requirements.txt
+	$(PYTHON) -m venv .venv-zoo
+	.venv-zoo/bin/pip install -q 'setuptools<81'
+	.venv-zoo/bin/pip install -q --no-deps -r bench/zoo-requirements.txt
+	.venv-zoo/bin/pip install -q --no-deps -e .
+	touch $@
+
+zoo: .venv-zoo/stamp
+	.venv-zoo/bin/python bench/zoo.py --write docs/zoo.md
