@@ -1,7 +1,7 @@
 """What an adapter must provide for paralign to run, watch and train a model of its framework.
 
-An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training`` and
-``Exporting`` are optional: code asks ``isinstance(adapter, Training)``. One conformance suite runs against all of them.
+An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training``,
+``Exporting`` and ``Digesting`` are optional: code asks ``isinstance(adapter, Training)``. One conformance suite runs against all of them.
 Adding a framework means one file here and one line in ``NAMES``.
 """
 
@@ -15,6 +15,8 @@ from paralign.errors import UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+
+    import numpy as np
 
     from paralign.dtypes import Typed
 
@@ -203,6 +205,21 @@ class Exporting(Protocol):
         Raises:
             EnvironmentUnavailable: nothing here can run such a file; says what to install.
             UsageError: nothing is at ``path``.
+        """
+
+
+@runtime_checkable
+class Digesting(Protocol):
+    """A framework whose own kernels make digests and sketches."""
+
+    def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
+        """The digest of a tensor (``capture/digest.py``), and its sketch (``capture/sketch.py``) unless it is not wanted.
+
+        Made on the tensor's device; where the kernels cannot (complex elements, NaN, infinities, extreme values), by numpy. The tensor
+        is not changed and no gradient is recorded. Extra memory is below 100 MB whatever the size.
+
+        Raises:
+            UnsupportedTensor: as :meth:`Adapter.to_array`.
         """
 
 

@@ -14,9 +14,11 @@ import numpy as np
 import paddle
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
-from paralign.adapters import _exported, _modes, _values
+from paralign.adapters import _digest_paddle, _exported, _modes, _values
 from paralign.adapters._calls import Calls, SourceLine, Target, attached
 from paralign.adapters.base import Entry
+from paralign.capture import sketch as _sketch
+from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, is_floating
 from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
 
@@ -121,6 +123,17 @@ class PaddleAdapter:
         if name == "bool" or not hasattr(np, "from_dlpack"):  # numpy before 1.22 has no DLPack, before 1.25 none of bool
             return Typed(host.numpy(), name)
         return Typed(np.from_dlpack(host).view(STORAGE[name]), name)
+
+    def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
+        """Digest and sketch, see ``_digest_paddle``."""
+        name = _recordable(tensor)
+        with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
+            plain = tensor.detach()
+            text = _digest_paddle.digest(plain)
+            if text is None:
+                value = self.to_array(plain)
+                return moments(value), _sketch.sketch(value) if sketch else None
+            return text, _digest_paddle.sketch(plain, name) if sketch else None
 
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""

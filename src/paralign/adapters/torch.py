@@ -18,9 +18,11 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from paralign.adapters import _exported, _modes, _values
+from paralign.adapters import _digest_torch, _exported, _modes, _values
 from paralign.adapters._calls import Calls, SourceLine, Target, attached
 from paralign.adapters.base import Entry
+from paralign.capture import sketch as _sketch
+from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, typed, widen
 from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
 
@@ -112,6 +114,17 @@ class TorchAdapter:
         if name == "bfloat16":
             return Typed(host.view(torch.int16).numpy().view(STORAGE[name]), name)
         return Typed((host.view(torch.uint8) if name in RAW else host).numpy(), name)
+
+    def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
+        """Digest and sketch, see ``_digest_torch``."""
+        name = _recordable(tensor)
+        with torch.no_grad():
+            plain = tensor.detach()
+            text = _digest_torch.digest(plain)
+            if text is None:
+                value = self.to_array(plain)
+                return moments(value), _sketch.sketch(value) if sketch else None
+            return text, _digest_torch.sketch(plain, name) if sketch else None
 
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
