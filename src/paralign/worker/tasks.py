@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter
-from paralign.worker import data, forward, program, state, training
+from paralign.worker import data, forward, operations, program, state, training
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -19,6 +19,7 @@ TASKS: Dict[str, Task] = {
     "weights": state.weights,
     "load": state.load,
     "forward": forward.forward,
+    "operations": operations.operations,
     "loss": training.loss,
     "backward": training.backward,
     "metric": data.metric,
