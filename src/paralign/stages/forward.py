@@ -12,6 +12,7 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module
 from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Tolerance
+from paralign.stages import locating
 from paralign.stages.context import spent
 from paralign.stages.judging import PERTURBATION, Noises, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -57,9 +58,27 @@ def run(context: Context) -> StageResult:
     _say_weakness(result, reference)
     conclude(result, method)
     _say_structure(result, reference, candidate)
-    if result.verdict == DIVERGED:
+    _locate(context, result)
+    if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
+
+
+def _locate(context: Context, result: StageResult) -> None:
+    """Watch single operations; one that is guilty makes the stage diverge although the outputs may hide it."""
+    if context.settings.modules == "none":
+        return
+    try:
+        found, notes = locating.forward(context)
+    except WorkerFailed as failure:
+        result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
+        return
+    result.divergences = found
+    result.notes += notes
+    if found:
+        result.divergence = found[0]
+        if result.verdict != DIVERGED and any(d.confirmed for d in found):
+            result.verdict = DIVERGED
 
 
 def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:

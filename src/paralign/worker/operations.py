@@ -42,7 +42,7 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
     """Watch one or several passes.
 
     Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
-    ``keep`` ([operation, place] pairs of values to be written whole); ``random`` (draw nothing anew: use the recorded draws). Values:
+    ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given); ``random`` (draw nothing anew: use the recorded draws). Values:
     ``inputs``, ``labels`` for backward, ``patches`` (records named ``operation:place``, put in place of what the operation made),
     ``draws`` (what the other side's random operations drew, in order).
     """
@@ -111,7 +111,7 @@ class OperationRecorder:
     ) -> None:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
-        self._keep = {(int(call), int(place)) for call, place in keep}
+        self._keep = {(int(call), place) for call, place in keep}
         self._patches = {record.name: record for record in patches.records} if patches is not None else {}
         self._patch_values = patches
         self._known: Dict[int, _Known] = {}
@@ -138,6 +138,8 @@ class OperationRecorder:
         """Record what an operation made."""
         new = self._patched(operation)
         inputs, fields = tuple(self._inputs), _fields(operation)
+        if new is not None:
+            fields["attrs"]["made"] = [self._digest_of(tensor) for tensor in operation.outputs]
         moved = inputs[0] if operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
@@ -197,10 +199,10 @@ class OperationRecorder:
             if record is None or self._patch_values is None:
                 continue
             dtype, shape = self.adapter.describe(tensor)
-            if shape != record.shape or operation.op != record.op:
+            if list(shape) != record.attrs["made"] or operation.op != record.op:
                 raise UsageError(
                     f"operation {operation.index} is {operation.op} of shape {list(shape)} in this run, "
-                    f"it was {record.op} of shape {list(record.shape)}",
+                    f"it was {record.op} of shape {record.attrs['made']}",
                     where=self.session.side,
                     hint="the model takes another way each time it is run: seed what is random in it",
                 )
@@ -241,8 +243,9 @@ class OperationRecorder:
         entry = self._entries.get(id(tensor))
         if entry is not None and entry.tensor is tensor:
             attrs = {"operation": "given", "kind": entry.kind, "leaf": entry.leaf}
-            return self._record(entry.name, tensor, role=entry.role, attrs=attrs)
-        return self._record(self._given.get(id(tensor), ""), tensor, role="input", attrs={"operation": "given"})
+            return self._record(entry.name, tensor, role=entry.role, attrs=attrs, keep=(-1, entry.name) in self._keep)
+        name = self._given.get(id(tensor), "")
+        return self._record(name, tensor, role="input", attrs={"operation": "given"}, keep=(-1, name) in self._keep)
 
     def _remember(self, tensor: Any, record: int, *, seen: bool = False) -> None:
         storage = self.adapter.storage(tensor)
@@ -291,6 +294,12 @@ class OperationRecorder:
             digest, sketch = self.adapter.fingerprint(tensor)
             return digest, sketch
         return moments(self.adapter.to_array(tensor)), None
+
+    def _digest_of(self, tensor: Any) -> Optional[str]:
+        try:
+            return self._fingerprint(tensor, -1, None, "")[0]
+        except UnsupportedTensor:
+            return None
 
     def _write_sketches(self) -> None:
         if self._sketches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from paralign.adapters.base import Training
+from paralign.adapters.base import Observing, Training
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
@@ -23,6 +23,7 @@ def describe(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
         "devices": adapter.devices(),
         "device": session.device,
         "trains": isinstance(adapter, Training),
+        "observes": isinstance(adapter, Observing),
     }
 
 
