@@ -56,7 +56,12 @@ def weights(session: Session, writer: CaptureWriter, options: Dict[str, Any], va
 
 
 def load(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
-    """Load recorded values by the names of this side's state, then record the whole state as it now is."""
+    """Load recorded values by the names of this side's state, then record the whole state as it now is.
+
+    Options: ``record`` (True where it is not given) whether the state is recorded.
+    """
     given = values["state"]
     session.adapter.load_state(session.model, {r.name: given.value(r) for r in given.records if r.location is not None})
+    if not options.get("record", True):
+        return {"entries": len(given.records)}
     return weights(session, writer, options, values)
