@@ -74,6 +74,39 @@ class Call:
     attrs: Dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass
+class Operation:
+    """One operation of the framework, as ``operations`` hands it to the sink.
+
+    ``index`` counts operations from 0, ``op`` is the framework's own name (``aten.add.Tensor``, ``layer_norm``), ``kind`` the
+    name that frameworks have in common (see ``_kinds``). ``attrs`` holds the arguments that are no tensors; a key is the
+    argument's name, or its position where the framework keeps no names. ``inputs`` and ``outputs`` are raw tensors, valid only
+    inside the sink. ``stack`` is the user's code that made the operation, ``file:line``, innermost first. ``module`` is the path
+    of the innermost module that was running. ``random`` says that the framework's random numbers entered.
+    """
+
+    index: int
+    op: str
+    kind: str
+    attrs: Dict[str, Any]
+    inputs: List[Any]
+    outputs: List[Any]
+    stack: Tuple[str, ...]
+    module: str
+    random: bool = False
+
+
+@runtime_checkable
+class OperationSink(Protocol):
+    """What watches operations. Operations that the sink itself makes are not seen."""
+
+    def before(self, inputs: List[Any]) -> None:
+        """An operation is about to run: its inputs as they are before it, which an in-place operation changes."""
+
+    def after(self, operation: Operation) -> Optional[List[Any]]:
+        """An operation has run; a list takes the place of its outputs (in an in-place operation, is written into them)."""
+
+
 Sink = Callable[[Call], None]
 Select = Callable[[str, Any], bool]
 
@@ -161,6 +194,36 @@ class Adapter(Protocol):
 
     def set_mode(self, model: Any, mode: Any) -> None:
         """Put back what :meth:`mode` returned."""
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """A framework whose single operations can be watched."""
+
+    def operations(self, sink: OperationSink, model: Any = None) -> AbstractContextManager[None]:
+        """Call the sink around every operation of this thread inside the context; on leaving, nothing remains changed.
+
+        ``model`` gives operations their module paths. Nested use is allowed: the inner observation sees its operations first.
+        """
+
+    def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
+        """The user's code that constructed each module inside the context: ``id`` of the module -> ``file:line``, innermost first."""
+
+    def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
+        """Canonical element type and shape.
+
+        Raises:
+            UnsupportedTensor: as ``to_array``.
+        """
+
+    def storage(self, tensor: Any) -> int:
+        """A number that tensors have in common while they share memory."""
+
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], None]) -> Optional[Callable[[], None]]:
+        """Have ``sink`` called with the whole gradient of a tensor in a later backward pass, until the function that is returned is called.
+
+        None where the tensor will have no gradient.
+        """
 
 
 @runtime_checkable

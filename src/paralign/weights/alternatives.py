@@ -17,7 +17,7 @@ from paralign.weights.transforms import compose, keeps, steps, undone
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paralign.weights.likeness import Group
+    from paralign.weights.likeness import Costs, Group
     from paralign.weights.plan import Move, Plan, Slot
     from paralign.weights.tensors import Tensor
 
@@ -43,7 +43,7 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     """
     slots = {m.target: m.slot for m in plan.moves if m.target is not None and m.how != SHARED}
     whole = [option for note, other in others if (option := _instead(plan, other, note)) is not None]
-    found = [Choice("all that names do not decide", whole)] if whole else []
+    found = [Choice("all that names do not decide", whole, decided=not plan.ambiguous)] if whole else []
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
     found += [*_interleaved(plan), _turned(plan)]
@@ -77,7 +77,8 @@ def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
         return _pairwise(group, slots)
     members = list(blocks.values())
     orders = [o for o in permutations(range(size)) if o != tuple(range(size))] if size <= FEW else _swaps(size)
-    scored = sorted((_loss(group, members, order), order) for order in orders)
+    scored = sorted((_loss(group, group.evidence, members, order), order) for order in orders)
+    decided = min((_loss(group, group.names, members, order) for order in orders), default=0.0) >= DECIDED
     paths = [group.candidate[group.pairs[n][1]].path for n in members[0]]
     options = []
     for _, order in scored[:MOST]:
@@ -90,18 +91,19 @@ def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
     return loss, Choice(
         f"{size} layers of equal shape{' in each of ' + str(len(members)) + ' blocks' if len(members) > 1 else ''}: " + ", ".join(paths),
         options,
+        decided,
     )
 
 
 def _pairwise(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
     """Neighbours in a group exchanged, two at a time, those that nothing but order decides."""
     options = []
-    for component in group.undecided():
+    for component in group.nameless():
         for one, other in pairwise(component[:MOST]):
             paths = [group.candidate[group.pairs[n][1]].path for n in (one, other)]
             takes = {**_taking(group, slots, one, other), **_taking(group, slots, other, one)}
             options.append(Option(f"{paths[0]} and {paths[1]} exchanged", takes))
-    return 0.0, Choice(f"{len(group.pairs)} layers of equal shape", options[:MOST])
+    return 0.0, Choice(f"{len(group.pairs)} layers of equal shape", options)
 
 
 def _swaps(size: int) -> list[tuple[int, ...]]:
@@ -114,15 +116,15 @@ def _swaps(size: int) -> list[tuple[int, ...]]:
     return found
 
 
-def _loss(group: Group, blocks: list[list[int]], order: tuple[int, ...]) -> float:
-    """How much evidence speaks against an order of the roles, summed over one block."""
-    if group.evidence is None:
+def _loss(group: Group, evidence: Costs | None, blocks: list[list[int]], order: tuple[int, ...]) -> float:
+    """How much speaks against an order of the roles, summed over one block."""
+    if evidence is None:
         return 0.0
     block = blocks[0]
     total = 0.0
     for place, origin in enumerate(order):
         column = group.pairs[block[place]][1]
-        total += group.evidence[group.pairs[block[origin]][0], column] - group.evidence[group.pairs[block[place]][0], column]
+        total += evidence[group.pairs[block[origin]][0], column] - evidence[group.pairs[block[place]][0], column]
     return float(total)
 
 
@@ -137,7 +139,7 @@ def _interleaved(plan: Plan) -> list[Choice]:
     """Fused projections whose heads lie together, query, key and value of each head side by side; those of three parts, and of two."""
     fused: dict[int, list[Move]] = defaultdict(list)
     for move in plan.moves:
-        if move.how != SHARED and (parts := _fusion(move)):
+        if move.how not in (SHARED, "user") and (parts := _fusion(move)):
             fused[parts].append(move)
     return [_by_heads(moves) for _, moves in sorted(fused.items(), reverse=True)]
 
@@ -210,7 +212,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _turned(plan: Plan) -> Choice:
     """Square matrices of layers of the user's own, transposed: their layout is not known."""
-    squares = [m for m in plan.moves if m.how != SHARED and _square(m)]
+    squares = [m for m in plan.moves if m.how not in (SHARED, "user") and _square(m)]
     ways = {m.slot: (compose(m.transform, "transpose(1, 0)"), m.into) for m in squares}
     options = [Option("all of them transposed", {}, dict(ways))] if ways else []
     alike: dict[tuple[str, ...], dict[Slot, Way]] = defaultdict(dict)

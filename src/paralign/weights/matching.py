@@ -251,7 +251,7 @@ class _Matching:
             for reference, candidate in zip(group.reference[row].tensors, group.candidate[column].tensors, strict=True):
                 if fits(reference, candidate):
                     self._pair(reference, candidate, how)
-        for component in group.undecided():
+        for component in group.nameless():
             units = [(group.reference[r], group.candidate[c]) for r, c in (group.pairs[n] for n in component)]
             pairs = [p for one, other in units for p in zip(one.tensors, other.tensors, strict=True)]
             self.plan.ambiguous.append(Ambiguity([r.name for r, _ in pairs], [c.name for _, c in pairs], _several([u for u, _ in units])))
