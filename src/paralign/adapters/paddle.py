@@ -247,7 +247,7 @@ class PaddleAdapter:
         """The address of the memory that the tensor is a view of."""
         return int(tensor.data_ptr()) - int(tensor.offset)
 
-    def on_gradient(self, tensor: Any, sink: Callable[[Any], None]) -> Optional[Callable[[], None]]:
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
         """By a hook on the tensor."""
         return _paddle_operations.on_gradient(tensor, sink)
 

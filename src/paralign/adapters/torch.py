@@ -240,7 +240,7 @@ class TorchAdapter:
         """The address of the memory that the tensor is a view of."""
         return int(tensor.untyped_storage().data_ptr())
 
-    def on_gradient(self, tensor: Any, sink: Callable[[Any], None]) -> Optional[Callable[[], None]]:
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
         """By a hook on the tensor."""
         return _torch_operations.on_gradient(tensor, sink)
 

@@ -86,6 +86,7 @@ class Graph:
         self.frozen: set[str] = set(settings.get("frozen", ()))
         self.without_gradient: set[str] = set(settings.get("without_gradient", ()))
         self._read([record for record in capture.records if record.run == run])
+        self.hooked: set[int] = set(settings.get("hooked", ()))
         self.outputs: dict[str, Value] = {path: self.values[number] for path, number in settings.get("outputs", {}).items()}
         self.loss: Value | None = next((self.values[number] for number in settings.get("loss", {}).values()), None)
 

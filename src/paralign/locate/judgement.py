@@ -115,6 +115,8 @@ class Judgement:
             pairs = [(ours[path], theirs[path]) for path in ours]
         else:  # named or nested in another way: in order
             pairs = list(zip(ours.values(), theirs.values(), strict=False))
+        if self.reference.loss is not None and self.candidate.loss is not None:
+            pairs.append((self.reference.loss, self.candidate.loss))
         found = []
         for first, second in pairs:
             if first.digest and second.digest:

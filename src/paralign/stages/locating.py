@@ -9,6 +9,7 @@ from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
 from paralign.errors import WorkerFailed
 from paralign.locate import lines
+from paralign.locate.gradients import LEAST, Fault, Gradients, GradientPatch, custom_backward, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
@@ -16,6 +17,7 @@ from paralign.locate.replay import Guilt, Patch, guilty
 from paralign.model import Divergence, Manifest, Point
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,26 +69,30 @@ class Watched:
 
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
-        self._attempts += 1
-        given = self._write(patches)
+        return self._again(self._write(patches), {})
+
+    def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
+        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
+        return self._again(self._write((), gradients), {"undo": list(undo)})
+
+    def _again(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
+        options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
         try:
-            capture = self.context.candidate.record(
-                f"{self.name}-replayed",
-                "operations",
-                {**self.options, "runs": [self.run_name], "attempt": self._attempts},
-                {**self.given, "patches": given},
-            )
+            capture = self.context.candidate.record(f"{self.name}-replayed", "operations", options, {**self.given, "patches": patches})
         except WorkerFailed:
             return None
         return Graph(capture, self.run_name) if self.run_name in capture.manifest.settings["answer"]["runs"] else None
 
-    def _write(self, patches: Sequence[Patch]) -> Capture:
+    def _write(self, patches: Sequence[Patch], gradients: Sequence[GradientPatch] = ()) -> Capture:
+        self._attempts += 1
         folder = self.context.candidate.folder / f"{self.name}-patches"
         if folder.exists():
             discard(folder)
         with CaptureWriter(folder, Manifest(side="candidate", stage="patches", settings={"key": f"patches {self._attempts}"})) as writer:
             for patch in patches:
                 writer.add(f"{patch.number}:{patch.place}", patch.value, role="output", op=patch.op, attrs={"made": list(patch.shape)})
+            for gradient in gradients:
+                writer.add(f"gradient {gradient.number}:{gradient.place}", gradient.value, role="gradient")
         return Capture.open(folder)
 
     def values(self, wanted: Sequence[Value]) -> list[Typed]:
@@ -102,6 +108,44 @@ class Watched:
                 place = (-1, record.name) if record.attrs["operation"] == "given" else (record.call, int(record.leaf or 0))
                 found[place] = capture.value(record)
         return [found[_where(value)] for value in wanted]
+
+    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The gradients of values of the reference's run, whole."""
+        options = {**self.options, "runs": [self.run_name], "keep_gradients": sorted(list(_where(value)) for value in wanted)}
+        capture = self.context.reference.record(f"{self.name}-values", "operations", options, self.given)
+        graph = Graph(capture, self.run_name)
+        found = {_where(v): v.gradient for v in graph.values.values() if v.gradient is not None and v.gradient.location is not None}
+        return [capture.value(found[_where(value)]) for value in wanted]
+
+    def judged_gradients(self, graph: Graph | None = None) -> Gradients:
+        """The gradients of the candidate's run, or of another run of it."""
+        scale = Scale() if self.run_name == DOUBLE else COARSE
+        judgement = Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
+        return Gradients(judgement, self._gradient_noise(), _names(self.context))
+
+    def _gradient_noise(self) -> dict[int, float]:
+        other = NATIVE if self.run_name == DOUBLE else DOUBLE
+        if other not in self.reference.manifest.settings["answer"]["runs"]:
+            return {}
+        again = Graph(self.reference, other)
+        found = {}
+        for number, record in self._graph.noise_of(again).items():
+            mine, theirs = self._graph.values[number].gradient, again.values[record.id].gradient
+            if mine is not None and theirs is not None and mine.digest is not None and theirs.digest is not None:
+                found[number] = min(1.0, digests.distance(mine.digest, theirs.digest))
+        return found
+
+
+def _names(context: Context) -> dict[str, str]:
+    """The candidate's parameters -> the reference's, where one became one."""
+    if context.plan is None:
+        return {}
+    found: dict[str, str] = {}
+    for source in context.plan.sources:
+        moves = context.plan.moves_of(source.name)
+        if len(moves) == 1 and moves[0].candidate is not None:
+            found[moves[0].candidate.name] = source.name
+    return {target.name: found[target.name] for target in context.plan.targets if target.name in found}
 
 
 def _where(value: Value) -> tuple[int, Any]:
@@ -119,6 +163,54 @@ def forward(context: Context) -> tuple[list[Divergence], list[str]]:
     watched = Watched(context, {"mode": "eval"}, {"inputs": context.inputs})
     found, notes = guilty(watched, watched.judgement())
     return merged([divergence(guilt) for guilt in found]), notes
+
+
+def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
+    """What is guilty in a step's forward pass, its loss, or else in its backward pass.
+
+    Args:
+        context: of the check.
+        mode: ``eval``, or ``train`` with what is random switched off.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or context.labels is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return [], []
+    options = {"mode": MODES[mode], "backward": True}
+    watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
+    found, notes = guilty(watched, watched.judgement())
+    if found:
+        return merged([divergence(guilt) for guilt in found]), notes
+    faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+    return [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults], notes
+
+
+def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
+    """A fault of a gradient as it is reported."""
+    graph, operation = judgement.candidate, fault.operation
+    twin = judgement.twin(operation) if operation is not None else None
+    if operation is None:
+        built = lines.constructed(graph, fault.value.record.name.rpartition(".")[0])
+        candidate = Point(fault.value.record.name, "parameter", next(iter(built), None), code_of(next(iter(built), None)), list(built[1:]))
+        reference: PointType | None = Point(fault.due.record.name, "parameter")
+    else:
+        source = (custom_backward(operation.source) if operation.source else None) or operation.source
+        found = _point(graph, operation, source, operation.stack)
+        if found is None:
+            raise AssertionError("the operation is known")
+        candidate, reference = found, _point(judgement.reference, twin, twin.source if twin else None, twin.stack if twin else ())
+    said = {
+        "gradient": "the gradient that comes in is right, the one that goes out is not",
+        "factor": f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
+        "detached": "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
+        "frozen": "the parameter is frozen here and trained in the reference",
+        "no gradient": "a gradient comes in and none goes out",
+    }[fault.what]
+    notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
+    if fault.wrong_after is not None:
+        notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
+    return Divergence(reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes)
 
 
 def merged(found: list[Divergence]) -> list[Divergence]:

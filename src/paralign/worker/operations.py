@@ -42,7 +42,8 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
     """Watch one or several passes.
 
     Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
-    ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given); ``random`` (draw nothing anew: use the recorded draws). Values:
+    ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given), ``keep_gradients`` (the same of
+    gradients), ``undo`` (numbers of operations that are to hand on their input as it is); ``random`` (draw nothing anew: use the recorded draws). Values:
     ``inputs``, ``labels`` for backward, ``patches`` (records named ``operation:place``, put in place of what the operation made),
     ``draws`` (what the other side's random operations drew, in order).
     """
@@ -75,7 +76,7 @@ def _pass(
     labels = session.tree(values["labels"], "labels", run) if with_loss else None
     adapter.train(session.model, options.get("mode", "eval"))
     session.seed()
-    recorder = OperationRecorder(session, writer, run, keep=options.get("keep", ()), patches=values.get("patches"), gradients=with_loss)
+    recorder = OperationRecorder(session, writer, run, options, values.get("patches"), gradients=with_loss)
     recorder.name(inputs, labels)
     with recorder:
         if with_loss:
@@ -104,14 +105,16 @@ class OperationRecorder:
         session: Session,
         writer: "CaptureWriter",
         run: str,
-        *,
-        keep: Any = (),
+        options: Dict[str, Any],
         patches: "Optional[Capture]" = None,
+        *,
         gradients: bool = False,
     ) -> None:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
-        self._keep = {(int(call), place) for call, place in keep}
+        self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
+        self._undo = set(options.get("undo", ()))
+        self._places: Dict[int, Tuple[int, Any]] = {}
         self._patches = {record.name: record for record in patches.records} if patches is not None else {}
         self._patch_values = patches
         self._known: Dict[int, _Known] = {}
@@ -144,6 +147,7 @@ class OperationRecorder:
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
             record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=moved, **fields)
+            self._places[record] = (operation.index, place)
             kept = tensor
             if any(operation.outputs[place] is given for given in operation.inputs):
                 kept = operation.outputs[place]
@@ -169,7 +173,7 @@ class OperationRecorder:
         """Note which parameters got no gradient, and which are frozen."""
         frozen = [entry.name for entry in self.session.entries() if entry.role == "parameter" and not entry.trainable]
         without = [name for name, gradient in self.adapter.gradients(self.session.model).items() if gradient is None]
-        self._said.update(frozen=frozen, without_gradient=without)
+        self._said.update(frozen=frozen, without_gradient=without, hooked=sorted(self._hooked))
 
     def __enter__(self) -> "OperationRecorder":  # noqa: PYI034 - Self is not in the typing of Python 3.8
         return self
@@ -195,6 +199,8 @@ class OperationRecorder:
 
     def _patched(self, operation: "Operation") -> Optional[List[Any]]:
         """The outputs with the given values in place of those that the operation made; None where none is given."""
+        if operation.index in self._undo and operation.inputs and len(operation.outputs) == 1:
+            return [operation.inputs[0]]
         new: Optional[List[Any]] = None
         for place, tensor in enumerate(operation.outputs):
             record = self._patches.get(f"{operation.index}:{place}")
@@ -245,9 +251,12 @@ class OperationRecorder:
         entry = self._entries.get(id(tensor))
         if entry is not None and entry.tensor is tensor:
             attrs = {"operation": "given", "kind": entry.kind, "leaf": entry.leaf}
-            return self._record(entry.name, tensor, role=entry.role, attrs=attrs, keep=(-1, entry.name) in self._keep)
-        name = self._given.get(id(tensor), "")
-        return self._record(name, tensor, role="input", attrs={"operation": "given"}, keep=(-1, name) in self._keep)
+            name, role = entry.name, entry.role
+        else:
+            name, role, attrs = self._given.get(id(tensor), ""), "input", {"operation": "given"}
+        record = self._record(name, tensor, role=role, attrs=attrs, keep=(-1, name) in self._keep)
+        self._places[record] = (-1, name)
+        return record
 
     def _remember(self, tensor: Any, record: int, *, seen: bool = False) -> None:
         storage = self.adapter.storage(tensor)
@@ -261,12 +270,22 @@ class OperationRecorder:
         if not self.gradients or record in self._hooked:
             return
 
-        def sink(gradient: Any) -> None:
-            self._record("", gradient, role="gradient", inputs=(record,), attrs={"operation": "gradient"})
+        def sink(gradient: Any) -> Any:
+            keep = self._places.get(record) in self._keep_gradients
+            self._record("", gradient, role="gradient", inputs=(record,), attrs={"operation": "gradient"}, keep=keep)
+            return self._given_gradient(record, gradient)
 
         remove = self.adapter.on_gradient(tensor, sink)
         if remove is not None:
             self._hooked[record] = remove
+
+    def _given_gradient(self, record: int, gradient: Any) -> Any:
+        """The gradient that is to take a gradient's place; None where it stays."""
+        number, place = self._places.get(record, (-1, ""))
+        given = self._patches.get(f"gradient {number}:{place}")
+        if given is None or self._patch_values is None:
+            return None
+        return self.adapter.from_array(converted(self._patch_values.value(given), self.adapter.describe(gradient)[0]))
 
     # -- records -----------------------------------------------------------------------------------------------------------
 
