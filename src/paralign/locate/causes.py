@@ -38,6 +38,7 @@ CALLED = {
     "sign": "direction",
     "moves": "parameters that are updated",
     "family": "algorithm",
+    "whole": "size of each whole step",
 }
 
 PLACES = {
@@ -99,6 +100,8 @@ def told(term: str, values: tuple[Any, ...], terms: Terms) -> str:
     if term == "clip":
         late = " after weight decay" if values[3] else ""
         return f"{CLIPPED[value]} to {number(values[1])}{late}" if value else "none"
+    if term == "whole":
+        return f"times {', '.join(number(f) for f in value)}" if value else "as the rule has it"
     if term == "rates":
         return number(value[0]) if len(set(value)) == 1 else ", ".join(number(r) for r in value)
     if term == "place":
@@ -183,12 +186,20 @@ def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, A
         return "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"
     if term == "clip":
         return f"clip as the reference does: {told(term, wanted, terms)}"
+    if term == "whole":
+        return "look for a clipping of the update where the gradient is clipped in the reference, or for a schedule beside the optimizer's"
     if term == "rates" and any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()):
         return "a rate in ParamAttr or in a parameter group is a factor on the optimizer's rate in Paddle: set it to the ratio that is wanted"
     if term == "first" and not difference.candidate[0] and about["class"] == "SGD" and framework(about) == "paddle":
         return f"paddle.optimizer.Momentum(momentum={number(wanted[0])}): Paddle's SGD has no momentum"
-    word = next((w for w in WORDS.get(term, ()) if w in about["settings"] or any(w in g for g in about["groups"])), CALLED.get(term, term))
-    return f"set {'learning_rate' if term == 'rates' else word} as in the reference: {told(term, wanted, terms)}"
+    if term == "decay" and wanted[0] and difference.candidate[0] and wanted[1] != difference.candidate[1]:
+        return f"weight decay as in the reference: {told(term, wanted, terms)}" + (" (AdamW)" if wanted[1] == "decoupled" else "")
+    if term == "family":
+        return f"use the reference's: {abouts[0]['class']}"
+    word = next((w for w in WORDS.get(term, ()) if w in about["settings"] or any(w in g for g in about["groups"])), None)
+    if word is None and term != "rates":
+        return f"{about['class']} has no setting for it: write the update by hand, or with {told(term, wanted, terms)} where that is meant"
+    return f"set {word or 'learning_rate'} as in the reference: {told(term, wanted, terms)}"
 
 
 # -- where it is written -----------------------------------------------------------------------------------------------------------

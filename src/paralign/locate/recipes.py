@@ -60,9 +60,8 @@ def family(about: Mapping[str, Any]) -> str | None:
 
 
 def framework(about: Mapping[str, Any]) -> str:
-    """The framework whose own optimizer this is; '' for one of the user's."""
-    home = str(about["module"]).split(".", maxsplit=1)[0]
-    return home if home in ("torch", "paddle") else ""
+    """The framework that an optimizer derives from; '' where from none."""
+    return str(about["framework"])
 
 
 def told(about: Mapping[str, Any], rates: list[list[float]], base: Terms | None = None) -> dict[str, Terms]:
@@ -84,7 +83,7 @@ def told(about: Mapping[str, Any], rates: list[list[float]], base: Terms | None 
 
 def _dialect(terms: Terms, about: Mapping[str, Any]) -> Terms:
     """How the framework of an optimizer writes its rule."""
-    paddle = framework(about) == "paddle" or str(about["module"]).startswith("paddle")
+    paddle = framework(about) == "paddle"
     name = str(about["kind"] or about["class"]).lower()
     style = "decoupled" if any(word in name for word in DECOUPLED) else "coupled"
     place = "inside" if terms.family == "adadelta" or (paddle and terms.family in ("rmsprop", "adamax")) else "outside"
@@ -104,7 +103,7 @@ def _terms(start: Terms, about: Mapping[str, Any], own: Mapping[str, Any], rates
     found.update(_decay(about, settings, own, found))
     found.update(_clip(about, group, own))
     factor = own.get("rate", 1.0) / (group.get("learning_rate") or 1.0) if "rate" in own else 1.0
-    if framework(about) == "paddle" and start.family in ("rmsprop", "adadelta") and "second" in found:
+    if framework(about) == "paddle" and not about["own"] and start.family in ("rmsprop", "adadelta") and "second" in found:
         found["second"] = float(np.float32(found["second"]))  # their kernels keep it so
     found["rates"] = tuple(step[min(own["group"], len(step) - 1)] * factor for step in rates) if rates and rates[0] else start.rates
     return replace(start, **found)

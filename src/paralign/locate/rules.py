@@ -30,6 +30,7 @@ class Terms:
     ``unscaled`` (the weight shrinks by the decay, whatever the rate). ``place`` is where epsilon stands: ``outside`` the root,
     ``inside`` it, ``hat`` (outside, before bias correction), ``twice`` (in the variance too). ``clip`` is ``global``, ``group``
     or ``tensor`` (norms), ``value``, or empty; ``late`` clips what weight decay has joined.
+    ``whole`` multiplies what each step does as a whole.
     ``sign`` is -1 for ascent. ``first`` and ``second`` are Adam's betas; ``first`` is also momentum.
     """
 
@@ -58,6 +59,7 @@ class Terms:
     group: int = 0
     sign: float = 1.0
     moves: bool = True
+    whole: tuple[float, ...] = ()
 
 
 @dataclass
@@ -113,6 +115,7 @@ def _run(terms: Terms, trace: Trace, factors: list[float]) -> Array:
         if gradient is None or not terms.moves:
             continue
         change = _one(terms, weight, gradient, factors[step], terms.rates[min(step, len(terms.rates) - 1)], state)
+        change = change * terms.whole[step] if terms.whole else change
         added[step] = change
         weight = weight + change
     return added

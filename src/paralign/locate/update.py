@@ -30,6 +30,9 @@ BUNDLES = (("clip", "threshold", "slack", "late"), ("decay", "style"))
 #: how many changes of terms are put together at most to explain a side
 DEPTH = 3
 
+#: starts from which the search is made at most: those that explain most parameters as they are
+TRIED = 4
+
 
 @dataclass
 class Known:
@@ -84,8 +87,9 @@ def identify(side: str, traces: Traces, starts: list[Recipe], limits: Mapping[st
         limits: parameter -> the relative error up to which steps count as reproduced.
     """
     best: Known | None = None
-    for start in starts:
-        recipe = {name: _still(terms, traces[name], side) for name, terms in start.items()}
+    still = [{name: _still(terms, traces[name], side) for name, terms in start.items()} for start in starts]
+    still.sort(key=lambda recipe: len(_wrong(recipe, traces, side, limits)))
+    for recipe in still[:TRIED]:
         known = _search(side, traces, recipe, limits)
         if best is None or len(known.left) < len(best.left):
             best = known
@@ -154,6 +158,18 @@ def _changes(side: str, traces: Traces, known: Known, limits: Mapping[str, float
         if own is not None and not _wrong(own, traces, side, limits):
             each.update(own)
     yield ("rates",), each
+    yield ("whole",), _scaled(side, traces, known.recipe)
+    yield ("whole", "clip"), _scaled(side, traces, {n: replace(t, clip="", threshold=0.0, slack=0.0) for n, t in known.recipe.items()})
+
+
+def _scaled(side: str, traces: Traces, recipe: Recipe) -> Recipe:
+    """Every step of all parameters together times a factor of its own, as clipping of the update does."""
+    steps = moved(recipe, traces)
+    squares = np.sum([(steps[n] ** 2).sum(axis=1) for n in recipe], axis=0)
+    products = np.sum([(steps[n] * traces[n].steps[side]).sum(axis=1) for n in recipe], axis=0)
+    with np.errstate(all="ignore"):
+        factors = np.nan_to_num(np.divide(products, squares))
+    return {n: replace(t, whole=tuple(float(f) for f in factors)) for n, t in recipe.items()}
 
 
 def _fitted(side: str, traces: Traces, recipe: Recipe, names: list[str], scalar: str, *, quick: bool = False) -> Recipe | None:
@@ -285,7 +301,12 @@ def differences(reference: Recipe, candidate: Recipe) -> list[Difference]:
 def causes(reference: Recipe, candidate: Recipe, traces: Traces, limits: Mapping[str, float]) -> list[Difference]:
     """Those differences without which the candidate's steps cannot be reproduced, each with the error without it and with it."""
     kept, recipe = [], dict(candidate)
-    for difference in sorted(differences(reference, candidate), key=_weight):
+    others = differences(reference, candidate)
+    families = [d for d in others if d.terms == ("family",)]
+    if families:  # then the other terms have nothing in common
+        _measure(families[0], reference, candidate, traces)
+        return families[:1]
+    for difference in sorted(others, key=_weight):
         tried = _put(recipe, difference, difference.reference)
         if not _wrong(tried, traces, "candidate", limits):
             recipe = tried
@@ -298,6 +319,11 @@ def causes(reference: Recipe, candidate: Recipe, traces: Traces, limits: Mapping
         difference.before = max(without[n] for n in names)
         difference.after = max(after[n] for n in names)
     return sorted(kept, key=lambda d: -d.before)
+
+
+def _measure(difference: Difference, reference: Recipe, candidate: Recipe, traces: Traces) -> None:
+    before, after = errors(reference, traces, "candidate"), errors(candidate, traces, "candidate")
+    difference.before, difference.after = (max(found[n] for n in difference.parameters) for found in (before, after))
 
 
 def _weight(difference: Difference) -> int:

@@ -15,7 +15,7 @@ from paralign.comparison import judge as judge_pair
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
 from paralign.locate import causes, recipes, update
-from paralign.locate.rules import Trace
+from paralign.locate.rules import RULES, Terms, Trace
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
 from paralign.run.recorder import both
 from paralign.stages.context import spent
@@ -37,7 +37,10 @@ LEAST, FACTORS = 5, (-0.5, 0.25, 0.75, -1.0)
 RATIO = 2.0
 
 #: elements of all parameters together that hypotheses are tried on, and of one parameter
-SAMPLED, EACH = 200_000, 4096
+SAMPLED, EACH = 50_000, 2048
+
+#: elements of a parameter that are looked at however many parameters there are
+LITTLE = 32
 
 #: how much later steps may enlarge an inherent difference of the first
 AMPLIFIED = 30.0
@@ -99,7 +102,7 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
         result.notes.append("from equal gradients the parameters of both sides move alike: what differs is not the update")
         return
     known = _identified(experiment, traces, limits)
-    found = _causes(known, traces, limits, experiment)
+    found = _causes(known, traces, limits)
     _tell(result, pairs, found, known, experiment, traces, limits, agreed=agreed and not context.settings.strict, strict=context.settings.strict)
     if agreed and result.divergence is None:
         result.divergence = _divergence(found, wrong, experiment)
@@ -168,7 +171,7 @@ def _traces(experiment: Experiment) -> tuple[dict[str, Trace], list[Pair], dict[
         if any(c is None for c in changes[1]) or not any(g is not None and g.location is not None for g in gradients):
             continue
         weight = experiment.weights.array(held[name]).astype(np.float64)
-        trace = _trace(name, weight, gradients, changes, experiment, max(EACH // 64, min(EACH, SAMPLED // max(1, len(named)))))
+        trace = _trace(name, weight, gradients, changes, experiment, max(LITTLE, min(EACH, SAMPLED // max(1, len(named)))))
         pair = _pair(name, sides[0][last][name], sides[1][last], changes, experiment, weight, held[name].dtype)
         traces[name], limits[name] = trace, RATIO * (pair.noise.value if pair.noise is not None else 0.0)
         pairs.append(pair)
@@ -235,8 +238,18 @@ def _identified(experiment: Experiment, traces: dict[str, Trace], limits: dict[s
             again = _filled(recipes.told({**about, "parameters": about["mapped"]}, experiment.rates[index], base), traces)
             starts += [again] if again else []
             starts.append(other)
+        if about["own"]:
+            starts += _guesses(about, experiment.rates[index], traces)
         known.append(update.identify(side, traces, starts, limits))
     return known[0], known[1]
+
+
+def _guesses(about: dict[str, Any], rates: list[list[float]], traces: dict[str, Trace]) -> list[update.Recipe]:
+    """Every family with its usual values, for an optimizer whose name tells nothing."""
+    if recipes.family(about) is not None:
+        return []
+    bases = [Terms(kind, tuple(r[0] for r in rates), first=0.0 if kind in ("sgd", "rmsprop") else 0.9) for kind in RULES]
+    return [_filled(recipes.told({**about, "parameters": about["mapped"]}, rates, base), traces) for base in bases]
 
 
 def _filled(recipe: update.Recipe, traces: dict[str, Trace]) -> update.Recipe:
@@ -249,11 +262,10 @@ def _filled(recipe: update.Recipe, traces: dict[str, Trace]) -> update.Recipe:
     return {name: recipe.get(name, replace(any_, moves=False)) for name in traces}
 
 
-def _causes(known: tuple[Known, Known], traces: dict[str, Trace], limits: dict[str, float], experiment: Experiment) -> list[Difference]:
-    del experiment
-    if any(k.left for k in known) or not known[0].recipe or not known[1].recipe:
-        return []
-    return update.causes(known[0].recipe, known[1].recipe, traces, limits)
+def _causes(known: tuple[Known, Known], traces: dict[str, Trace], limits: dict[str, float]) -> list[Difference]:
+    names = [n for n in traces if all(n in k.recipe and n not in k.left for k in known)]
+    first, second = ({n: k.recipe[n] for n in names} for k in known)
+    return update.causes(first, second, {n: traces[n] for n in names}, limits) if names else []
 
 
 def _tell(
@@ -270,15 +282,14 @@ def _tell(
 ) -> None:
     """Findings and pairs; where nothing but inherent differences is found, what they cause is no longer judged."""
     wrong = [p for p in pairs if p.verdict == DIVERGED]
-    first = next(iter(known[1].recipe.values()), None)
     findings = [causes.finding(d, experiment.abouts, traces, known[1].recipe[d.parameters[0]], proven=True) for d in found]
     for finding in findings:
         if finding.rule == "update/inherent" and not strict:
             result.warnings.append(f"{finding.cause} (size {finding.error_before:.2g})")
-    only = bool(findings) and first is not None and all(f.rule == "update/inherent" for f in findings)
+    only = bool(findings) and not any(k.left for k in known) and all(f.rule == "update/inherent" for f in findings)
     if only and agreed:
         _excuse(result, pairs, max(d.before for d in found))
-    elif not findings:
+    elif not findings or any(k.left for k in known):
         _unexplained(result, traces, limits, known, wrong)
     result.findings += findings
     result.pairs += pairs
@@ -297,7 +308,10 @@ def _unexplained(result: StageResult, traces: dict[str, Trace], limits: dict[str
     """What can be said where no rule was found."""
     from paralign.model import Finding
 
+    wrong = [p for p in wrong if p.reference is not None and any(p.reference.name in k.left or not k.recipe for k in known)]
     names = {p.reference.name for p in wrong if p.reference is not None}
+    if not names:
+        return
     scaled = {n: f for n, f in update.factors(traces, limits).items() if n in names}
     if scaled and set(scaled) == names and max(scaled.values()) - min(scaled.values()) <= 1e-6 * abs(next(iter(scaled.values()))):
         factor = next(iter(scaled.values()))

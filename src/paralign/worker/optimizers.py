@@ -74,12 +74,13 @@ def construction() -> Iterator[Built]:
 def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     """What an optimizer tells of its rule, as JSON.
 
-    ``class`` and ``module`` name it, ``own`` says that its ``step`` is no framework's; ``groups`` are its parameter groups' settings,
+    ``class`` and ``module`` name it, ``kind`` and ``framework`` what it derives from, ``own`` says that its ``step`` is no framework's; ``groups`` are its parameter groups' settings,
     ``parameters`` maps the name of each of the model's parameters that it updates to its group and its own settings; ``clip`` is
     the clipping that it carries.
     """
     inner = _inner(optimizer)
     groups = _groups(inner)
+    base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in FRAMEWORKS), object)
     home = _home(type(optimizer))
     members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
     exempt = getattr(inner, "_apply_decay_param_fun", None)
@@ -87,7 +88,8 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
         "class": type(inner).__name__,
         "module": type(inner).__module__,
         "own": home.split(".")[0] not in FRAMEWORKS,
-        "kind": next((c.__name__ for c in type(inner).__mro__ if c.__module__.split(".")[0] in FRAMEWORKS), ""),
+        "kind": "" if base is object else base.__name__,
+        "framework": "" if base is object else base.__module__.split(".")[0],
         "settings": {**_plain(vars(inner)), **_plain(getattr(inner, "_default_dict", None)), **_plain(getattr(inner, "defaults", None))},
         "groups": [{**_plain(group), **_clip(group.get("grad_clip"))} for group in groups],
         "clip": _clip(getattr(inner, "_grad_clip", None)),
