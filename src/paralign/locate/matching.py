@@ -94,8 +94,7 @@ class Matches:
 
 def _figures(digest: str | None) -> list[float]:
     """The figures of a digest that are multiples of its root mean square."""
-    figures = digests.figures(digest or "e1:0")
-    return [figures.mean, figures.absolute, figures.third, figures.fourth, figures.low, figures.high]
+    return list(digests.figures(digest or digests.EMPTY).moments)
 
 
 def is_telling(value: Value) -> bool:
