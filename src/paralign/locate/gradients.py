@@ -121,6 +121,9 @@ class Gradients:
     def _partners(self, value: Value) -> list[Value]:
         if value.maker is None and value.record.role == "parameter":
             twin = self._parameters.get(self._names.get(value.record.name, ""))
+            if twin is None and is_telling(value):  # taken apart or put together: by its values
+                same = [p for p in self.judgement.partners(value) if p.record.role == "parameter"]
+                twin = same[0] if len(same) == 1 else None
             return [twin] if twin is not None else []
         if not self.judgement.is_right(value) or not is_telling(value):
             return []
