@@ -217,7 +217,7 @@ class OperationRecorder:
                     hint="the model takes another way each time it is run: seed what is random in it",
                 )
             new = list(operation.outputs) if new is None else new
-            new[place] = self.adapter.from_array(converted(self._patch_values.value(record), dtype))
+            new[place] = self.adapter.substitute(tensor, self.adapter.from_array(converted(self._patch_values.value(record), dtype)))
         return new
 
     # -- identity ----------------------------------------------------------------------------------------------------------
