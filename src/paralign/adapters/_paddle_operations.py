@@ -26,15 +26,65 @@ _TENSOR = paddle.Tensor
 
 #: methods of the tensor class that compute, copy or cut and do not go through the functions
 _METHODS = ("clone", "detach", "contiguous", "copy_", "_getitem_dygraph", "_setitem_dygraph", "_getitem_from_offset")
-_OPERATORS = (
-    "add radd sub rsub mul rmul div rdiv truediv rtruediv floordiv rfloordiv pow rpow mod rmod matmul rmatmul gt ge lt le eq ne"
-).split()
+_OPERATORS = [
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "div",
+    "rdiv",
+    "truediv",
+    "rtruediv",
+    "floordiv",
+    "rfloordiv",
+    "pow",
+    "rpow",
+    "mod",
+    "rmod",
+    "matmul",
+    "rmatmul",
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+]
 
 #: operations that draw random numbers
 _RANDOM = frozenset(
-    "bernoulli binomial dropout dropout_nd exponential_ fused_dropout_add gaussian gaussian_inplace_ gumbel_softmax multinomial normal_ "
-    "poisson randint random_ randperm rrelu standard_gamma truncated_gaussian_random uniform uniform_inplace_ uniform_ cauchy_ "
-    "geometric_ dirichlet log_normal_ fused_bias_dropout_residual_layer_norm top_p_sampling class_center_sample".split()
+    [
+        "bernoulli",
+        "binomial",
+        "dropout",
+        "dropout_nd",
+        "exponential_",
+        "fused_dropout_add",
+        "gaussian",
+        "gaussian_inplace_",
+        "gumbel_softmax",
+        "multinomial",
+        "normal_",
+        "poisson",
+        "randint",
+        "random_",
+        "randperm",
+        "rrelu",
+        "standard_gamma",
+        "truncated_gaussian_random",
+        "uniform",
+        "uniform_inplace_",
+        "uniform_",
+        "cauchy_",
+        "geometric_",
+        "dirichlet",
+        "log_normal_",
+        "fused_bias_dropout_residual_layer_norm",
+        "top_p_sampling",
+        "class_center_sample",
+    ]
 )
 
 #: operation -> names of its arguments that are no tensors, by position; only of operations whose settings explain differences
@@ -96,7 +146,16 @@ _ARGUMENTS: Dict[str, Dict[int, str]] = {
     "topk": {1: "k", 2: "axis", 3: "largest", 4: "sorted"},
     "transpose": {1: "perm"},
     **{
-        f"{mode}_interp": {4: "data_format", 5: "out_d", 6: "out_h", 7: "out_w", 8: "scale", 9: "interp_method", 10: "align_corners", 11: "align_mode"}
+        f"{mode}_interp": {
+            4: "data_format",
+            5: "out_d",
+            6: "out_h",
+            7: "out_w",
+            8: "scale",
+            9: "interp_method",
+            10: "align_corners",
+            11: "align_mode",
+        }
         for mode in ("nearest", "bilinear", "bicubic", "linear", "trilinear")
     },
 }

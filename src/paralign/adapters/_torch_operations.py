@@ -29,7 +29,7 @@ class _Mode(TorchDispatchMode):
         super().__init__()
         self._watch = watch
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:  # noqa: ARG002 - PyTorch's signature
+    def __torch_dispatch__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
         kwargs = kwargs or {}
         if self._watch.idle:
             return func(*args, **kwargs)

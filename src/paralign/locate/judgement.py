@@ -180,7 +180,9 @@ class Judgement:
 
     def _without_inputs(self, operation: Operation) -> Operation | None:
         sizes = {v.shape for v in operation.outputs}
-        alike = [o for o in self.reference.operations if not o.inputs and o.kind == operation.kind and {v.shape for v in o.outputs} == sizes]
+        alike = [
+            o for o in self.reference.operations if not o.inputs and o.kind == operation.kind and {v.shape for v in o.outputs} == sizes
+        ]
         return next((o for o in alike if any(self.backwards.nearest(v)[0] > self.scale.equal for v in o.outputs)), None)
 
     def same_inputs(self, operation: Operation, twin: Operation) -> bool:
@@ -197,5 +199,3 @@ class Judgement:
 def _is_trivial(value: Value) -> bool:
     """Whether a value is a constant that anything may contain: zeros, ones, simple numbers."""
     return value.digest is not None and value.digest.startswith("c1:") and not is_telling(value)
-
-

@@ -117,13 +117,17 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         line = _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack
-    built = constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
+    built = (
+        constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
+    )
     if built:
         first = _not_exonerated(judgement, guilt, operation, built, by_construction=True)
         return first, tuple(dict.fromkeys([*built, *operation.stack]))
     if not operation.stack:
         return None, ()
-    first = _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False) if what == DIFFERENT else operation.stack[0]
+    first = (
+        _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False) if what == DIFFERENT else operation.stack[0]
+    )
     return first, operation.stack
 
 
@@ -209,7 +213,9 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
 def _computing(operation: Operation | None) -> Operation | None:
     """An operation, those that only move values looked through."""
     seen = 0
-    while operation is not None and operation.kind in MOVES and operation.inputs and operation.inputs[0].maker is not None and seen < CONTEXT:
+    while (
+        operation is not None and operation.kind in MOVES and operation.inputs and operation.inputs[0].maker is not None and seen < CONTEXT
+    ):
         operation, seen = operation.inputs[0].maker, seen + 1
     return operation
 

@@ -223,7 +223,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
     for user in _computing_users(value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
-            if old is None or not result.users and not _is_output(after, result):
+            if old is None or (not result.users and not _is_output(after, result)):
                 continue
             if old in before.wrong and result not in after.wrong:
                 return True

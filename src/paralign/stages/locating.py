@@ -62,7 +62,7 @@ class Watched:
             mine = self._graph.values[number].digest
             if mine is not None and record.digest is not None:
                 far = digests.distance(mine, record.digest)
-                found[number] = far if far < 1.0 else 1.0
+                found[number] = min(1.0, far)
         return found
 
     def run(self, patches: Sequence[Patch]) -> Graph | None:

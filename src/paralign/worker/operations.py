@@ -183,7 +183,9 @@ class OperationRecorder:
     def _finish(self) -> None:
         """Write what is left, and what is said once."""
         self._write_sketches()
-        built = {path: list(lines) for path, module in self.adapter.modules(self.session.model) if (lines := self.session.built.get(id(module)))}
+        built = {
+            path: list(lines) for path, module in self.adapter.modules(self.session.model) if (lines := self.session.built.get(id(module)))
+        }
         kinds = {path: kind for path, module in self.adapter.modules(self.session.model) if (kind := self.adapter.kind(module))}
         self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "built": built, "kinds": kinds}
 
