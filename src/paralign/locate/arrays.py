@@ -39,13 +39,22 @@ def apart(reference: Array, candidate: Array) -> float:
 
 
 def laid_out(reference: Array, candidate: Array) -> Array | None:
-    """The candidate's array with its axes in the reference's order, where transposing makes them equal; else None."""
+    """The candidate's array with its axes in the reference's order, where moving one axis makes them equal; else None."""
     first, second = (np.squeeze(a) if a.ndim > 1 else a for a in (reference, candidate))
     if sorted(first.shape) != sorted(second.shape) or first.ndim > 4:  # noqa: PLR2004 - more axes than images and videos have
         return None
-    orders = [o for o in itertools.permutations(range(second.ndim)) if tuple(second.shape[a] for a in o) == first.shape]
+    orders = [o for o in _orders(second.ndim) if tuple(second.shape[a] for a in o) == first.shape]
     fits = (second.transpose(order) for order in orders)
     return next((fit for fit in fits if apart(first, fit) <= EQUAL), None)
+
+
+def _orders(count: int) -> list[tuple[int, ...]]:
+    """Orders of axes that differ in the place of one axis: a layout, where exchanging height and width would be another picture."""
+    found = {tuple(range(count))}
+    for axis, place in itertools.product(range(count), repeat=2):
+        rest = [a for a in range(count) if a != axis]
+        found.add((*rest[:place], axis, *rest[place:]))
+    return [o for o in sorted(found) if count != 2 or o == (0, 1)]  # noqa: PLR2004 - of two axes, moving one exchanges them
 
 
 def same(reference: Array, candidate: Array) -> bool:
@@ -68,11 +77,12 @@ def explain(given: Array | None, reference: Array, candidate: Array) -> Finding 
     given, reference, candidate = (None if a is None else np.asarray(a, np.float64) for a in (given, reference, candidate))  # type: ignore[assignment]
     candidate = _oriented(reference, candidate)
     if reference.shape != candidate.shape:
-        return _sizes(reference, candidate)
+        turned = next(_turned(None, reference, candidate), None)
+        return _sizes(reference, candidate) if turned is None else Finding("data/axes", turned[1], turned[2], True, float("inf"), turned[3])
     if not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
         return None
     before = apart(reference, candidate)
-    for attempt in (_flipped, _affine, _normalised, _reordered, _shifted, _resized, _rounded):
+    for attempt in (_turned, _flipped, _affine, _normalised, _reordered, _shifted, _resized, _rounded):
         for rule, cause, fix, after in attempt(given, reference, candidate):
             return Finding(f"data/{rule}", cause, fix, after is not None, before, after)
     return None
@@ -95,6 +105,16 @@ def _sizes(reference: Array, candidate: Array) -> Finding:
 
 
 Found = tuple[str, str, str, "float | None"]
+
+
+def _turned(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    if reference.ndim != candidate.ndim or not 2 <= reference.ndim <= 4:  # noqa: PLR2004 - axes of images and videos
+        return
+    for order in itertools.permutations(range(reference.ndim)):
+        turned = candidate.transpose(order)
+        if order != tuple(range(reference.ndim)) and turned.shape == reference.shape and apart(reference, turned) <= EQUAL:
+            yield "axes", f"the axes are in another order: transpose{order} of the candidate is the reference", "transpose as the reference does", apart(reference, turned)
+            return
 
 
 def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
@@ -164,8 +184,12 @@ def _normalised(given: Array | None, reference: Array, candidate: Array) -> Iter
 def normalisation(given: Array, result: Array) -> tuple[list[float], list[float]] | None:
     """Mean and deviation, channel by channel, with which a value was normalised; None where it was not."""
     given = _oriented(result, np.asarray(given, np.float64))
-    if given.shape != result.shape:
+    if given.shape != result.shape or not (np.isfinite(given).all() and np.isfinite(result).all()):
         return None
+    if not _channel_axes(result):
+        slope, offset = _line(given.ravel(), result.ravel())
+        fits = slope != 0 and apart(result, slope * given + offset) <= EQUAL
+        return ([-offset / slope], [1 / slope]) if fits else None
     for axis in _channel_axes(result):
         scale, shift, error = _lines(given, result, axis)
         if error <= EQUAL and all(scale):

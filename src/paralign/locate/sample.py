@@ -109,25 +109,34 @@ def _walk(reference: Way, candidate: Way, last: Step, target: tuple[Array, int |
             break
         step = max(wrong, key=lambda s: (s.value.size, s.number))
         seen.add(step.number)
+    for number in step.inputs:  # a number of the same name that differs is what makes the line wrong
+        held = candidate.steps[number]
+        names = [s for s in reference.steps if s.record.op == held.record.op and s.value.size == held.value.size]
+        if held.value.size < LEAST and held.twin is None and names and step.value.size >= LEAST:
+            return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed=held)
+    return _counterpart(reference, candidate, step, _given(candidate, step), target)
+
+
+def _given(candidate: Way, step: Step) -> Step | None:
+    """The largest right value that a step was made from."""
     before = [candidate.steps[i] for i in step.inputs if candidate.steps[i].twin is not None and candidate.steps[i].telling]
-    given = max(before, key=lambda s: (s.value.size, s.number), default=None)
-    return _counterpart(reference, candidate, step, given, target)
+    return max(before, key=lambda s: (s.value.size, s.number), default=None)
 
 
 def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
-    """Whether an input is to blame: it has no twin; few numbers only where the reference has the same in another order, or is a number too."""
+    """Whether an input is to blame: it has no twin; a list for an array only where the reference has the same entries in another order."""
     if given.twin is not None:
         return False
-    if given.value.size >= LEAST:
-        return True
-    if step.value.size < LEAST:
+    if step.value.size < LEAST or (given.value.size >= LEAST and given.value.ndim > 1):
         return True
     ordered = np.sort(given.value.reshape(-1))
     few = (np.sort(s.value.reshape(-1)) for s in reference.steps if s.value.size == ordered.size)
     return ordered.size > 1 and any(apart(other, ordered) <= EQUAL for other in few)
 
 
-def _counterpart(reference: Way, candidate: Way, step: Step, given: Step | None, target: tuple[Array, int | None]) -> Guilty:
+def _counterpart(
+    reference: Way, candidate: Way, step: Step, given: Step | None, target: tuple[Array, int | None], blamed: Step | None = None
+) -> Guilty:
     """The reference's step that corresponds to a guilty one: of those that come after the twin of its input, the first that explains it."""
     twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
     twin = reference.steps[given.twin] if given is not None and given.twin is not None else None
@@ -137,18 +146,43 @@ def _counterpart(reference: Way, candidate: Way, step: Step, given: Step | None,
         extra = Finding("data/extra", "the reference is done here: the candidate changes what is already right", "leave this step out", True,
                         apart(target[0], step.value), 0.0)  # fmt: skip
         return Guilty(twin, step, given, extra, _named(given))
+    skipped = _skipped(reference, step, given, twin)
+    if skipped is not None:
+        return skipped
     for other in free:
         if other.value.size < LEAST:
             continue
         finding = explain(None if twin is None else twin.value, other.value, step.value)
         if finding is not None and finding.proven:
-            blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else None
+            blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
             return Guilty(other, blamed or step, given, finding, _named(given))
+    added = None if twin is None else explain(None, twin.value, step.value)
+    if added is not None and added.proven and given is not None:
+        added.rule, added.cause, added.fix = "data/extra", f"a step that the reference does not have: {added.cause}", "leave this step out"
+        return Guilty(twin, step, given, added, _named(given))
     nearest = free[0] if free else None
     if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
         nearest = reference.steps[target[1]]
     finding = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
-    return Guilty(nearest, step, given, finding, _named(given))
+    return Guilty(nearest, blamed or step, given, finding, _named(given))
+
+
+def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) -> Guilty | None:
+    """A step of the reference that the candidate lacks: it does to its input what the reference does one step later."""
+    if given is None or twin is None or step.value.size < LEAST:
+        return None
+    own = normalisation(twin.value, step.value)
+    if own is None:
+        return None
+    for missing in (s for s in reference.steps if twin.number in s.inputs):
+        for after in (s for s in reference.steps if missing.number in s.inputs):
+            theirs = normalisation(missing.value, after.value)
+            fits = theirs is not None and all(len(a) == len(b) and np.allclose(a, b, rtol=1e-4) for a, b in zip(own, theirs, strict=True))
+            if fits and normalisation(twin.value, missing.value) is not None:
+                cause = f"the candidate leaves out what the reference does here: {missing.record.op}"
+                return Guilty(missing, given, given, Finding("data/missing", cause, "put this step in", True, apart(after.value, step.value), 0.0),
+                              _named(given))  # fmt: skip
+    return None
 
 
 def _constant(candidate: Way, step: Step, twin: Step | None, other: Step) -> Step | None:
@@ -194,22 +228,22 @@ def _named(step: Step | None) -> str | None:
     return None if step is None else f"{step.record.op} at {step.record.source}"
 
 
-def random_steps(first: Way, second: Way) -> set[str]:
-    """Lines that give other values under another seed although what they read is equal."""
-    found: set[str] = set()
+def random_steps(first: Way, second: Way) -> list[Step]:
+    """Steps of the first way that have other values in the second although what they read is equal, or that it lacks."""
+    found: list[Step] = []
     others = defaultdict(list)
     for step in second.steps:
         others[step.record.source, step.record.op].append(step)
     for step in first.steps:
         fellows = others[step.record.source, step.record.op]
         if not fellows:
-            found.add(str(step.record.source))
+            found.append(step)
             continue
         other = fellows.pop(0)
         before, given = ([w.steps[i].value for i in s.inputs] for w, s in ((first, step), (second, other)))
         equal = len(before) == len(given) and all(_equal(a, b) for a, b in zip(before, given, strict=True))
         if equal and not _equal(other.value, step.value):
-            found.add(str(step.record.source))
+            found.append(step)
     return found
 
 

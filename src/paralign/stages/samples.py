@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.capture.digest import agree, moments
 from paralign.errors import WorkerFailed
-from paralign.locate.arrays import apart, explain
+from paralign.locate.arrays import EQUAL, apart, explain
 from paralign.locate.causes import code_at
 from paralign.locate.sample import Way, locate, random_steps
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
@@ -26,6 +26,9 @@ SCANNED = 256
 #: digests of pictures that went through two decoders agree so far
 ALIKE = 1e-4
 
+#: seeds under which the sample is traced, to see what is random
+SEEDS = 6
+
 _SAMPLE = re.compile(r"sample_(\d+)")
 
 
@@ -36,10 +39,10 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     of = "dataset" if context.has("reference", "build_dataset") and context.has("candidate", "build_dataset") else "loader"
     first = whole[0] if whole else None
     match = _SAMPLE.match(first.key) if first is not None else None
-    index = int(match.group(1)) if match else 0
+    index = int(match.group(1)) if match and not any(p.key == "length" for p in wrong) else 0
     if of == "dataset" and not whole and not any(p.key == "length" for p in wrong):
         of = "loader"
-    options = {"split": context.settings.split, "index": index, "of": of, "seeds": [context.settings.seed, context.settings.seed + 1]}
+    options = {"split": context.settings.split, "index": index, "of": of, "seeds": [context.settings.seed + n for n in range(SEEDS)]}
     try:
         captures = context.record_both("trace", "trace", {**options, "scan": SCANNED}, candidate_options={"scan": 0})
     except WorkerFailed as failed:
@@ -51,10 +54,10 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     located = _located(captures, first, of, wrong)
     if located is not None:
         _point(result, located, captures, known=bool(result.findings))
-    elif result.divergence is not None:
+    elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
-    if of == "loader" and context.has("reference", "build_dataset") and not result.findings:
-        result.findings += _batches(reference, candidate)
+    if of == "loader" and located is None:
+        result.findings += _random(result, captures) or _batches(reference, candidate)
     if any(c.manifest.settings["answer"]["exhausted"] for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
 
@@ -99,18 +102,52 @@ def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture
     result.divergence = Divergence(
         ends[0], ends[1], pair, inputs_agree=guilty.before is not None, last_agreeing=guilty.last, confirmed=finding is not None and finding.proven
     )
-    lines = [random_steps(*(Way.read(c, f"seed-{n}") for n in (0, 1))) for c in captures]
     random = [
         (side, step)
-        for side, step, found in zip(("reference", "candidate"), (guilty.reference, guilty.candidate), lines, strict=True)
-        if step is not None and str(step.record.source) in found
+        for side, step, capture in zip(("reference", "candidate"), (guilty.reference, guilty.candidate), captures, strict=True)
+        if step is not None and any(s.record.source == step.record.source for s in _drawn(capture))
     ]
     if random and not known:
-        said = " and ".join(f"{step.record.op} in the {side}" for side, step in random)
-        cause = f"random: {said} gives other values under another seed; the streams of random numbers of two programs never agree"
-        result.findings.append(Finding("data/random", cause, "leave random augmentation out of the comparison, or fix its parameters", proven=True))
+        result.findings.append(_chance(random))
     elif finding is not None:
         result.findings.append(finding)
+
+
+def _drawn(capture: Capture) -> list[Step]:
+    """The steps that give other values under another seed."""
+    ways = [Way.read(capture, f"seed-{n}") for n in range(SEEDS)]
+    found = {s.record.source: s for way in ways[1:] for s in (*random_steps(ways[0], way), *random_steps(way, ways[0]))}
+    return list(found.values())
+
+
+def _chance(random: list[tuple[str, Step]]) -> Finding:
+    said = " and ".join(f"{step.record.op} in the {side}" for side, step in random)
+    cause = f"random: {said} gives other values under another seed; the streams of random numbers of two programs never agree"
+    return Finding("data/random", cause, "leave random augmentation out of the comparison, or fix its parameters", proven=True)
+
+
+def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Finding]:
+    """Random steps on the way of a sample whose batches differ; the first of each side is pointed at."""
+    found = [(side, steps[0]) for side, c in zip(("reference", "candidate"), captures, strict=True) if (steps := _drawn(c))]
+    for side, step in found:
+        if result.divergence is not None:
+            setattr(result.divergence, side, _end(step))
+    return [_chance(found)] if found else []
+
+
+def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
+    """Of data sets of different length: point at the lines that made lists of these lengths."""
+    if divergence.pair is None or divergence.pair.key != "length":
+        return False
+    ends = []
+    for capture in captures:
+        length = capture.manifest.settings["answer"]["length"]
+        lists = [s for s in Way.read(capture, "seed-0").steps if s.value.ndim >= 1 and len(s.value) == length]
+        ends.append(_end(lists[0]) if lists else None)
+    if ends[1] is None:
+        return False
+    divergence.reference, divergence.candidate = ends[0] or divergence.reference, ends[1]
+    return True
 
 
 def _end(step: Step | None) -> Point | None:
@@ -128,8 +165,9 @@ def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture
     for name, capture in zip(("reference", "candidate"), captures, strict=True):
         source = capture.manifest.settings["answer"]["built"].get(of)
         point: Point | None = getattr(divergence, name)
-        if point is not None and source and point.source is None:
-            point.source, point.code = source, code_at(source)
+        if source and (point is None or point.source is None):
+            known = ("missing", "") if point is None else (point.name, point.op)
+            setattr(divergence, name, Point(*known, source, code_at(source)))
 
 
 # -- labels, order, batches --------------------------------------------------------------------------------------------------------
@@ -176,6 +214,14 @@ def _ordered(captures: tuple[Capture, Capture], index: int) -> Finding | None:
 
 def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
     """What is wrong with batches whose samples are right."""
+    counts = [int(c.array(r)) for c in (reference, candidate) for r in c.select(name="batches")]
+    sizes = [len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape]
+    if len(sizes) == 2 and sizes[0] != sizes[1]:  # noqa: PLR2004 - both
+        cause = f"batches of {sizes[0]} in the reference, of {sizes[1]} in the candidate"
+        return [Finding("data/batch-size", cause, "set the batch size as in the reference", True, abs(sizes[0] - sizes[1]) / sizes[0], 0.0)]
+    if len(counts) == 2 and abs(counts[0] - counts[1]) == 1:  # noqa: PLR2004 - both
+        cause = f"{counts[0]} batches in the reference, {counts[1]} in the candidate: the last, partial batch is left out on one side"
+        return [Finding("data/drop-last", cause, "set drop_last alike on both sides", proven=False)]
     for record in reference.records:
         if not record.name.startswith("dataloader_") or record.location is None:
             continue
@@ -197,5 +243,5 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
 
 def _rows(one: Any, other: Any) -> bool:
     """Whether two batches have the same rows in another order."""
-    first, second = (np.sort(a.reshape(len(a), -1).sum(axis=1)) for a in (one, other))
-    return bool(np.allclose(first, second, rtol=1e-5))
+    rows = [row.reshape(-1) for row in one]
+    return all(any(apart(row, own.reshape(-1)) <= EQUAL for row in rows) for own in other)

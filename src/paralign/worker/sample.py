@@ -44,6 +44,7 @@ def trace(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
     answer: Dict[str, Any] = {
         "built": {"dataset": built.source(found) or built.source(dataset), "loader": built.source(loader)},
         "exhausted": False,
+        "length": len(found) if hasattr(found, "__len__") else None,
         "batch": loader is not None and found is not inner,
     }
     for number, seed in enumerate(options["seeds"]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import threading
 import time
 import zlib
 from contextlib import contextmanager
@@ -45,6 +46,9 @@ ENTRIES, DEPTH = 12, 3
 #: numbers and arrays outside functions are recorded up to this size: they are constants
 SMALL = 64
 
+#: Python 3.11 cannot parse in two threads at once: sides of live objects run in threads of one process
+_PARSING = threading.Lock()
+
 Convert = Callable[[Any], "Optional[Typed]"]
 
 
@@ -68,11 +72,16 @@ class Statement(NamedTuple):
 
 
 class _Frame:
-    """What is known of a frame under way: the leaves of its locals, the line that runs."""
+    """What is known of a frame under way: the line that runs, the leaves of its locals, and what led to what holds no array.
 
-    def __init__(self, composed: List[Any], line: int) -> None:
-        self.composed, self.line = composed, line
+    ``origin`` are the steps that the line which called it has read, ``called`` those that frames below have returned to its line.
+    """
+
+    def __init__(self, composed: List[Any], line: int, origin: Set[int]) -> None:
+        self.composed, self.line, self.origin = composed, line, origin
         self.known: Dict[str, Tuple[int, int]] = {}
+        self.opaque: Dict[str, Tuple[int, Set[int]]] = {}
+        self.called: Set[int] = set()
 
 
 class Tracer:
@@ -133,11 +142,13 @@ class Tracer:
         composed = self._composed(frame)
         if not composed and not self._is_users(frame.f_code.co_filename):
             return None
-        state = _Frame(composed, frame.f_lineno)
+        above, caller = self._above(frame)
+        state = _Frame(composed, frame.f_lineno, self._read(above, caller) if above is not None and caller is not None else set())
         for path, leaf in _leaves(_own(frame)):
             mark = _mark(leaf, self._convert(leaf))
             known = self._step(leaf, mark)
             state.known[path] = -1 if known is None else known, mark
+            state.opaque[path] = id(leaf), state.origin
         self._frames[id(frame)] = state
         return self._inside
 
@@ -147,6 +158,8 @@ class Tracer:
             return None
         if event == "line":
             self._look(frame, state)
+            if self._statement(frame.f_code, frame.f_lineno).line != self._statement(frame.f_code, state.line).line:
+                state.called = set()
             state.line = frame.f_lineno
         elif event == "return":
             self._look(frame, state)
@@ -165,6 +178,8 @@ class Tracer:
         for path, leaf in _leaves({**_own(frame), **self._stored(frame, state)}):
             value = self._convert(leaf)
             if value is None:
+                if state.opaque.get(path, (None,))[0] != id(leaf):
+                    state.opaque[path] = id(leaf), self._read(frame, state)
                 continue
             mark, before = _mark(leaf, value), state.known.get(path)
             known = self._step(leaf, mark)
@@ -192,6 +207,9 @@ class Tracer:
                 known = state.known.get(path, (-1, 0))[0]
             if known >= 0:
                 self.result[path.partition(".")[2]] = known
+        caller = self._above(frame)[1]
+        if caller is not None:
+            caller.called |= set(self.result.values())
 
     def _add(self, frame: "FrameType", state: _Frame, path: str, leaf: Any, value: "Typed", mark: int) -> None:
         here = (frame.f_code.co_filename, state.line, path)
@@ -203,11 +221,9 @@ class Tracer:
         if len(self.steps) >= STEPS or self._bytes > BYTES:
             self.exhausted = True
             return
-        first, reads, _ = self._statement(frame.f_code, state.line)
-        inputs = {number for p, (number, _) in state.known.items() if number >= 0 and p.split(".")[0] in reads}
-        inputs |= self._outside(frame, reads)
+        first, inputs = self._statement(frame.f_code, state.line).line, self._read(frame, state)
         transform = next((t for t in _own(frame).values() if any(t is one for one in state.composed)), None) if state.composed else None
-        source, op, kind = f"{frame.f_code.co_filename}:{first}", path.split(".")[0], "line"
+        source, op, kind = f"{frame.f_code.co_filename}:{first}", path.split(".", 1)[0].replace(" ", "."), "line"
         if transform is not None:
             source = self._made(transform) or self._caller(frame) or source
             op, kind = str(getattr(transform, "__name__", None) or type(transform).__name__), "transform"
@@ -219,12 +235,33 @@ class Tracer:
             self._seen[id(leaf)] = leaf, number, mark
         state.known[path] = number, mark
 
+    def _read(self, frame: "FrameType", state: _Frame) -> Set[int]:
+        """The steps that made what the line under way reads, directly or through what holds no array."""
+        reads = self._statement(frame.f_code, state.line).reads
+        found = set(state.called) | self._outside(frame, reads)
+        for path, (number, _) in state.known.items():
+            if path.split(".", 1)[0] in reads:
+                found |= {number} if number >= 0 else state.origin
+        for path, (_, made) in state.opaque.items():
+            if path.split(".", 1)[0] in reads:
+                found |= made
+        return found
+
+    def _above(self, frame: "FrameType") -> "Tuple[Optional[FrameType], Optional[_Frame]]":
+        """The nearest watched frame that called a frame."""
+        above = frame.f_back
+        while above is not None:
+            if id(above) in self._frames:
+                return above, self._frames[id(above)]
+            above = above.f_back
+        return None, None
+
     # -- what frames are -------------------------------------------------------------------------------------------------------
 
     def _composed(self, frame: "FrameType") -> List[Any]:
         """The callables of a list that a frame was given, as an argument or by its object; empty where it has none."""
         code = frame.f_code
-        if not code.co_argcount or code.co_name.startswith("__") and code.co_name != "__call__":
+        if not code.co_argcount or (code.co_name.startswith("__") and code.co_name != "__call__"):
             return []
         owner = frame.f_locals.get(code.co_varnames[0])
         held = list(getattr(owner, "__dict__", {}).values()) if code.co_varnames[0] == "self" else []
@@ -332,7 +369,7 @@ def _mark(leaf: Any, value: "Optional[Typed]") -> int:
 def _tree(path: str) -> ast.Module:
     """A file's syntax; of one that cannot be read, that of nothing."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file, _PARSING:
             return ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return ast.parse("")
