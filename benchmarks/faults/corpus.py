@@ -88,7 +88,7 @@ def load(package: str, module: str, folder: Path = PROGRAMS) -> ModuleType:
     """Import a module of a program's package; ``given`` and this module can be imported from it."""
     for path in (str(HERE), str(folder)):
         if path not in sys.path:
-            sys.path.insert(0, path)
+            sys.path.append(path)
     importlib.invalidate_caches()
     return importlib.import_module(f"{package}.{module}")
 

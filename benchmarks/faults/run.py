@@ -56,7 +56,8 @@ def gather(chosen: dict[str, list[str]], jobs: int, padiff: str) -> list[dict[st
     found = {row["id"]: row for batch in batches[: len(chosen)] for row in batch}
     for batch in batches[len(chosen) :]:
         for row in batch:
-            found[row["id"]]["padiff"] = row.get("padiff", {"failed": row.get("crashed", ""), "flagged": False})
+            crashed = {"failed": row.get("crashed", ""), "flagged": False}
+            found[row["id"]] |= {tool: row.get(tool, crashed) for tool in ("padiff", "padiff_default")}
     plants = {plant.id: plant for program in chosen for plant in corpus.plants(program)}
     for name, row in found.items():
         plant = plants[name]

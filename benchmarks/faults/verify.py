@@ -108,7 +108,7 @@ def imported(plant: corpus.Plant, folder: Path) -> Any:
     """The planted port."""
     target = corpus.plant_copy(plant, folder)
     if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+        sys.path.append(str(folder))
     importlib.invalidate_caches()
     return importlib.import_module(f"{target.name}.candidate")
 
