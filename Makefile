@@ -54,10 +54,11 @@ bench: $(VENV)/stamp-bench
 	$(BIN)/python $(DEMO)/prepare.py
 	$(BIN)/python bench/run.py
 
-.venv-zoo/stamp: bench/zoo-requirements.txt
+.venv-zoo/stamp: bench/zoo-requirements.txt bench/zoo-formers-requirements.txt
 	$(PYTHON) -m venv .venv-zoo
 	.venv-zoo/bin/pip install -q 'setuptools<81'
 	.venv-zoo/bin/pip install -q --no-deps -r bench/zoo-requirements.txt
+	.venv-zoo/bin/pip install -q --no-deps --upgrade --target .venv-zoo/formers -r bench/zoo-formers-requirements.txt
 	.venv-zoo/bin/pip install -q --no-deps -e .
 	touch $@
 

@@ -15,6 +15,9 @@ from pathlib import Path
 
 MARK = "zoo-row:"
 
+#: packages of the pairs of zoo_formers.py
+FORMERS = Path(sys.prefix) / "formers"
+
 TEXT = """\
 # Zoo: real models that nobody here wrote
 
@@ -49,25 +52,29 @@ def one(name, port):
     from zoo_pairs import PAIRS
     from zoo_prove import examine
 
-    build = next(b for _, o, t, b in PAIRS if (o, t) == (name, port))
-    print(MARK + json.dumps(examine(build)))
+    pair = next(p for p in PAIRS if (p.reference, p.candidate) == (name, port))
+    print(MARK + json.dumps(examine(pair)))
 
 
-def examined(group, name, port, limit):
+def examined(pair, limit):
     """The row of a pair, made in a process of its own."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    row = {"group": group, "reference": name, "candidate": port}
+    row = {"group": pair.group, "reference": pair.reference, "candidate": pair.candidate}
+    if pair.group == "formers":
+        if not FORMERS.is_dir():
+            return {**row, "verdict": "not tested", "told": f"{FORMERS} is not there: see bench/zoo-formers-requirements.txt"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(FORMERS), environment.get("PYTHONPATH", "")])
     try:
         done = subprocess.run(
-            [sys.executable, __file__, "--pair", name, port], capture_output=True, text=True, env=environment, timeout=limit, check=False
+            [sys.executable, __file__, "--pair", pair.reference, pair.candidate], capture_output=True, text=True, env=environment, timeout=limit, check=False
         )
     except subprocess.TimeoutExpired:
-        return {**row, "verdict": "error", "layer": f"no result after {limit} s"}
+        return {**row, "verdict": "error", "told": f"no result after {limit} s"}
     for line in reversed(done.stdout.splitlines()):
         if line.startswith(MARK):
             return {**row, **json.loads(line[len(MARK) :])}
     last = [line for line in done.stderr.splitlines() if line.strip()][-1:] or [f"exit code {done.returncode}"]
-    return {**row, "verdict": "error", "layer": last[0][:300]}
+    return {**row, "verdict": "error", "told": last[0][:300]}
 
 
 def expectations(path):
@@ -81,14 +88,12 @@ def expectations(path):
 def table(rows):
     """Markdown: one line a pair."""
     lines = [
-        "| reference | candidate | tensors | how they were mapped | error ÷ allowed | undecided | verdict | seconds | known to be equal |",
+        "| reference | candidate | tensors | how they were mapped | error ÷ allowed | undecided | verdict | seconds | what they are |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         error = row.get("error")
-        told = (
-            row["verdict"] + (f": {shown(row['layer'])}" if row.get("layer") else "") + (f": {row['left'][0]}" if row.get("left") else "")
-        )
+        told = row["verdict"] + (f": {shown(row['told'])}" if row.get("told") else "")
         cells = [
             row["reference"],
             row["candidate"],
@@ -98,9 +103,9 @@ def table(rows):
             len(row.get("ambiguous", [])) or "",
             told,
             f"{row.get('seconds', 0):.0f}",
-            row.get("expected", ""),
+            row["difference"] or "the same model",
         ]
-        lines.append("| " + " | ".join(str(c).replace("|", "\\|") for c in cells) + " |")
+        lines.append("| " + " | ".join(" ".join(str(c).replace("|", "\\|").split()) for c in cells) + " |")
     return "\n".join(lines)
 
 
@@ -136,15 +141,19 @@ def count(rows, verdict):
 
 
 def disagrees(row):
-    """Whether a pair known to be equal is not aligned, or one known to differ is; ``no-map`` says nothing of it."""
-    expected = row.get("expected", "")
-    return (expected.startswith("yes") and row["verdict"] != "aligned") or (expected == "NO" and row["verdict"] == "aligned")
+    """Whether a pair that is one model is not aligned, or one that is not is; and the same for what ``pairs.csv`` says of it."""
+    verdict, expected = row["verdict"], row.get("expected", "")
+    if verdict == "not tested":
+        return False
+    if (verdict == "aligned") == bool(row["difference"]) or verdict == "error":
+        return True
+    return (expected.startswith("yes") and verdict != "aligned") or (expected == "NO" and verdict == "aligned")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--pair", nargs=2)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", nargs="+", help="pairs of whose group and names one of these texts is a part")
     parser.add_argument("--expected", type=Path, default=Path(__file__).parents[1].parent / "shared" / "data" / "pairs.csv")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--json", type=Path)
@@ -160,11 +169,11 @@ def main():
     known, rows = expectations(options.expected), []
     for file in options.merge or []:
         rows += json.loads(file.read_text())
-    for group, name, port, _ in PAIRS:
-        if options.merge or options.only not in f"{group} {name} {port}":
+    for pair in PAIRS:
+        if options.merge or not any(text in f"{pair.group} {pair.name}" for text in options.only or [""]):
             continue
-        row = examined(group, name, port, options.limit)
-        row["expected"] = known.get((name, port), "")
+        row = examined(pair, options.limit)
+        row.update(expected=known.get((pair.reference, pair.candidate), ""), difference=pair.difference)
         rows.append(row)
         print(table([row]).splitlines()[-1], flush=True)
         if options.json:

@@ -20,6 +20,7 @@ from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Recorder, both, installed, own_code
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
+from paralign.weights import Rules, rules_from_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +44,7 @@ def check(
     labels: Any = None,
     stages: list[str] | None = None,
     weights: str = "copy",
+    rules: Rules | str | Path | None = None,
     seed: int = 0,
     steps: int = 3,
     ratio: float | None = None,
@@ -61,6 +63,7 @@ def check(
         labels: the same for ``loss(outputs, labels)`` and ``metric(outputs, labels)``.
         stages: names of stages; None for all that the sides have functions for.
         weights: ``copy`` (the reference's are carried over first) or ``as-is``.
+        rules: where weights go, before all that paralign finds out by itself: rules, or a file of them (docs/project.md).
         seed: what both sides are seeded with.
         steps: training steps of the backward stage.
         ratio: greatest error ÷ noise that counts as aligned; None for the method's own.
@@ -93,7 +96,13 @@ def check(
                 f"the {name} must be a Side, not {type(side).__name__}", hint="check(Side(model=...), Side(model=...), inputs=...)"
             )
     settings = Settings(
-        seed=seed, steps=steps, weights=weights, strict=strict, paths=list(paths or []), tolerance={"": Tolerance(ratio, atol, rtol)}
+        seed=seed,
+        steps=steps,
+        weights=weights,
+        rules=_rules(rules),
+        strict=strict,
+        paths=list(paths or []),
+        tolerance={"": Tolerance(ratio, atol, rtol)},
     )
     for what, value, least in (("ratio", ratio, 0), ("atol", atol, 0), ("rtol", rtol, 0), ("steps", steps, 1), ("seed", seed, 0)):
         if value is not None and not value >= least:
@@ -119,6 +128,22 @@ def check(
         if out is not None:
             artifacts.write(result, context.artifacts, folder)
     return result
+
+
+def _rules(given: Rules | str | Path | None) -> Rules | None:
+    """Rules, read from their file where one is named.
+
+    Raises:
+        UsageError: the file is not there, is no text, or holds no rules.
+    """
+    if given is None or isinstance(given, Rules):
+        return given
+    if not isinstance(given, (str, Path)):
+        raise UsageError(f"rules must be Rules or the path of a file, not {type(given).__name__}", hint='check(..., rules="rules.toml")')
+    try:
+        return rules_from_toml(Path(given).read_text(encoding="utf-8"), str(given))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the file of rules cannot be read: {error}", where=str(given), hint="name a TOML file") from error
 
 
 def _make(folder: Path, *inner: str) -> None:
@@ -172,7 +197,7 @@ def check_project(
         EnvironmentUnavailable: an interpreter is not there.
     """
     project = read(Path(directory))
-    project.settings.strict = strict
+    project.settings.strict, project.settings.rules = strict, _rules(project.rules)
     names = check_stages(stages) if stages else project.stages
     folder = Path(out).resolve() if out is not None else project.out.resolve()
     _make(folder, "workers", "captures")

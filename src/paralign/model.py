@@ -207,17 +207,29 @@ class Pair:
 
 @dataclass
 class Point:
-    """One end of a divergence."""
+    """One end of a divergence: where in a program.
+
+    ``name`` is the module's path, ``op`` the operation or layer, ``source`` the line (``file:line``) to look at first and ``code`` its
+    text; ``lines`` are further lines that led there, innermost first; ``arguments`` those of the operation that are no tensors.
+    """
 
     name: str
     op: str = ""
     source: Optional[str] = None
     code: Optional[str] = None
+    lines: List[str] = field(default_factory=list)
+    arguments: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Divergence:
-    """The first guilty point: good inputs, bad output."""
+    """A guilty point: good inputs, bad output.
+
+    ``what`` is the kind of fault (``different``, ``missing``, ``extra``, ``miswired``, ``region``, ``given``; ``factor``, ``detached``
+    and others of gradients). ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
+    result, and of what follows once the reference's value was put there (``confirmed``). ``noise`` is what the operation is granted.
+    ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last.
+    """
 
     reference: Optional[Point]
     candidate: Optional[Point]
@@ -225,6 +237,14 @@ class Divergence:
     inputs_agree: bool = True
     last_agreeing: Optional[str] = None
     confirmed: bool = False
+    what: str = ""
+    error_before: Optional[float] = None
+    error: Optional[float] = None
+    error_after: Optional[float] = None
+    noise: Optional[float] = None
+    repeats: int = 0
+    chain: List[str] = field(default_factory=list)
+    notes: List[str] = field(default_factory=list)
 
 
 @dataclass
@@ -241,13 +261,14 @@ class Finding:
 
 @dataclass
 class StageResult:
-    """What one stage came to."""
+    """What one stage came to. ``divergences`` are all independent guilty points that were found, ``divergence`` the first."""
 
     name: str
     verdict: str = NOT_TESTED
     method: str = ""
     pairs: List[Pair] = field(default_factory=list)
     divergence: Optional[Divergence] = None
+    divergences: List[Divergence] = field(default_factory=list)
     findings: List[Finding] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
     warnings: List[str] = field(default_factory=list)
@@ -292,6 +313,7 @@ class CheckResult:
                     "worst": worst.key if worst else None,
                     "pairs": [_pair_to_dict(p) for p in stage.pairs],
                     "divergence": _divergence_to_dict(stage.divergence) if stage.divergence else None,
+                    "divergences": [_divergence_to_dict(d) for d in stage.divergences],
                     "findings": [asdict(f) for f in stage.findings],
                     "notes": stage.notes,
                     "warnings": stage.warnings,
@@ -362,7 +384,14 @@ def _divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
         "inputs_agree": divergence.inputs_agree,
         "last_agreeing": divergence.last_agreeing,
         "confirmed": divergence.confirmed,
-        "notes": divergence.pair.notes if divergence.pair else [],
+        "what": divergence.what,
+        "error_before": divergence.error_before,
+        "error": divergence.error,
+        "error_after": divergence.error_after,
+        "noise": divergence.noise,
+        "repeats": divergence.repeats,
+        "chain": divergence.chain,
+        "notes": divergence.notes or (divergence.pair.notes if divergence.pair else []),
     }
 
 

@@ -99,7 +99,7 @@ class Deep:
 def test_other_names_are_paired_by_order_and_told():
     result = run(Deep(0, "fc"), Deep(7, "head"))
     assert result.verdict == ALIGNED
-    assert "1 paired by order, for want of equal names" in result["weights"].notes
+    assert "1 paired by order of execution, for want of names that tell" in result["weights"].notes
 
 
 def test_two_that_fit_both_ways_are_told_apart_by_a_run():

@@ -51,12 +51,32 @@ class SourceLine:
         frame: Optional[FrameType] = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the stack without its source
         while frame is not None:
             path = frame.f_code.co_filename
-            if path not in self._known:
-                self._known[path] = self._is_users(path)
-            if self._known[path]:
+            if self.is_users(path):
                 return f"{path}:{frame.f_lineno}"
             frame = frame.f_back
         return None
+
+    def is_users(self, path: str) -> bool:
+        """Whether code of this file is the user's."""
+        known = self._known.get(path)
+        if known is None:
+            known = self._known[path] = self._is_users(path)
+        return known
+
+    def stack(self) -> Tuple[str, ...]:
+        """Every frame that is the user's, innermost first, up to where paralign called it."""
+        frame: Optional[FrameType] = sys._getframe(1)  # noqa: SLF001 - as above
+        while frame is not None and frame.f_code.co_filename.startswith(_PARALIGN):
+            frame = frame.f_back
+        found = []
+        while frame is not None:
+            path = frame.f_code.co_filename
+            if self.is_users(path):
+                found.append(f"{path}:{frame.f_lineno}")
+            elif path.startswith(_PARALIGN):
+                break
+            frame = frame.f_back
+        return tuple(found)
 
     def _is_users(self, path: str) -> bool:
         if path.startswith("<"):  # frozen modules, generated code: there is no file to point at

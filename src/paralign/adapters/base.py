@@ -1,7 +1,7 @@
 """What an adapter must provide for paralign to run, watch and train a model of its framework.
 
-An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training`` and
-``Exporting`` are optional: code asks ``isinstance(adapter, Training)``. One conformance suite runs against all of them.
+An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training``,
+``Exporting`` and ``Digesting`` are optional: code asks ``isinstance(adapter, Training)``. One conformance suite runs against all of them.
 Adding a framework means one file here and one line in ``NAMES``.
 """
 
@@ -15,6 +15,8 @@ from paralign.errors import UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+
+    import numpy as np
 
     from paralign.dtypes import Typed
 
@@ -70,6 +72,39 @@ class Call:
     depth: int
     leaf: bool
     attrs: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Operation:
+    """One operation of the framework, as ``operations`` hands it to the sink.
+
+    ``index`` counts operations from 0, ``op`` is the framework's own name (``aten.add.Tensor``, ``layer_norm``), ``kind`` the
+    name that frameworks have in common (see ``_kinds``). ``attrs`` holds the arguments that are no tensors; a key is the
+    argument's name, or its position where the framework keeps no names. ``inputs`` and ``outputs`` are raw tensors, valid only
+    inside the sink. ``stack`` is the user's code that made the operation, ``file:line``, innermost first. ``module`` is the path
+    of the innermost module that was running. ``random`` says that the framework's random numbers entered.
+    """
+
+    index: int
+    op: str
+    kind: str
+    attrs: Dict[str, Any]
+    inputs: List[Any]
+    outputs: List[Any]
+    stack: Tuple[str, ...]
+    module: str
+    random: bool = False
+
+
+@runtime_checkable
+class OperationSink(Protocol):
+    """What watches operations. Operations that the sink itself makes are not seen."""
+
+    def before(self, inputs: List[Any]) -> None:
+        """An operation is about to run: its inputs as they are before it, which an in-place operation changes."""
+
+    def after(self, operation: Operation) -> Optional[List[Any]]:
+        """An operation has run; a list takes the place of its outputs (in an in-place operation, is written into them)."""
 
 
 Sink = Callable[[Call], None]
@@ -162,6 +197,36 @@ class Adapter(Protocol):
 
 
 @runtime_checkable
+class Observing(Protocol):
+    """A framework whose single operations can be watched."""
+
+    def operations(self, sink: OperationSink, model: Any = None) -> AbstractContextManager[None]:
+        """Call the sink around every operation of this thread inside the context; on leaving, nothing remains changed.
+
+        ``model`` gives operations their module paths. Nested use is allowed: the inner observation sees its operations first.
+        """
+
+    def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
+        """The user's code that constructed each module inside the context: ``id`` of the module -> ``file:line``, innermost first."""
+
+    def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
+        """Canonical element type and shape.
+
+        Raises:
+            UnsupportedTensor: as ``to_array``.
+        """
+
+    def storage(self, tensor: Any) -> int:
+        """A number that tensors have in common while they share memory."""
+
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
+        """Have ``sink`` called with the whole gradient of a tensor in a later backward pass, until the function that is returned is called.
+
+        What ``sink`` returns takes the gradient's place, unless it is None. None is returned where the tensor will have no gradient.
+        """
+
+
+@runtime_checkable
 class Training(Protocol):
     """A framework with gradients and optimizers."""
 
@@ -203,6 +268,21 @@ class Exporting(Protocol):
         Raises:
             EnvironmentUnavailable: nothing here can run such a file; says what to install.
             UsageError: nothing is at ``path``.
+        """
+
+
+@runtime_checkable
+class Digesting(Protocol):
+    """A framework whose own kernels make digests and sketches."""
+
+    def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
+        """The digest of a tensor (``capture/digest.py``), and its sketch (``capture/sketch.py``) unless it is not wanted.
+
+        Made on the tensor's device; where the kernels cannot (complex elements, NaN, infinities, extreme values), by numpy. The tensor
+        is not changed and no gradient is recorded. Extra memory is below 100 MB whatever the size.
+
+        Raises:
+            UnsupportedTensor: as :meth:`Adapter.to_array`.
         """
 
 

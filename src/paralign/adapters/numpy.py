@@ -20,6 +20,8 @@ import numpy as np
 from paralign.adapters import _exported, _modes, _values
 from paralign.adapters._calls import Calls, SourceLine, Target, in_stdlib
 from paralign.adapters.base import Entry
+from paralign.capture import sketch as _sketch
+from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, canonical, is_complex, is_floating, typed
 from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
 
@@ -75,6 +77,11 @@ class NumpyAdapter:
         if isinstance(tensor, np.ma.MaskedArray):
             raise UnsupportedTensor("a masked array cannot be recorded", hint="call .filled(value) on it")
         return typed(tensor)
+
+    def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
+        """Digest and sketch, by the functions of ``capture``."""
+        value = self.to_array(tensor)
+        return moments(value), _sketch.sketch(value) if sketch else None
 
     def version(self, tensor: Any) -> Optional[int]:  # noqa: ARG002 - numpy keeps no count of writes
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""

@@ -8,22 +8,25 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import paddle
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
-from paralign.adapters import _exported, _modes, _values
+from paralign.adapters import _digest_paddle, _exported, _modes, _paddle_operations, _values
 from paralign.adapters._calls import Calls, SourceLine, Target, attached
+from paralign.adapters._operations import Paths, constructed
 from paralign.adapters.base import Entry
+from paralign.capture import sketch as _sketch
+from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, is_floating
 from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from paralign.adapters.base import Select, Sink
+    from paralign.adapters.base import OperationSink, Select, Sink
 
 #: canonical name -> type of this version of the framework, and back
 _TYPES = {name: getattr(paddle, name) for name in STORAGE if hasattr(paddle, name) and name not in ("uint16", "uint32", "uint64")}
@@ -122,6 +125,17 @@ class PaddleAdapter:
             return Typed(host.numpy(), name)
         return Typed(np.from_dlpack(host).view(STORAGE[name]), name)
 
+    def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
+        """Digest and sketch, see ``_digest_paddle``."""
+        name = _recordable(tensor)
+        with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
+            plain = tensor.detach()
+            text = _digest_paddle.digest(plain)
+            if text is None:
+                value = self.to_array(plain)
+                return moments(value), _sketch.sketch(value) if sketch else None
+            return text, _digest_paddle.sketch(plain, name) if sketch else None
+
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
         return int(tensor.inplace_version)
@@ -195,7 +209,11 @@ class PaddleAdapter:
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
         """Forward hooks on every layer; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
-        layers = [
+        with attached(self._targets(model, select), Calls(sink, self._source), "register_forward_post_hook"):
+            yield
+
+    def _targets(self, model: Any, select: Optional[Select] = None) -> List[Tuple[Any, Target]]:
+        return [
             (
                 layer,
                 Target(
@@ -208,8 +226,30 @@ class PaddleAdapter:
             )
             for path, layer in self.modules(model)
         ]
-        with attached(layers, Calls(sink, self._source), "register_forward_post_hook"):
-            yield
+
+    @contextmanager
+    def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
+        """Everything that reaches a kernel through Python; operations that call others in C++ are seen as one."""
+        paths = Paths()
+        with attached([] if model is None else self._targets(model), paths, "register_forward_post_hook"):
+            with _paddle_operations.observed(sink, self._source, paths):
+                yield
+
+    def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
+        """By wrapping ``paddle.nn.Layer.__init__`` for the time."""
+        return constructed(paddle.nn.Layer, self._source)
+
+    def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
+        """Canonical element type and shape."""
+        return _recordable(tensor), tuple(tensor.shape)
+
+    def storage(self, tensor: Any) -> int:
+        """The address of the memory that the tensor is a view of."""
+        return int(tensor.data_ptr()) - int(tensor.offset)
+
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
+        """By a hook on the tensor."""
+        return _paddle_operations.on_gradient(tensor, sink)
 
     def cast(self, model: Any, dtype: str) -> None:
         """Cast floating tensors, their gradients and the layers' ``_dtype``; complex tensors to match.

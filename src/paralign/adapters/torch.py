@@ -11,23 +11,26 @@ import zipfile
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from paralign.adapters import _exported, _modes, _values
+from paralign.adapters import _digest_torch, _exported, _modes, _torch_operations, _values
 from paralign.adapters._calls import Calls, SourceLine, Target, attached
+from paralign.adapters._operations import Paths, constructed
 from paralign.adapters.base import Entry
+from paralign.capture import sketch as _sketch
+from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, typed, widen
 from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from paralign.adapters.base import Select, Sink
+    from paralign.adapters.base import OperationSink, Select, Sink
 
 #: canonical name -> type of this version of the framework, and back
 _TYPES = {name: getattr(torch, name) for name in STORAGE if hasattr(torch, name)}
@@ -113,6 +116,17 @@ class TorchAdapter:
             return Typed(host.view(torch.int16).numpy().view(STORAGE[name]), name)
         return Typed((host.view(torch.uint8) if name in RAW else host).numpy(), name)
 
+    def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
+        """Digest and sketch, see ``_digest_torch``."""
+        name = _recordable(tensor)
+        with torch.no_grad():
+            plain = tensor.detach()
+            text = _digest_torch.digest(plain)
+            if text is None:
+                value = self.to_array(plain)
+                return moments(value), _sketch.sketch(value) if sketch else None
+            return text, _digest_torch.sketch(plain, name) if sketch else None
+
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
         return None if tensor.is_inference() else int(tensor._version)  # noqa: SLF001 - autograd's own counter, which has no public name
@@ -152,8 +166,13 @@ class TorchAdapter:
         """Parameters before buffers, module by module. BatchNorm's ``momentum`` weighs the new statistics, as in PyTorch."""
         entries: List[Entry] = []
         first: Dict[int, str] = {}
+        kinds: Dict[str, str] = {}
         for owner, module in model.named_modules(remove_duplicate=False):
             kind, attrs = self.kind(module), _normalisation(module)
+            kinds[owner] = kind
+            above, within, _ = f".{owner}.".partition(".parametrizations.")
+            if within:
+                attrs["parametrises"] = kinds.get(above[1:], "")
             transient = getattr(module, "_non_persistent_buffers_set", ())
             parameters = module.named_parameters(recurse=False, remove_duplicate=False)
             buffers = module.named_buffers(recurse=False, remove_duplicate=False)
@@ -171,7 +190,7 @@ class TorchAdapter:
                             trainable=role == "parameter" and tensor.requires_grad,
                             shared=first.get(id(tensor)),
                             persistent=leaf not in transient,
-                            attrs=dict(attrs) if role == "buffer" else {},
+                            attrs=dict(attrs) if role == "buffer" or within else {},
                         )
                     )
                     first.setdefault(id(tensor), name)
@@ -187,7 +206,11 @@ class TorchAdapter:
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
         """Forward hooks on every module that takes them; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
-        layers = [
+        with attached(self._targets(model, select), Calls(sink, self._source), "register_forward_hook"):
+            yield
+
+    def _targets(self, model: Any, select: Optional[Select] = None) -> List[Tuple[Any, Target]]:
+        return [
             (
                 module,
                 Target(
@@ -201,8 +224,30 @@ class TorchAdapter:
             for path, module in self.modules(model)
             if not isinstance(module, torch.jit.ScriptModule)
         ]
-        with attached(layers, Calls(sink, self._source), "register_forward_hook"):
-            yield
+
+    @contextmanager
+    def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
+        """Everything that reaches ``aten``; composite operations are seen as their parts."""
+        paths = Paths()
+        with attached([] if model is None else self._targets(model), paths, "register_forward_hook"):
+            with _torch_operations.observed(sink, self._source, paths):
+                yield
+
+    def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
+        """By wrapping ``torch.nn.Module.__init__`` for the time."""
+        return constructed(torch.nn.Module, self._source)
+
+    def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
+        """Canonical element type and shape."""
+        return _recordable(tensor), tuple(tensor.shape)
+
+    def storage(self, tensor: Any) -> int:
+        """The address of the memory that the tensor is a view of."""
+        return int(tensor.untyped_storage().data_ptr())
+
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
+        """By a hook on the tensor."""
+        return _torch_operations.on_gradient(tensor, sink)
 
     def cast(self, model: Any, dtype: str) -> None:
         """Cast floating tensors and their gradients; complex ones to match. All stay the same objects, so optimizers keep them.

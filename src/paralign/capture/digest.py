@@ -1,12 +1,16 @@
 """A tensor's values in one short string, whatever their order: values that were only moved have digests that agree.
 
-Three forms, all ``<kind>:<numbers>``:
+Four forms, all ``<kind>:<numbers>``:
 
-``m1:size,rms,mean/rms,mean|x|/rms,m3,m4,min/rms,max/rms[,nan,+inf,-inf]``
+``m2:size,rms,mean/rms,mean|x|/rms,m3,m4,min/rms,max/rms,e1,e2,e3,e4[,nan,+inf,-inf]``
     ``m3`` and ``m4`` are the means of ``(x/rms)**3`` and ``(x/rms)**4``: taken about zero, because moments about the mean
-    magnify rounding without limit where values hardly vary. The last three are counts and stand only where one is not
-    zero; all else is then over the finite elements. Of complex values the modulus is taken, except that ``mean`` is the
-    mean of the real part.
+    magnify rounding without limit where values hardly vary. ``e1`` to ``e4`` are the mean excess over ``LEVELS``, the means of
+    ``max(x/rms - level, 0)``; :func:`quantile` reads bounds of quantiles off them. (A quantile itself costs a sort, and the count
+    of a histogram's bin jumps when rounding moves an element over its edge; an excess moves no further than the elements do.)
+    The last three are counts and stand only where one is not zero; all else is then over the finite elements. Of complex values
+    the modulus is taken, except that ``mean`` is the mean of the real part.
+``m1:``
+    the same without ``e1`` to ``e4``: captures of older versions.
 ``c1:size,value``
     every element is the same finite value (complex: ``c1:size,real,imaginary``).
 ``e1:0``
@@ -20,32 +24,35 @@ from __future__ import annotations
 import math
 import sys
 from functools import lru_cache
-from typing import Any, Iterator, List, Optional, Tuple, Union
+from typing import Any, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
-from paralign.dtypes import Typed, typed, widen
+from paralign.capture.passes import LEVELS, Figures, HostPasses, Passes, measured
+from paralign.dtypes import Typed, typed
 from paralign.errors import CaptureFormatError
-
-#: elements that are widened at a time: half a megabyte of float64, so that the four sums run in cache
-BLOCK = 1 << 16
 
 #: a match of fewer elements than this is likely by chance
 LEAST = 8
+
+#: the digest of a tensor without elements
+EMPTY = "e1:0"
 
 #: values that spread less than this share of their size are as good as constant
 SPREAD = 1e-6
 
 _LARGEST = sys.float_info.max
 _MOMENTS, _COUNTS = 8, 3
-_FORMS = {"m1": (_MOMENTS, _MOMENTS + _COUNTS), "c1": (2, 3), "e1": (1,)}
+_M2 = _MOMENTS + len(LEVELS)
+_NOTHING, _NO_EXCESS = (0.0,) * 6, (0.0,) * len(LEVELS)
+_FORMS = {"m2": (_M2, _M2 + _COUNTS), "m1": (_MOMENTS, _MOMENTS + _COUNTS), "c1": (2, 3), "e1": (1,)}
 
 
 def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
     """The digest of an array of any shape, strides and supported type, or of a :class:`Typed` with raw bits.
 
-    One pass in float64, in blocks (two where values are extreme, not finite or scattered in memory); extra memory is a few
-    blocks whatever the size. Every number is within 1e-12 of the true one (relatively, where it exceeds one).
+    Three passes in float64, in blocks; extra memory is a few blocks whatever the size. Every number is within 1e-12 of the true
+    one (relatively, where it exceeds one).
 
     Raises:
         UnsupportedTensor: elements that are no numbers.
@@ -57,18 +64,68 @@ def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
     """
     value = array if isinstance(array, Typed) else typed(array)
     if value.array.size == 0:
-        return "e1:0"
+        return EMPTY
     with np.errstate(all="ignore"):
-        if value.array.dtype.kind == "c":
-            return _of_complex(value)
-        return _of_real(value)
+        passes = HostPasses(value)
+        if passes.constant():
+            return constant(passes.size, *(low for low, _ in passes.parts))
+        low, high = passes.extremes() if passes.size else (0.0, 0.0)
+        found = measured(passes, low, high, passes.counts) if max(abs(low), abs(high)) else None
+    return written(found or Figures(float(value.array.size), 0.0, _NOTHING, _NO_EXCESS, tuple(map(float, passes.counts))))
 
 
-def agree(a: str, b: str, tolerance: float) -> bool:
-    """Whether two digests are those of the same values, each number within ``tolerance``.
+def constant(size: int, *value: float) -> str:
+    """The digest of ``size`` elements of one finite value; real and imaginary part, where it is complex."""
+    return f"c1:{size}," + ",".join(repr(part + 0.0) for part in value)  # + 0.0: minus zero is zero
 
-    Sizes and counts of NaN and infinities must be equal; the root mean square is compared relatively, the others, which
-    are multiples of it, relatively where they exceed one. A constant and values that hardly differ from it can agree.
+
+def written(known: Figures) -> str:
+    """The digest ``m2`` of figures."""
+    tail = "".join(f",{count:.0f}" for count in known.counts) if any(known.counts) else ""
+    return f"m2:{known.size:.0f}," + ",".join(repr(float(x) + 0.0) for x in (known.rms, *known.moments, *known.excess)) + tail
+
+
+def digested(passes: Passes) -> Optional[str]:
+    """The digest of a tensor whose passes an adapter makes; None where elements are not finite or beyond the passes' reach.
+
+    The tensor has elements, and they are real.
+    """
+    low, high = passes.extremes()
+    if not (math.isfinite(low) and math.isfinite(high)) or math.frexp(max(abs(low), abs(high)))[1] > passes.reach:
+        return None
+    if low == high:
+        return constant(passes.size, low)
+    found = measured(passes, low, high)
+    return None if found is None else written(found)
+
+
+def distance(one: str, other: str) -> float:
+    """The largest difference of the numbers of two digests; infinite where sizes or counts of NaN and infinities differ.
+
+    The root mean square is compared relatively, the others, which are multiples of it, relatively where they exceed one. What only
+    one of the digests has (an ``m1`` has no excess) is not compared. A constant and values that hardly differ from it are near.
+
+    Raises:
+        CaptureFormatError: a string that is no digest.
+
+    >>> distance("c1:6,1.0", "c1:6,1.5"), distance("c1:6,1.0", "c1:7,1.0")
+    (0.3333333333333333, inf)
+    """
+    if one == other:
+        numbers(one)
+        return 0.0
+    first, second = figures(one), figures(other)
+    if first.size != second.size or first.counts != second.counts:
+        return math.inf
+    largest = max(first.rms, second.rms)
+    found = abs(first.rms - second.rms) / largest if largest else 0.0
+    for x, y in zip(first.moments + first.excess, second.moments + second.excess):
+        found = max(found, abs(x - y) / max(1.0, abs(x), abs(y)))
+    return found
+
+
+def agree(one: str, other: str, tolerance: float) -> bool:
+    """Whether two digests are those of the same values: whether their :func:`distance` is within ``tolerance``.
 
     Raises:
         CaptureFormatError: a string that is no digest.
@@ -76,12 +133,10 @@ def agree(a: str, b: str, tolerance: float) -> bool:
     >>> agree("c1:6,1.0", "c1:6,1.0000001", 1e-6), agree("c1:6,1.0", "c1:7,1.0", 1e-6)
     (True, False)
     """
-    one, other = _full(a), _full(b)
-    if one[0] != other[0] or one[_MOMENTS:] != other[_MOMENTS:]:
-        return False
-    if abs(one[1] - other[1]) > tolerance * max(one[1], other[1]):
-        return False
-    return all(abs(x - y) <= tolerance * max(1.0, abs(x), abs(y)) for x, y in zip(one[2:_MOMENTS], other[2:_MOMENTS]))
+    first, second = figures(one), figures(other)
+    if first.size != second.size or abs(first.rms - second.rms) > tolerance * max(first.rms, second.rms):
+        return False  # what tells most tensors apart, before the rest is looked at
+    return distance(one, other) <= tolerance
 
 
 def is_evidence(digest: str) -> bool:
@@ -90,13 +145,43 @@ def is_evidence(digest: str) -> bool:
     >>> is_evidence(moments(np.arange(8.0))), is_evidence(moments(np.arange(7.0))), is_evidence(moments(np.ones(99)))
     (True, False, False)
     """
-    if not digest.startswith("m1:"):
+    if not digest.startswith("m"):
         numbers(digest)
         return False
-    figures = numbers(digest)
-    finite = figures[0] - sum(figures[_MOMENTS:])
-    mean, low, high = figures[2], figures[6], figures[7]
-    return finite >= LEAST and max(mean, low, high) - min(mean, low, high) > SPREAD
+    known = figures(digest)
+    telling = (known.moments[0], *known.extremes)
+    return known.size - sum(known.counts) >= LEAST and max(telling) - min(telling) > SPREAD
+
+
+def quantile(digest: str, share: float) -> Tuple[float, float]:
+    """Bounds of the value below which ``share`` of the finite elements lie, in the elements' own units (complex: of the modulus).
+
+    Between two levels the mean excess falls by the share of elements above, averaged over the levels between: a share of which one
+    level has more and the other less. Exact for constants; NaN where nothing is finite.
+
+    Args:
+        digest: of any form; an ``m1`` knows the least, the greatest and what lies above zero.
+        share: 0 to 1.
+
+    Raises:
+        CaptureFormatError: a string that is no digest.
+
+    >>> low, high = quantile(moments(np.arange(1001.0)), 0.5)
+    >>> low <= 500 <= high
+    True
+    """
+    known = figures(digest)
+    if not known.size - sum(known.counts):
+        return math.nan, math.nan
+    low, high = known.extremes
+    points = sorted({(low, known.mean - low), (high, 0.0), *_inner(known)})
+    for (left, more), (right, less) in zip(points, points[1:]):
+        above = (more - less) / (right - left)  # at most the share above ``left``, at least that above ``right``
+        if above - _ROUNDING / (right - left) > 1.0 - share:
+            low = max(low, left)
+        if above + _ROUNDING / (right - left) < 1.0 - share:
+            high = min(high, right)
+    return low * known.rms, high * known.rms
 
 
 def size_and_rms(digest: str) -> Tuple[float, float]:
@@ -105,8 +190,8 @@ def size_and_rms(digest: str) -> Tuple[float, float]:
     >>> size_and_rms("c1:6,-2.0")
     (6.0, 2.0)
     """
-    full = _full(digest)
-    return full[0], full[1]
+    known = figures(digest)
+    return known.size, known.rms
 
 
 @lru_cache(maxsize=1 << 16)
@@ -132,165 +217,34 @@ def numbers(digest: str) -> Tuple[float, ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _full(digest: str) -> Tuple[float, ...]:
-    """A digest in the form ``m1`` with counts, so that constants can be compared with what is nearly constant."""
-    figures = numbers(digest)
-    if digest.startswith("m1:"):
-        return figures if len(figures) > _MOMENTS else figures + (0.0,) * _COUNTS
+def figures(digest: str) -> Figures:
+    """A digest of any form as figures, so that constants can be compared with what is nearly constant.
+
+    Raises:
+        CaptureFormatError: a string that is no digest.
+    """
+    found = numbers(digest)
+    if digest.startswith("m"):
+        end = _M2 if digest.startswith("m2") else _MOMENTS
+        return Figures(found[0], found[1], found[2:_MOMENTS], found[_MOMENTS:end], found[end:] or (0.0,) * _COUNTS)
     if digest.startswith("e1:"):
-        return (0.0,) * (_MOMENTS + _COUNTS)
-    size, real, imaginary = (*figures, 0.0)[:3]
+        return Figures(0.0, 0.0, _NOTHING, _NO_EXCESS)
+    size, real, imaginary = (*found, 0.0)[:3]
     modulus = min(math.hypot(real, imaginary), _LARGEST)
     if modulus == 0.0:
-        return (size,) + (0.0,) * (_MOMENTS + _COUNTS - 1)
+        return Figures(size, 0.0, _NOTHING, _NO_EXCESS)
     mean = real / modulus
-    third = mean if len(figures) < len("cri") else 1.0  # of complex values all but the mean is of the modulus
-    return (size, modulus, mean, 1.0, third, 1.0, third, third, 0.0, 0.0, 0.0)
+    third = mean if len(found) < len("cri") else 1.0  # of complex values all but the mean is of the modulus
+    return Figures(size, modulus, (mean, 1.0, third, 1.0, third, third), tuple(max(third - level, 0.0) for level in LEVELS))
 
 
-def _blocks(value: Typed) -> "Iterator[np.ndarray[Any, Any]]":
-    """The elements in memory order, a block at a time, as float64 or complex128."""
-    wide = np.dtype("complex128" if value.array.dtype.kind == "c" else "float64")
-    walk = np.nditer(value.array, flags=["external_loop", "buffered", "zerosize_ok"], order="K", buffersize=BLOCK)
-    for block in walk:
-        yield widen(Typed(np.asarray(block), value.dtype)).astype(wide, copy=False)
+#: what the rounding of a float32 tensor's figures may come to
+_ROUNDING = 1e-6
 
 
-#: elements of the quick pass: small enough for the cache, large enough that Python's part is small
-SHORT = 1 << 14
-
-#: root mean squares between these raise to the fourth power without scaling
-_MODERATE = (1e-60, 1e60)
-
-
-def _quickly(value: Typed) -> Optional[str]:
-    """The digest in one pass without scaling, for values that allow it: finite, of moderate size, contiguous; else None.
-
-    No BLAS: its threads get in the way of the framework's.
-    """
-    flat = value.array.reshape(-1, order="A") if value.array.flags.forc else None
-    if flat is None:
-        return None
-    block, square = np.empty(SHORT), np.empty(SHORT)
-    parts: List[Tuple[float, ...]] = []
-    low, high = math.inf, -math.inf
-    for start in range(0, flat.size, SHORT):
-        piece = widen(Typed(flat[start : start + SHORT], value.dtype))
-        x, power = block[: piece.size], square[: piece.size]
-        least, most = float(piece.min()), float(piece.max())
-        if not (math.isfinite(least) and math.isfinite(most)):
-            return None
-        low, high = min(low, least), max(high, most)
-        np.copyto(x, piece)
-        np.abs(x, out=power)
-        absolute = float(power.sum())
-        np.multiply(x, x, out=power)
-        cube, fourth = (float(np.einsum("i,i->", power, other)) for other in (x, power))
-        parts.append((float(x.sum()), absolute, float(power.sum()), cube, fourth))
-    if low == high:
-        return f"c1:{flat.size},{low + 0.0!r}"
-    sums = _Sums(flat.size, [0, 0, 0], 0.0)
-    sums.low, sums.high, sums.parts, sums.exponent = low, high, parts, 0
-    rms = math.sqrt(math.fsum(part[2] for part in parts) / flat.size)
-    return sums.text() if _MODERATE[0] < rms < _MODERATE[1] else None
-
-
-def _of_real(value: Typed) -> str:
-    quick = _quickly(value)
-    if quick is not None:
-        return quick
-    low, high = math.inf, -math.inf
-    counts = [0, 0, 0]
-    for block in _blocks(value):
-        least, most = float(block.min()), float(block.max())
-        if not (math.isfinite(least) and math.isfinite(most)):  # both are NaN where any element is
-            kept = _finite(block, counts)
-            if kept.size == 0:
-                continue
-            least, most = float(kept.min()), float(kept.max())
-        low, high = min(low, least), max(high, most)
-    if low == high and not any(counts):
-        return f"c1:{value.array.size},{low + 0.0!r}"  # + 0.0: minus zero is zero
-    sums = _Sums(value.array.size, counts, max(abs(low), abs(high)))
-    for block in _blocks(value):
-        scaled = (block[np.isfinite(block)] if any(counts) else block) * sums.factor
-        sums.add(scaled, scaled)
-    return sums.text()
-
-
-def _of_complex(value: Typed) -> str:
-    low, high = [math.inf, math.inf], [-math.inf, -math.inf]
-    counts = [0, 0, 0]
-    for block in _blocks(value):
-        kept = _finite(block, counts)
-        if kept.size:
-            for part, figures in enumerate((kept.real, kept.imag)):
-                low[part], high[part] = min(low[part], float(figures.min())), max(high[part], float(figures.max()))
-    if low == high and not any(counts):
-        return f"c1:{value.array.size},{low[0] + 0.0!r},{low[1] + 0.0!r}"
-    sums = _Sums(value.array.size, counts, max(map(abs, low + high)))
-    for block in _blocks(value):
-        scaled = block[np.isfinite(block)] * sums.factor
-        sums.add(np.abs(scaled), scaled.real)
-    return sums.text()
-
-
-def _finite(block: "np.ndarray[Any, Any]", counts: List[int]) -> "np.ndarray[Any, Any]":
-    """The finite elements; NaN, plus and minus infinity are added to ``counts`` (a complex infinity has no sign: plus)."""
-    nan = np.isnan(block)
-    infinite = np.isinf(block) & ~nan
-    minus = infinite & (block < 0) if block.dtype.kind == "f" else np.zeros_like(infinite)
-    for slot, mask in enumerate((nan, infinite & ~minus, minus)):
-        counts[slot] += int(np.count_nonzero(mask))
-    kept: "np.ndarray[Any, Any]" = block[~(nan | infinite)]
-    return kept
-
-
-class _Sums:
-    """Sums of powers, of elements scaled by a power of two near the largest: nothing overflows and the scaling is exact.
-
-    A block is summed by numpy and the blocks exactly, so that the error does not grow with the number of blocks.
-    """
-
-    def __init__(self, size: int, counts: List[int], largest: float) -> None:
-        self.size, self.counts = size, counts
-        largest = largest if math.isfinite(largest) else 0.0  # nothing was finite
-        self.exponent = min(max(math.frexp(largest)[1], -1000), 1000)
-        self.factor = math.ldexp(1.0, -self.exponent)
-        self.low, self.high = math.inf, -math.inf
-        self.parts: List[Tuple[float, ...]] = []
-
-    def add(self, scaled: "np.ndarray[Any, Any]", signed: "np.ndarray[Any, Any]") -> None:
-        """Add finite elements, multiplied by ``factor``; ``signed`` are those of which the mean is taken."""
-        if scaled.size == 0:
-            return
-        self.low, self.high = min(self.low, float(scaled.min())), max(self.high, float(scaled.max()))
-        square = scaled * scaled
-        self.parts.append(
-            (
-                float(signed.sum()),
-                float(np.abs(scaled).sum()),
-                float(square.sum()),
-                float((square * scaled).sum()),
-                float((square * square).sum()),
-            )
-        )
-
-    def text(self) -> str:
-        """The digest ``m1``."""
-        tail = "".join(f",{count}" for count in self.counts) if any(self.counts) else ""
-        finite = self.size - sum(self.counts)
-        mean, absolute, square, cube, fourth = (math.fsum(column) / finite for column in zip(*self.parts)) if finite else (0.0,) * 5
-        rms = math.sqrt(square)
-        if rms == 0.0:
-            return f"m1:{self.size}" + ",0.0" * (_MOMENTS - 1) + tail
-        figures = (
-            min(float(np.ldexp(rms, self.exponent)), _LARGEST),
-            mean / rms,
-            absolute / rms,
-            cube / rms / rms / rms,
-            fourth / square / square,
-            self.low / rms,
-            self.high / rms,
-        )
-        return f"m1:{self.size}," + ",".join(repr(figure + 0.0) for figure in figures) + tail
+def _inner(known: Figures) -> Iterator[Tuple[float, float]]:
+    """Levels strictly between the extremes, and the mean excess over each; that over zero follows from ``mean`` and ``absolute``."""
+    low, high = known.extremes
+    for level, excess in (*zip(LEVELS, known.excess), (0.0, (known.moments[1] + known.moments[0]) / 2)):
+        if low < level < high:
+            yield level, excess

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from paralign.model import CheckResult, Divergence, Pair, Point, StageResult
+    from paralign.model import CheckResult, Divergence, Finding, Pair, Point, StageResult
 
 STYLE = {ALIGNED: "bold green", DIVERGED: "bold red", ERROR: "bold red", UNDERPOWERED: "bold yellow", NOT_TESTED: "dim"}
 
@@ -71,6 +71,7 @@ def details(stage: StageResult) -> Iterator[RenderableType]:
         lines += _failure(stage.failure)
     if stage.divergence is not None:
         lines += _divergence(stage.divergence, located=all(p is not stage.divergence.pair for p in stage.pairs))
+    lines += [line for finding in stage.findings for line in _finding(finding)]
     if stage.verdict in (DIVERGED, UNDERPOWERED):
         wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
         lines += [_pair(p) for p in wrong[:MOST]]
@@ -105,6 +106,15 @@ def _divergence(divergence: Divergence, *, located: bool) -> list[Text]:
     if located and divergence.pair is not None:
         lines += [Text(f"  {note}", "yellow") for note in divergence.pair.notes]
     return lines
+
+
+def _finding(finding: Finding) -> list[Text]:
+    """A cause with the errors before and after it was tried, and what to do about it."""
+    tried = "" if finding.error_after is None else f" (error {figure(finding.error_before)}, with this changed {figure(finding.error_after)})"
+    return [
+        Text.assemble(("proven cause: " if finding.proven else "suspected cause: ", "bold"), f"{finding.cause}{tried}"),
+        Text(f"  fix: {finding.fix}"),
+    ]
 
 
 def _point(point: Point | None) -> str:

@@ -44,7 +44,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "infer": {"paths": list},
     "backward": {"steps": int, "modes": list},
     "forward": {"modules": str},
-    "weights": {"mode": str},
+    "weights": {"mode": str, "rules": str},
     "tolerance": {"ratio": (int, float), "atol": (int, float), "rtol": (int, float), **dict.fromkeys(STAGES, dict)},
 }
 _TOP = {"out": str, "stages": list, "seed": int, "timeout": (int, float), "inputs": (dict, list), "labels": (dict, list)}
@@ -64,7 +64,7 @@ class SideSettings:
 
 @dataclass
 class Settings:
-    """What the stages need to know beside the sides."""
+    """What the stages need to know beside the sides; ``rules`` (:class:`paralign.weights.Rules`) say where weights go."""
 
     seed: int = 0
     split: str = "val"
@@ -76,6 +76,7 @@ class Settings:
     modes: list[str] = field(default_factory=lambda: ["eval", "train"])
     modules: str = "digest"
     weights: str = "copy"
+    rules: Any = None
     strict: bool = False
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
 
@@ -96,6 +97,7 @@ class Project:
     stages: list[str] = field(default_factory=lambda: list(STAGES))
     out: Path = Path("result")
     timeout: float = 600.0
+    rules: Path | None = None
     settings: Settings = field(default_factory=Settings)
 
     @property
@@ -136,6 +138,7 @@ def read(directory: Path) -> Project:
         check_stages(table.get("stages", list(STAGES))),
         path.parent / table.get("out", "result"),
         float(table.get("timeout", 600)),
+        _rules(table, path),
         _settings(table, path),
     )
 
@@ -292,6 +295,17 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         if stage in limits:
             settings.tolerance[stage] = _tolerance(limits[stage], f"tolerance.{stage}", path)
     return settings
+
+
+def _rules(table: dict[str, Any], path: Path) -> Path | None:
+    """The file that ``[weights] rules`` names."""
+    wanted = table.get("weights", {}).get("rules")
+    if wanted is None:
+        return None
+    file = path.parent / wanted
+    if not file.is_file():
+        raise UsageError("the file of rules is not there", where=str(file), hint=f"correct `rules` in [weights] of {path}")
+    return Path(file)
 
 
 def _tolerance(table: dict[str, Any], name: str, path: Path) -> Tolerance:

@@ -14,7 +14,7 @@ import numpy as np
 
 from paralign.comparison import compare_pair
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, running
+from paralign.stages import forward, running, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 
@@ -55,6 +55,10 @@ def run(context: Context) -> StageResult:
             result.notes += [note for note in notes if note not in result.notes]
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
     conclude(result, " and ".join(methods))
+    if result.verdict == DIVERGED and "eval" in context.settings.modes:
+        agreed = not any(p.key.startswith(("loss_0", "gradient_0")) and p.judged and p.verdict == DIVERGED for p in result.pairs)
+        update.explain(context, result, reference, agreed=agreed)
+        conclude(result, " and ".join(methods))
     unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
     if unjudged:
         result.notes.append(
@@ -62,7 +66,7 @@ def run(context: Context) -> StageResult:
         )
     result.notes += sorted({note for p in result.pairs for note in p.notes if note.startswith("inherent")})
     if result.verdict == DIVERGED:
-        result.divergence = first_wrong(result)
+        result.divergence = result.divergence or first_wrong(result)
     return result
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module
-from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Tolerance
+from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
+from paralign.stages import locating
 from paralign.stages.context import spent
-from paralign.stages.judging import PERTURBATION, Noises, choose, conclude, final, paired, points_of
+from paralign.stages.judging import Noises, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from paralign.capture import Capture
     from paralign.stages.context import Context
     from paralign.stages.judging import Method
@@ -57,9 +53,27 @@ def run(context: Context) -> StageResult:
     _say_weakness(result, reference)
     conclude(result, method)
     _say_structure(result, reference, candidate)
-    if result.verdict == DIVERGED:
+    _locate(context, result)
+    if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
+
+
+def _locate(context: Context, result: StageResult) -> None:
+    """Watch single operations; one that is guilty makes the stage diverge although the outputs may hide it."""
+    if context.settings.modules == "none":
+        return
+    try:
+        found, notes = locating.forward(context)
+    except WorkerFailed as failure:
+        result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
+        return
+    result.divergences = found
+    result.notes += notes
+    if found:
+        result.divergence = found[0]
+        if result.verdict != DIVERGED and any(d.confirmed for d in found):
+            result.verdict = DIVERGED
 
 
 def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:
@@ -129,30 +143,3 @@ def noise(context: Context) -> Noise | None:
     noises = Noises(reference, method)
     found = [noises.of(r) for r in final(reference, name="output", run=method.reference_run)]
     return max((n for n in found if n is not None), key=lambda n: n.value, default=None)
-
-
-def distance(context: Context, prepare: Callable[[], object]) -> float:
-    """How far the candidate's outputs are from the reference's once ``prepare`` has changed it, in units of what is allowed.
-
-    In float64 where both sides can, else natively; infinite where a side fails or outputs do not fit together.
-    """
-    prepare()
-    if context.inputs is None:
-        return math.inf
-    values = {"inputs": context.inputs}
-    try:
-        reference = reference_alone(context)
-        options = {"modules": "none", "runs": [DOUBLE, NATIVE], "attempt": next(_attempts)}
-        candidate = context.candidate.record("proof", "forward", options, values)
-    except WorkerFailed:
-        return math.inf
-    method, _ = choose(reference, candidate)
-    if method.name == PERTURBATION.name:
-        method = replace(PERTURBATION, noise_runs=("no such run",), limit=1000.0)  # the least noise, generously: only the best is sought
-    points = points_of(final(reference, name="output", run=method.reference_run), final(candidate, name="output", run=method.candidate_run))
-    pairs = paired(reference, candidate, points, method, Tolerance())
-    ratios = [math.inf if p.ratio is None and p.verdict == DIVERGED else (p.ratio or 0.0) / method.limit for p in pairs]
-    return max(ratios, default=math.inf)
-
-
-_attempts = count()

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from typing import TYPE_CHECKING
 
-from paralign import weights as mapping
-from paralign.capture import Capture, CaptureWriter, discard
 from paralign.comparison import compare_pair, judge
-from paralign.model import DIVERGED, Divergence, Manifest, Pair, Point, StageResult
-from paralign.stages import forward
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Point, StageResult
+from paralign.stages.assignment import load, planned, proven
 from paralign.stages.context import spent
 from paralign.stages.judging import Method, conclude
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paralign.capture import Capture
     from paralign.dtypes import Typed
     from paralign.model import Record
     from paralign.stages.context import Context
-
-#: how often both models may be run to tell assignments apart that the shapes allow
-RUNS = 32
+    from paralign.weights import Move, Plan, Proof
 
 EXACT = Method("exact", "", "", (), 0.0)
 
@@ -33,61 +29,24 @@ def run(context: Context) -> StageResult:
     if missing:
         return missing
     reference, candidate = context.record_both("weights", "weights")
-    plan = mapping.plan(reference.records, candidate.records, context.framework("reference"), context.framework("candidate"))
-    context.weights, context.plan = reference, plan
+    plan = planned(context, reference, candidate)
+    context.weights, context.plan, proof = reference, plan, None
     context.reference.prepare("load", {"state": reference}, recorded_by="weights")
     result = spent(StageResult("weights"), reference, candidate)
     if context.settings.weights == "copy":
-        plan = _proven(context, result, plan)
+        plan, proof = proven(context, result, plan)
+        context.plan = plan
         candidate = load(context, plan)
     else:
         result.notes.append("the weights were taken as they are (as-is): nothing was copied")
     result.pairs = _pairs(plan, reference, candidate) + [_lost(move) for move in (*plan.missing, *plan.extra)]
-    result.notes += _notes(plan, settled=any(note.startswith("proven: ") for note in result.notes))
+    result.notes += _notes(plan, settled=proof is not None and proof.right)
+    _say_unproven(result, plan, proof)
     conclude(result, EXACT)
     if result.verdict == DIVERGED and result.worst is not None:
         worst = result.worst
         result.divergence = Divergence(_point(worst.reference), _point(worst.candidate), worst)
     return result
-
-
-def _proven(context: Context, result: StageResult, plan: mapping.Plan) -> mapping.Plan:
-    """The plan; where the shapes allow others, the one that proves right by running both models in float64."""
-    if not plan.alternatives or not plan.complete or context.inputs is None:
-        return plan
-    proof = mapping.prove(plan, lambda tried: forward.distance(context, lambda: load(context, tried)), limit=RUNS)
-    tried = f"assignments that the shapes allow, tried by running both models in float64: {proof.runs}"
-    if not proof.proven:  # then the first is as good as any, and what diverges is looked for under it
-        result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
-        return plan
-    changed = f"; another than the first is right for {_some(proof.changed)}" if proof.changed else ""
-    result.notes.append(f"proven: {tried}{changed}")
-    result.notes += [f"ambiguous: the run cannot tell {line}" for line in proof.ambiguous]
-    result.notes += [f"not tried, for want of runs: {line}" for line in proof.untested]
-    context.plan = proof.plan
-    return proof.plan
-
-
-def load(context: Context, plan: mapping.Plan) -> Capture:
-    """Load the reference's state into the candidate by a plan; the candidate's state as it then is."""
-    return context.candidate.record("loaded", "load", values={"state": write(context, plan)}, prelude=True)
-
-
-def write(context: Context, plan: mapping.Plan) -> Capture:
-    """The candidate's state, made from the reference's by the plan, as a capture that the candidate can load."""
-    folder, reference = context.candidate.folder / "given", context.weights
-    if reference is None:
-        raise ValueError("the reference's weights are recorded first")
-    if folder.exists():
-        discard(folder)
-    held = {r.name: r for r in reference.records if r.location is not None}
-    key = hashlib.sha256(repr([reference.manifest.settings.get("key"), plan.rows()]).encode()).hexdigest()
-    with CaptureWriter(folder, Manifest(side="candidate", stage="weights", settings={"key": key})) as writer:
-        for target in plan.targets:
-            value = plan.assemble(target.name, lambda name: reference.value(held[name]) if name in held else None)
-            if value is not None:
-                writer.add(target.name, value, role=target.role)
-    return Capture.open(folder)
 
 
 def _values(capture: Capture) -> Callable[[str], Typed | None]:
@@ -103,7 +62,7 @@ def _values(capture: Capture) -> Callable[[str], Typed | None]:
     return fetch
 
 
-def _pairs(plan: mapping.Plan, reference: Capture, candidate: Capture) -> list[Pair]:
+def _pairs(plan: Plan, reference: Capture, candidate: Capture) -> list[Pair]:
     """Every tensor of the reference that has a place, beside the candidate's as it now is, brought back to the reference's layout."""
     there, here = _values(candidate), _values(reference)
     by_name = {r.name: r for r in candidate.records}
@@ -122,26 +81,49 @@ def _pairs(plan: mapping.Plan, reference: Capture, candidate: Capture) -> list[P
     return pairs
 
 
-def _lost(move: mapping.Move) -> Pair:
+def _lost(move: Move) -> Pair:
     record = move.reference if move.reference is not None else move.candidate
     pair = Pair(record.name if record is not None else "", move.reference, move.candidate, how="none", verdict=DIVERGED)
     pair.notes.append(move.note or f"missing in the {'candidate' if move.candidate is None else 'reference'}")
     return pair
 
 
-def _notes(plan: mapping.Plan, *, settled: bool) -> list[str]:
+def _notes(plan: Plan, *, settled: bool) -> list[str]:
     """What is to be said of a plan; what the shapes left open only where no run has settled it."""
     laid_out = sum(1 for r in plan.sources if any(m.transform for m in plan.moves_of(r.name)))
-    ordered = sum(1 for m in plan.moves if m.how == "order")
+    ordered = {how: sum(1 for m in plan.moves if m.how == how) for how in ("order", "calls")}
     notes = [f"{len(plan.sources)} tensors mapped, {laid_out} of them in another layout, by layer type"]
     notes += [f"{len(plan.dropped)} without a twin by design, left out: {_some([_name(m) for m in plan.dropped])}"] if plan.dropped else []
-    notes += [f"{ordered} paired by order, for want of equal names"] if ordered else []
+    notes += [
+        f"{count} paired by order{' of execution' if how == 'calls' else ''}, for want of names that tell"
+        for how, count in ordered.items()
+        if count
+    ]
     open_ = [] if settled else plan.ambiguous
     notes += [f"ambiguous: {_some(a.reference)} could as well have gone to others of {_some(a.candidate)}" for a in open_]
     return notes
 
 
-def _name(move: mapping.Move) -> str:
+def _say_unproven(result: StageResult, plan: Plan, proof: Proof | None) -> None:
+    """Call a test that shows nothing about a pair's place what it is: too weak."""
+    right = proof is not None and proof.right
+    if right and proof is not None:
+        open_ = {
+            name: "nothing shows that this is its place: the outputs do not depend on it"
+            for a in proof.ambiguous
+            if not a.seen
+            for name in a.reference
+        }
+    else:
+        why = "no assignment makes the outputs equal" if proof is not None else "nothing was run to prove it"
+        open_ = {name: f"others of its shape could stand here as well: {why}" for a in plan.ambiguous for name in a.reference}
+    for pair in result.pairs:
+        if pair.key in open_ and pair.verdict == ALIGNED:
+            pair.verdict = UNDERPOWERED
+            pair.notes.append(open_[pair.key])
+
+
+def _name(move: Move) -> str:
     record = move.reference if move.reference is not None else move.candidate
     return record.name if record is not None else ""
 

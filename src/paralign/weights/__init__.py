@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from paralign.weights.matching import plan
 from paralign.weights.plan import SHARED, Ambiguity, Choice, Move, Option, Plan, apply, invert
-from paralign.weights.proof import Proof, prove
+from paralign.weights.proof import Alike, Proof, prove
 from paralign.weights.rules import Drop, Rename, Route, Rules, rules_from_toml, to_toml
 
 __all__ = [
     "SHARED",
+    "Alike",
     "Ambiguity",
     "Choice",
     "Drop",

@@ -1,4 +1,4 @@
-"""The other assignments that the shapes allow, most likely first: whole orders, roles exchanged, heads interleaved, squares turned."""
+"""The other assignments that the shapes allow, most likely first: whole orders, roles exchanged, heads interleaved, parts reordered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paralign.weights.transforms import compose, keeps, steps, undone
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paralign.weights.likeness import Group
+    from paralign.weights.likeness import Costs, Group
     from paralign.weights.plan import Move, Plan, Slot
     from paralign.weights.tensors import Tensor
 
@@ -28,6 +28,9 @@ FEW, SEVERAL = 4, 8
 
 #: options of one choice, at most
 MOST = 40
+
+#: gates of a recurrent layer
+GATES = {"gru": 3, "lstm": 4}
 
 #: usual widths of a head, most usual first
 WIDTHS = (64, 32, 128, 16, 80, 96, 48, 256, 8, 4)
@@ -43,10 +46,10 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     """
     slots = {m.target: m.slot for m in plan.moves if m.target is not None and m.how != SHARED}
     whole = [option for note, other in others if (option := _instead(plan, other, note)) is not None]
-    found = [Choice("all that names do not decide", whole)] if whole else []
+    found = [Choice("all that names do not decide", whole, decided=not plan.ambiguous)] if whole else []
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
-    found += [*_interleaved(plan), _turned(plan)]
+    found += [*_interleaved(plan), *_reordered(plan), _turned(plan)]
     found += [choice for loss, choice in ranked if loss >= DECIDED]
     return [choice for choice in found if choice.options]
 
@@ -77,7 +80,8 @@ def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
         return _pairwise(group, slots)
     members = list(blocks.values())
     orders = [o for o in permutations(range(size)) if o != tuple(range(size))] if size <= FEW else _swaps(size)
-    scored = sorted((_loss(group, members, order), order) for order in orders)
+    scored = sorted((_loss(group, group.evidence, members, order), order) for order in orders)
+    decided = min((_loss(group, group.names, members, order) for order in orders), default=0.0) >= DECIDED
     paths = [group.candidate[group.pairs[n][1]].path for n in members[0]]
     options = []
     for _, order in scored[:MOST]:
@@ -90,18 +94,19 @@ def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
     return loss, Choice(
         f"{size} layers of equal shape{' in each of ' + str(len(members)) + ' blocks' if len(members) > 1 else ''}: " + ", ".join(paths),
         options,
+        decided,
     )
 
 
 def _pairwise(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
     """Neighbours in a group exchanged, two at a time, those that nothing but order decides."""
     options = []
-    for component in group.undecided():
+    for component in group.nameless():
         for one, other in pairwise(component[:MOST]):
             paths = [group.candidate[group.pairs[n][1]].path for n in (one, other)]
             takes = {**_taking(group, slots, one, other), **_taking(group, slots, other, one)}
             options.append(Option(f"{paths[0]} and {paths[1]} exchanged", takes))
-    return 0.0, Choice(f"{len(group.pairs)} layers of equal shape", options[:MOST])
+    return 0.0, Choice(f"{len(group.pairs)} layers of equal shape", options)
 
 
 def _swaps(size: int) -> list[tuple[int, ...]]:
@@ -114,15 +119,15 @@ def _swaps(size: int) -> list[tuple[int, ...]]:
     return found
 
 
-def _loss(group: Group, blocks: list[list[int]], order: tuple[int, ...]) -> float:
-    """How much evidence speaks against an order of the roles, summed over one block."""
-    if group.evidence is None:
+def _loss(group: Group, evidence: Costs | None, blocks: list[list[int]], order: tuple[int, ...]) -> float:
+    """How much speaks against an order of the roles, summed over one block."""
+    if evidence is None:
         return 0.0
     block = blocks[0]
     total = 0.0
     for place, origin in enumerate(order):
         column = group.pairs[block[place]][1]
-        total += group.evidence[group.pairs[block[origin]][0], column] - group.evidence[group.pairs[block[place]][0], column]
+        total += evidence[group.pairs[block[origin]][0], column] - evidence[group.pairs[block[place]][0], column]
     return float(total)
 
 
@@ -137,7 +142,7 @@ def _interleaved(plan: Plan) -> list[Choice]:
     """Fused projections whose heads lie together, query, key and value of each head side by side; those of three parts, and of two."""
     fused: dict[int, list[Move]] = defaultdict(list)
     for move in plan.moves:
-        if move.how != SHARED and (parts := _fusion(move)):
+        if move.how not in (SHARED, "user") and (parts := _fusion(move)):
             fused[parts].append(move)
     return [_by_heads(moves) for _, moves in sorted(fused.items(), reverse=True)]
 
@@ -204,13 +209,48 @@ def _shuffled(source: Tensor, target: Tensor, counts: tuple[int, int]) -> Way | 
     return compose(source.path, shuffle, undone(target.path, tuple(target.record.shape))), None
 
 
+def _reordered(plan: Plan) -> list[Choice]:
+    """Fused projections, and the gates of recurrent layers, whose parts come in another order on the other side."""
+    found: dict[tuple[int, str], list[Move]] = defaultdict(list)
+    for move in plan.moves:
+        if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
+            continue
+        gates, parts = _gates(move.source, move.target), len(parts_of(move.source))
+        count = gates or (parts if parts == len(parts_of(move.target)) else 0)
+        if count and move.source.shape[0] % count == 0 and move.source.shape == move.target.shape:
+            found[count, "gates of recurrent layers" if gates else "parts of fused projections"].append(move)
+    return [Choice(f"the order of the {what}", _orders(moves, count)) for (count, what), moves in found.items()]
+
+
+def _orders(moves: list[Move], count: int) -> list[Option]:
+    options = []
+    for order in permutations(range(count)):
+        if order == tuple(range(count)):
+            continue
+        step = f"parts{_listed(order)}"
+        ways: dict[Slot, Way] = {
+            m.slot: (compose(m.source.path, step, undone(m.target.path, tuple(m.target.record.shape))), None)
+            for m in moves
+            if m.source is not None and m.target is not None
+        }
+        options.append(Option(f"their {count} parts in the order {_listed(order)}", {}, ways))
+    return options
+
+
+def _gates(source: Tensor, target: Tensor) -> int:
+    """How many gates lie in a tensor of a recurrent layer that one of the sides has made itself; 0 for all others."""
+    if bool(source.kind) == bool(target.kind):
+        return 0
+    return GATES.get((source.kind or target.kind).removesuffix("cell"), 0)
+
+
 def _listed(numbers: Sequence[int]) -> str:
     return f"({', '.join(map(str, numbers))})"
 
 
 def _turned(plan: Plan) -> Choice:
     """Square matrices of layers of the user's own, transposed: their layout is not known."""
-    squares = [m for m in plan.moves if m.how != SHARED and _square(m)]
+    squares = [m for m in plan.moves if m.how not in (SHARED, "user") and _square(m)]
     ways = {m.slot: (compose(m.transform, "transpose(1, 0)"), m.into) for m in squares}
     options = [Option("all of them transposed", {}, dict(ways))] if ways else []
     alike: dict[tuple[str, ...], dict[Slot, Way]] = defaultdict(dict)

@@ -60,12 +60,16 @@ class Unit:
 
 @dataclass
 class Group:
-    """Units of both sides that fit one another, as they were paired."""
+    """Units of both sides that fit one another, as they were paired.
+
+    ``evidence`` is what speaks against each pair, order left out; ``names`` the same without the neighbours, which are order in disguise.
+    """
 
     reference: list[Unit]
     candidate: list[Unit]
     pairs: list[tuple[int, int]]
     evidence: Costs | None = None
+    names: Costs | None = None
 
     def decided(self) -> list[tuple[int, int]]:
         """Pairs that more than order speaks for."""
@@ -74,13 +78,20 @@ class Group:
 
     def undecided(self) -> list[list[int]]:
         """Pairs (by number) among which nothing but order decides, in groups of two and more."""
+        return self._open(self.evidence)
+
+    def nameless(self) -> list[list[int]]:
+        """Pairs (by number) among which nothing but order and neighbours decides, in groups of two and more."""
+        return self._open(self.names)
+
+    def _open(self, evidence: Costs | None) -> list[list[int]]:
         count = len(self.pairs)
         if count <= 1:
             return []
-        if self.evidence is None:
+        if evidence is None:
             return [list(range(count))]
         rows, columns = (np.array(side) for side in zip(*self.pairs, strict=True))
-        chosen = self.evidence[np.ix_(rows, columns)]
+        chosen = evidence[np.ix_(rows, columns)]
         own = np.diag(chosen)
         loss = chosen + chosen.T - own[:, None] - own[None, :]
         return _components(loss < DECIDED)
@@ -119,7 +130,8 @@ class Likeness:
             return Group(reference, candidate, [(0, 0)] if allowed else [])
         if max(len(reference), len(candidate)) > MOST:
             return Group(reference, candidate, [(i, i) for i in range(len(reference))] if equal else [])
-        evidence = self._evidence(reference, candidate)
+        names = self._names(reference, candidate)
+        evidence = names + NEIGHBOURS * self._strangers(reference, candidate) if self.twins and self.named else names
         costs = evidence + self._order(reference, candidate)
         if len(reference) <= len(candidate):
             pairs = list(enumerate(assign(costs)))
@@ -129,20 +141,18 @@ class Likeness:
         if not equal:
             near = self._words(reference, candidate) < NEAR
             pairs = [(r, c) for r, c in pairs if near[r, c]]
-        return Group(reference, candidate, pairs, evidence)
+        return Group(reference, candidate, pairs, evidence, names)
 
     def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Remember modules that are a pair, as the neighbours of others."""
         self.twins.update(pairs)
 
-    def _evidence(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
+    def _names(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
         evidence = _forbidden(reference, candidate)
         if self.named:
             evidence += self._words(reference, candidate)
             evidence += INDEX * _numbers(reference, candidate, lambda p: p.indices)
             evidence += DIGITS * _numbers(reference, candidate, lambda p: p.numbers)
-        if self.twins and self.named:
-            evidence += NEIGHBOURS * self._strangers(reference, candidate)
         return evidence
 
     def _words(self, reference: list[Unit], candidate: list[Unit]) -> Costs:

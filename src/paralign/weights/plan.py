@@ -85,10 +85,14 @@ class Option:
 
 @dataclass
 class Choice:
-    """Slots that can be filled in several ways which the shapes allow; ``options`` are the others, most likely first."""
+    """Slots that can be filled in several ways which the shapes allow; ``options`` are the others, most likely first.
+
+    ``decided`` says that names speak against all of them: they are tried only where the first way is wrong.
+    """
 
     note: str
     options: list[Option]
+    decided: bool = False
 
 
 @dataclass
@@ -153,6 +157,11 @@ class Plan:
     def moves_of(self, reference: str) -> list[Move]:
         """The moves of one tensor of the reference: several where the candidate has it in parts."""
         return self._indexed()[1].get(reference, [])
+
+    def fillings(self) -> dict[str, tuple[tuple[str, str | None, str | None], ...]]:
+        """What fills each of the :attr:`targets`: names of tensors that hold values, with the way; equal for plans that do the same."""
+        by_target = self._indexed()[0]
+        return {t.name: tuple((holder.name, m.transform, m.into) for holder, m in by_target[t.name]) for t in self.targets}
 
     def _indexed(self) -> tuple[dict[str, list[tuple[Record, Move]]], dict[str, list[Move]]]:
         """Transfers by target and moves by reference, made once for a list of moves."""

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from paralign.weights.plan import Choice, Option, Plan
+    from paralign.weights.plan import Choice, Move, Option, Plan, Slot
 
 #: errors up to this many units are alignment
 ALLOWED = 1.0
 
 #: an option must lower the error by this factor to be kept while nothing is right yet
 BETTER = 0.9
+
+#: buffers that training makes
+STATISTICS = frozenset({"running_mean", "running_var", "_mean", "_variance"})
+
+#: names that a line of text gives before it counts the rest
+SHOWN = 6
+
+
+@dataclass
+class Alike:
+    """Tensors of the candidate that the run cannot tell apart: it is right whichever of their sources each of them takes.
+
+    ``seen`` says that the outputs do depend on them (branches that are added up, say): then each assignment is as right as the other.
+    Else nothing shows which is right (heads that only training uses).
+    """
+
+    candidate: list[str]
+    reference: list[str]
+    seen: bool
+
+    def told(self) -> str:
+        """The ambiguity as a line of text."""
+        names = f"{_listed(self.candidate)} (from {_listed(self.reference)})"
+        if self.seen:
+            return f"the outputs are the same whichever way round these are filled: {names}"
+        return f"the outputs do not depend on these, so that nothing shows which is which: {names}"
 
 
 @dataclass
@@ -25,52 +53,80 @@ class Proof:
     Args:
         plan: the one that proved right, or else the one with the least error.
         error: its error in units of what is allowed; infinite where it could not be run.
-        proven: whether that is alignment.
         changed: what was chosen otherwise than the first plan proposed.
-        ambiguous: what else came out as right: the run cannot tell these apart.
-        untested: choices for which no runs were left.
+        ambiguous: tensors that the run cannot tell apart and that names do not tell apart either.
+        untested: choices for which no runs or no time were left.
         runs: how often the models were run.
     """
 
     plan: Plan
     error: float
-    proven: bool
     changed: list[str] = field(default_factory=list)
-    ambiguous: list[str] = field(default_factory=list)
+    ambiguous: list[Alike] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)
     runs: int = 0
 
+    @property
+    def right(self) -> bool:
+        """Whether the outputs are equal under the plan; of an incomplete one this says something about what it has."""
+        return self.error <= ALLOWED
 
-def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64) -> Proof:
+    @property
+    def proven(self) -> bool:
+        """Whether the outputs are equal and every tensor has its place."""
+        return self.right and self.plan.complete
+
+
+def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: float = math.inf) -> Proof:
     """Try a plan, then its alternatives, and keep what proves right.
 
     The alternatives are tried one by one; the option that lowers the error most is kept and the search goes on from there, until
-    the error is allowed, nothing lowers it any more, or the runs are used up. Afterwards every choice is made otherwise once:
-    where the error stays allowed, the run cannot tell.
+    the error is allowed, nothing lowers it any more, or the runs are used up. Afterwards every choice that names leave open is
+    made otherwise once: where the error stays allowed, the run cannot tell.
 
     Args:
-        plan: complete or not; an incomplete plan is tried as it is and never proven.
+        plan: complete or not; an incomplete plan can be right in what it has, but is never proven.
         run: gives the error of the float64 outputs under a plan, in units of what is allowed (up to 1 is aligned; NaN counts as
             infinite).
         limit: how often ``run`` may be called, at least once.
+        seconds: after which it is not called again; a third of that is left for doubting what is right.
     """
-    search = _Search(run, max(limit, 1))
-    proof = Proof(plan, search.error(plan) or 0.0, proven=False)
-    if plan.complete:
+    search = _Search(run, max(limit, 1), time.monotonic() + seconds)
+    proof = Proof(plan, search.error(plan) or 0.0)
+    if not proof.right:
         _descend(proof, search)
-        proof.proven = proof.error <= ALLOWED
-    if proof.proven:
+    if proof.right:
+        proof.plan = _without_computed(proof.plan)
+        search.until = min(search.until, time.monotonic() + seconds / 3)  # what is right need not be doubted for long
         _doubt(proof, search)
     proof.runs = search.runs
     return proof
 
 
+def _without_computed(plan: Plan) -> Plan:
+    """A plan under which the outputs are equal, without the buffers that need no twin then: a model computes them when it is built."""
+    computed = [m for m in (*plan.missing, *plan.extra) if _computed(m)]
+    if not computed:
+        return plan
+    found = copy.copy(plan)
+    found.missing, found.extra = ([m for m in side if not _computed(m)] for side in (plan.missing, plan.extra))
+    note = "a buffer that only one side keeps: the outputs are equal without it"
+    found.dropped = [*plan.dropped, *(replace(m, how="dropped", note=note) for m in computed)]
+    return found
+
+
+def _computed(move: Move) -> bool:
+    record = move.reference if move.reference is not None else move.candidate
+    return record is not None and record.role == "buffer" and record.attrs.get("leaf") not in STATISTICS
+
+
 @dataclass
 class _Search:
-    """Runs of plans, each once, up to a limit."""
+    """Runs of plans, each once, up to a limit and a moment."""
 
     run: Callable[[Plan], float]
     limit: int
+    until: float
     known: dict[frozenset[tuple[object, ...]], float] = field(default_factory=dict)
 
     @property
@@ -81,7 +137,7 @@ class _Search:
         """The error of a plan; None where no run is left for it."""
         moves = _moves(plan)
         if moves not in self.known:
-            if len(self.known) >= self.limit:
+            if self.known and (len(self.known) >= self.limit or time.monotonic() > self.until):
                 return None
             error = float(self.run(plan))
             self.known[moves] = math.inf if math.isnan(error) else error
@@ -105,18 +161,61 @@ def _descend(proof: Proof, search: _Search) -> None:
 
 
 def _doubt(proof: Proof, search: _Search) -> None:
-    """Make every choice otherwise, the nearest way first, and note what comes out as right as well."""
-    for choice in proof.plan.alternatives:
+    """Make every open choice otherwise, the nearest way first, and note what comes out as right as well."""
+    found: list[tuple[Option, set[Slot]]] = []
+    for choice in (c for c in proof.plan.alternatives if not c.decided):
         for number, option in enumerate(choice.options):
             other = proof.plan.choose(option)
-            error = math.inf if _moves(other) == _moves(proof.plan) else search.error(other)
+            changed = _changed(proof.plan, other)
+            error = search.error(other) if changed else math.inf
             if error is None:
                 proof.untested.append(choice.note + (f" ({number} of {len(choice.options)} tried)" if number else ""))
                 break
             if error <= ALLOWED:
-                proof.ambiguous.append(f"{choice.note}: {option.note}")
+                found.append((option, changed))
+    for options, slots in _joined(found):
+        moves = [m for m in proof.plan.moves if m.slot in slots and m.how != "shared"]
+        ours = dict.fromkeys(m.reference.name for m in moves if m.reference is not None)
+        theirs = dict.fromkeys(m.candidate.name for m in moves if m.candidate is not None)
+        seen = any(_seen(proof.plan, option, search) for option in options)
+        proof.ambiguous.append(Alike(list(theirs), list(ours), seen))
+
+
+def _seen(plan: Plan, option: Option, search: _Search) -> bool:
+    """Whether the outputs depend on the tensors of an exchange: they change where two take the same source."""
+    from paralign.weights.plan import Option
+
+    order = {slot: number for number, slot in enumerate(option.takes)}
+    takes = {slot: origin for slot, origin in option.takes.items() if order[slot] < order.get(origin, -1)}
+    error = search.error(plan.choose(Option("", takes))) if takes else None
+    return error is not None and error > ALLOWED
+
+
+def _joined(found: Iterable[tuple[Option, set[Slot]]]) -> list[tuple[list[Option], set[Slot]]]:
+    """Options that share slots, together."""
+    groups: list[tuple[list[Option], set[Slot]]] = []
+    for option, slots in found:
+        met = [g for g in groups if g[1] & slots]
+        groups = [g for g in groups if not g[1] & slots]
+        groups.append(([o for g in met for o in g[0]] + [option], set().union(slots, *(g[1] for g in met))))
+    return groups
+
+
+def _changed(plan: Plan, other: Plan) -> set[Slot]:
+    """The slots that another plan fills otherwise."""
+    known = _moves(plan)
+    return {m.slot for m in other.moves if _move(m) not in known}
 
 
 def _moves(plan: Plan) -> frozenset[tuple[object, ...]]:
     """What a plan does: equal for plans that do the same."""
-    return frozenset((m.reference.name if m.reference else "", m.transform, m.slot[0], m.into) for m in plan.moves)
+    return frozenset(_move(m) for m in plan.moves)
+
+
+def _move(move: Move) -> tuple[object, ...]:
+    reference = move.reference.name if move.reference is not None else ""
+    return (reference, move.transform, move.slot[0], move.into)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -41,6 +41,18 @@ def forward(session: Session, writer: CaptureWriter, options: Dict[str, Any], va
     return answer
 
 
+def calls(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """The paths of all modules in the order in which one native pass in eval mode first completes them; nothing is recorded."""
+    found: Dict[str, None] = {}
+    with session.untouched():
+        session.adapter.train(session.model, "eval")
+        session.seed()
+        arguments = session.inputs(values["inputs"], NATIVE)
+        with session.adapter.no_grad(), session.adapter.observe(session.model, lambda call: found.setdefault(call.name)):
+            session.call(arguments)
+    return {"calls": list(found)}
+
+
 def attempt(act: Callable[[], None], tolerate: bool) -> str:
     """Do what the framework may not be able to do; where ``tolerate`` is set, the reason why it was not, else ''."""
     if not tolerate:

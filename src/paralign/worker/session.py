@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from paralign.adapters.base import Adapter, Entry, Training, detect, load
+from paralign.adapters.base import Adapter, Entry, Observing, Training, detect, load
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
@@ -55,6 +55,8 @@ class Session:
         self._live = live
         self._revision = revision
         self._before: Optional[Tuple[Dict[str, Typed], Any]] = None
+        #: id of a module -> the lines that constructed it
+        self.built: Dict[int, Tuple[str, ...]] = {}
         if self._adapter is not None:
             self._adapter.use_device(device)
 
@@ -70,7 +72,7 @@ class Session:
             self._adapter = load(imported[0] if len(imported) == 1 else "numpy")
             self._adapter.use_device(self.device)
         if self._adapter is None:
-            model = self.function("build_model")()
+            model = self._build()
             framework = detect(model)
             if framework is None and callable(model):
                 framework = "numpy"
@@ -91,8 +93,20 @@ class Session:
         adapter = self.adapter
         if self._model is None:
             adapter.seed(self.base_seed)
-            self._keep(self.function("build_model")())
+            self._keep(self._build())
         return self._model
+
+    def _build(self) -> Any:
+        """The model from ``build_model()``, with the lines that constructed its modules where the framework can tell."""
+        build = self.function("build_model")
+        framework = self._adapter
+        if framework is None:  # not known before there is a model: then of the frameworks that are here
+            found = [load(name) for name in ("torch", "paddle") if name in sys.modules]
+            framework = found[0] if len(found) == 1 else None
+        if not isinstance(framework, Observing):
+            return build()
+        with framework.constructions() as self.built:
+            return build()
 
     def _keep(self, model: Any) -> None:
         adapter = self.adapter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from paralign.adapters.base import Training
+from paralign.adapters.base import Observing, Training
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
@@ -23,6 +23,7 @@ def describe(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
         "devices": adapter.devices(),
         "device": session.device,
         "trains": isinstance(adapter, Training),
+        "observes": isinstance(adapter, Observing),
     }
 
 
@@ -55,7 +56,12 @@ def weights(session: Session, writer: CaptureWriter, options: Dict[str, Any], va
 
 
 def load(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
-    """Load recorded values by the names of this side's state, then record the whole state as it now is."""
+    """Load recorded values by the names of this side's state, then record the whole state as it now is.
+
+    Options: ``record`` (True where it is not given) whether the state is recorded.
+    """
     given = values["state"]
     session.adapter.load_state(session.model, {r.name: given.value(r) for r in given.records if r.location is not None})
+    if not options.get("record", True):
+        return {"entries": len(given.records)}
     return weights(session, writer, options, values)

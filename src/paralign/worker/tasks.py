@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter
-from paralign.worker import data, forward, program, state, training
+from paralign.worker import data, forward, operations, program, state, training, update
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -18,9 +18,12 @@ TASKS: Dict[str, Task] = {
     "describe": state.describe,
     "weights": state.weights,
     "load": state.load,
+    "calls": forward.calls,
     "forward": forward.forward,
+    "operations": operations.operations,
     "loss": training.loss,
     "backward": training.backward,
+    "update": update.update,
     "metric": data.metric,
     "data": data.data,
     "batch": data.batch,

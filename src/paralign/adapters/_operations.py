@@ -1,0 +1,166 @@
+"""Watching single operations: what the frameworks have in common.
+
+A framework's adapter calls a :class:`Watch` around every operation; the watch finds the user's lines and the module, counts,
+and asks the sink.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from paralign.adapters._kinds import common
+from paralign.adapters.base import Operation
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from paralign.adapters._calls import SourceLine, Target
+    from paralign.adapters.base import OperationSink
+
+#: what a thread is doing: ``in_sink`` while a sink runs, whose own operations no observation sees
+_THREAD = threading.local()
+
+#: elements of a list among an operation's arguments that are kept
+_MOST = 16
+
+
+class Paths:
+    """The paths of the modules that are running, kept by the hooks of ``_calls.attached``."""
+
+    def __init__(self) -> None:
+        self._open: List[str] = [""]
+
+    def begin(self, target: "Target") -> None:
+        """A module starts."""
+        self._open.append(target.name)
+
+    def end(self, target: "Target", *_: Any) -> None:
+        """A module ends; those inside it that failed unnoticed end with it."""
+        for depth in range(len(self._open) - 1, 0, -1):
+            if self._open[depth] == target.name:
+                del self._open[depth:]
+                return
+
+    @property
+    def innermost(self) -> str:
+        """The path of the innermost module that is running."""
+        return self._open[-1]
+
+
+class Watch:
+    """One observation of one thread."""
+
+    def __init__(self, sink: "OperationSink", source: "SourceLine", paths: Paths) -> None:
+        self._sink, self._source, self._paths = sink, source, paths
+        self._thread = threading.get_ident()
+        self._count = 0
+        self._depth = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether an operation is none of this observation's: of another thread, of a sink, or inside another operation."""
+        return self._depth > 0 or threading.get_ident() != self._thread or getattr(_THREAD, "in_sink", False)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """An operation runs: what it does inside is part of it."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        _THREAD.in_sink = True
+        try:
+            yield
+        finally:
+            _THREAD.in_sink = False
+
+    def before(self, inputs: List[Any]) -> None:
+        """Show the sink the inputs of an operation that is about to run."""
+        with self._asking():
+            self._sink.before(inputs)
+
+    def after(
+        self, op: str, inputs: List[Any], outputs: List[Any], attrs: Dict[str, Any], *, random: bool, kind: str = ""
+    ) -> Optional[List[Any]]:
+        """Show the sink an operation that has run, and hand on what it wants in place of the outputs."""
+        operation = Operation(
+            self._count, op, kind or common(op), attrs, inputs, outputs, self._source.stack(), self._paths.innermost, random
+        )
+        self._count += 1
+        with self._asking():
+            return self._sink.after(operation)
+
+
+def tensors(value: Any, known: Callable[[Any], bool]) -> List[Any]:
+    """Every tensor in the arguments of an operation, in order."""
+    found: List[Any] = []
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if known(item):
+            found.append(item)
+        elif isinstance(item, (list, tuple)):
+            todo.extend(reversed(item))
+        elif isinstance(item, dict):
+            todo.extend(reversed(list(item.values())))
+    return found
+
+
+def replaced(value: Any, known: Callable[[Any], bool], new: Iterator[Any]) -> Any:
+    """The same structure with the tensors replaced one by one."""
+    if known(value):
+        return next(new)
+    if isinstance(value, (list, tuple)):
+        inner = [replaced(item, known, new) for item in value]
+        return type(value)(*inner) if hasattr(value, "_fields") else type(value)(inner)
+    return value
+
+
+def plain_attribute(value: Any) -> Any:
+    """An argument that is no tensor, as JSON can hold it; text for what it cannot."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, complex):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [plain_attribute(item) for item in value[:_MOST]]
+    return str(value)[:80]
+
+
+@contextmanager
+def constructed(root: Any, source: "SourceLine") -> Iterator[Dict[int, Tuple[str, ...]]]:
+    """Note where every module that derives from a class is constructed, by wrapping the class's ``__init__`` for a time.
+
+    The line that constructs a module is outside of the module's own ``__init__`` methods.
+    """
+    found: Dict[int, Tuple[str, ...]] = {}
+    original = root.__init__
+    thread = threading.get_ident()
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for one
+        if threading.get_ident() == thread:
+            found[id(self)] = source.stack()[_own_frames(self, source) :]
+        original(self, *args, **kwargs)
+
+    root.__init__ = __init__
+    try:
+        yield found
+    finally:
+        root.__init__ = original
+
+
+def _own_frames(module: Any, source: "SourceLine") -> int:
+    """How many of the innermost user frames are the module's own ``__init__`` methods."""
+    count = 0
+    frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001 - as in _calls
+    while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is module:
+        count += source.is_users(frame.f_code.co_filename)
+        frame = frame.f_back
+    return count

@@ -1,0 +1,314 @@
+"""Single operations of Paddle, by wrapping its functions for the time of an observation.
+
+Eager operations are functions of ``paddle._C_ops`` (and ``_legacy_C_ops``), which other modules hold as well, and methods and
+operators of the tensor class that are written in C. All are put back on leaving.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import types
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import paddle
+
+from paralign.adapters._operations import Watch, plain_attribute, replaced, tensors
+
+if TYPE_CHECKING:
+    from paralign.adapters._calls import SourceLine
+    from paralign.adapters._operations import Paths
+    from paralign.adapters.base import OperationSink
+
+_TENSOR = paddle.Tensor
+
+#: methods of the tensor class that compute, copy or cut and do not go through the functions
+_METHODS = ("clone", "detach", "contiguous", "copy_", "_getitem_dygraph", "_setitem_dygraph", "_getitem_from_offset")
+_OPERATORS = [
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "div",
+    "rdiv",
+    "truediv",
+    "rtruediv",
+    "floordiv",
+    "rfloordiv",
+    "pow",
+    "rpow",
+    "mod",
+    "rmod",
+    "matmul",
+    "rmatmul",
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+]
+
+#: operations that draw random numbers
+_RANDOM = frozenset(
+    [
+        "bernoulli",
+        "binomial",
+        "dropout",
+        "dropout_nd",
+        "exponential_",
+        "fused_dropout_add",
+        "gaussian",
+        "gaussian_inplace_",
+        "gumbel_softmax",
+        "multinomial",
+        "normal_",
+        "poisson",
+        "randint",
+        "random_",
+        "randperm",
+        "rrelu",
+        "standard_gamma",
+        "truncated_gaussian_random",
+        "uniform",
+        "uniform_inplace_",
+        "uniform_",
+        "cauchy_",
+        "geometric_",
+        "dirichlet",
+        "log_normal_",
+        "fused_bias_dropout_residual_layer_norm",
+        "top_p_sampling",
+        "class_center_sample",
+    ]
+)
+
+#: operation -> names of its arguments that are no tensors, by position; only of operations whose settings explain differences
+_ARGUMENTS: Dict[str, Dict[int, str]] = {
+    "batch_norm": {5: "is_test", 6: "momentum", 7: "epsilon", 8: "data_format", 9: "use_global_stats"},
+    "celu": {1: "alpha"},
+    "clip": {1: "min", 2: "max"},
+    "concat": {1: "axis"},
+    "conv2d": {2: "strides", 3: "paddings", 4: "padding_algorithm", 5: "dilations", 6: "groups", 7: "data_format"},
+    "conv2d_transpose": {
+        2: "strides",
+        3: "paddings",
+        4: "output_padding",
+        5: "output_size",
+        6: "padding_algorithm",
+        7: "groups",
+        8: "dilations",
+        9: "data_format",
+    },
+    "cross_entropy_with_softmax": {2: "soft_label", 3: "use_softmax", 4: "numeric_stable_mode", 5: "ignore_index", 6: "axis"},
+    "cumsum": {1: "axis", 2: "flatten", 3: "exclusive", 4: "reverse"},
+    "depthwise_conv2d": {2: "strides", 3: "paddings", 4: "padding_algorithm", 5: "groups", 6: "dilations", 7: "data_format"},
+    "dropout": {2: "p", 3: "is_test", 4: "mode"},
+    "elu": {1: "alpha"},
+    "flatten": {1: "start_axis", 2: "stop_axis"},
+    "flip": {1: "axis"},
+    "gelu": {1: "approximate"},
+    "grid_sample": {2: "mode", 3: "padding_mode", 4: "align_corners"},
+    "group_norm": {3: "epsilon", 4: "groups", 5: "data_format"},
+    "hardsigmoid": {1: "slope", 2: "offset"},
+    "hardtanh": {1: "min", 2: "max"},
+    "instance_norm": {3: "epsilon"},
+    "layer_norm": {3: "epsilon", 4: "begin_norm_axis"},
+    "leaky_relu": {1: "negative_slope"},
+    "log_softmax": {1: "axis"},
+    "matmul": {2: "transpose_x", 3: "transpose_y"},
+    "mean": {1: "axis", 2: "keepdim"},
+    "pad": {1: "paddings", 2: "pad_value"},
+    "pad3d": {1: "paddings", 2: "mode", 3: "pad_value", 4: "data_format"},
+    "pool2d": {
+        1: "kernel_size",
+        2: "strides",
+        3: "paddings",
+        4: "ceil_mode",
+        5: "exclusive",
+        6: "data_format",
+        7: "pooling_type",
+        8: "global_pooling",
+        9: "adaptive",
+    },
+    "reshape": {1: "shape"},
+    "roll": {1: "shifts", 2: "axis"},
+    "scale": {1: "scale", 2: "bias", 3: "bias_after_scale"},
+    "softmax": {1: "axis"},
+    "softplus": {1: "beta", 2: "threshold"},
+    "split": {1: "sections", 2: "axis"},
+    "sum": {1: "axis", 2: "dtype", 3: "keepdim"},
+    "thresholded_relu": {1: "threshold", 2: "value"},
+    "topk": {1: "k", 2: "axis", 3: "largest", 4: "sorted"},
+    "transpose": {1: "perm"},
+    **{
+        f"{mode}_interp": {
+            4: "data_format",
+            5: "out_d",
+            6: "out_h",
+            7: "out_w",
+            8: "scale",
+            9: "interp_method",
+            10: "align_corners",
+            11: "align_mode",
+        }
+        for mode in ("nearest", "bilinear", "bicubic", "linear", "trilinear")
+    },
+}
+
+#: one observation wraps and puts back at a time; those of other threads wait for the short while that it takes
+_PATCHING = threading.RLock()
+
+
+@contextmanager
+def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Iterator[None]:
+    """Show the sink every operation of this thread."""
+    watch = Watch(sink, source, paths)
+    with ExitStack() as stack:
+        with _PATCHING:
+            _ACTIVE.append(watch)
+            if len(_ACTIVE) == 1:
+                _PATCHES.install()
+        stack.callback(_leave, watch)
+        yield
+
+
+def _leave(watch: Watch) -> None:
+    with _PATCHING:
+        _ACTIVE.remove(watch)
+        if not _ACTIVE:
+            _PATCHES.remove()
+
+
+#: observations in progress, of all threads, the innermost last
+_ACTIVE: List[Watch] = []
+
+
+class _Patches:
+    """What is wrapped at the moment: where, under which name, and what was there."""
+
+    def __init__(self) -> None:
+        self._undo: List[Tuple[Any, str, Any]] = []
+
+    def install(self) -> None:
+        """Wrap every operation wherever a loaded module holds it."""
+        wrapped: Dict[int, Any] = {}
+        for home in (paddle._C_ops, paddle._legacy_C_ops):  # noqa: SLF001 - Paddle's only names for its operations
+            for name, function in vars(home).items():
+                if isinstance(function, types.BuiltinFunctionType) and not name.startswith("__"):
+                    wrapped.setdefault(id(function), _wrap(name, function))
+        for name, module in list(sys.modules.items()):
+            space = getattr(module, "__dict__", None)
+            if not isinstance(space, dict) or name.startswith("paddle.base.libpaddle"):
+                continue
+            for key, value in list(space.items()):
+                if type(value) is types.BuiltinFunctionType and id(value) in wrapped:
+                    self._undo.append((module, key, value))
+                    setattr(module, key, wrapped[id(value)])
+        for name in (*_METHODS, *(f"__{operator}__" for operator in _OPERATORS)):
+            method = vars(_TENSOR).get(name)
+            if method is not None:
+                self._undo.append((_TENSOR, name, method))
+                setattr(_TENSOR, name, _wrap(name, method))
+
+    def remove(self) -> None:
+        """Put everything back that nobody else has replaced since."""
+        while self._undo:
+            owner, key, value = self._undo.pop()
+            if getattr(getattr(owner, key, None), "_paralign_wraps", None) is value:
+                setattr(owner, key, value)
+
+
+_PATCHES = _Patches()
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, _TENSOR)
+
+
+def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    op = name.strip("_").replace("_dygraph", "") if name.startswith("_") else name
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        watches = [watch for watch in _ACTIVE if not watch.idle]
+        if not watches:
+            return function(*args, **kwargs)
+        return _perform(op, function, args, kwargs, watches)
+
+    wrapped._paralign_wraps = function  # type: ignore[attr-defined] # noqa: SLF001 - our own mark
+    return wrapped
+
+
+def _perform(op: str, function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], watches: List[Watch]) -> Any:
+    inputs = tensors((args, kwargs), _is_tensor)
+    for watch in watches:
+        watch.before(inputs)
+    with ExitStack() as stack:
+        for watch in watches:
+            stack.enter_context(watch.inside())
+        result = function(*args, **kwargs)
+    outputs = tensors(result, _is_tensor)
+    if not outputs and result is None:
+        outputs = inputs[:1]  # what returns nothing writes into its first argument
+    if not outputs:
+        return result
+    attrs = _attributes(op, args, kwargs)
+    random = op in _RANDOM and not attrs.get("is_test", False)
+    for watch in reversed(watches):
+        new = watch.after(op, inputs, outputs, attrs, random=random, kind=_kind(op, attrs))
+        if new is not None:
+            result = _put(result, outputs, inputs, new)
+            outputs = tensors(result, _is_tensor) or outputs
+    return result
+
+
+def _kind(op: str, attrs: Dict[str, Any]) -> str:
+    if op in ("pool2d", "pool3d"):
+        word = "average" if attrs.get("pooling_type") == "avg" else "maximum"
+        return f"adaptive_{word}_pool" if attrs.get("adaptive") else f"{word}_pool"
+    return ""
+
+
+def _attributes(op: str, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:
+    names = _ARGUMENTS.get(op.rstrip("_"), {})
+    given = {names.get(place, str(place)): value for place, value in enumerate(args)}
+    given.update(kwargs)
+    return {
+        name: plain_attribute(value)
+        for name, value in given.items()
+        if value is not None and name != "name" and not tensors(value, _is_tensor) and not hasattr(value, "is_cpu_place")
+    }
+
+
+def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> Any:
+    """The result with other values, through which gradients still pass as through the operation's own."""
+    placed = []
+    for old, value in zip(outputs, new):
+        if value is old:
+            placed.append(old)
+        elif any(old is given for given in inputs):
+            with paddle.no_grad():
+                paddle.assign(value, output=old)
+            placed.append(old)
+        elif old.stop_gradient:
+            placed.append(value)
+        else:
+            placed.append(old + (value - old).detach())
+    return replaced(result, _is_tensor, iter(placed))
+
+
+def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
+    """As ``Observing.on_gradient``."""
+    if tensor.stop_gradient:
+        return None
+
+    def hook(gradient: Any) -> Any:
+        return None if gradient is None else sink(gradient)  # Paddle hands over None where no gradient came
+
+    remove: Callable[[], None] = tensor.register_hook(hook).remove
+    return remove

@@ -1,0 +1,94 @@
+"""Single operations of PyTorch, by a dispatch mode: everything that reaches ``aten``, composite operations taken apart."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from paralign.adapters._operations import Watch, plain_attribute, replaced, tensors
+
+if TYPE_CHECKING:
+    from paralign.adapters._calls import SourceLine
+    from paralign.adapters._operations import Paths
+    from paralign.adapters.base import OperationSink
+
+
+@contextmanager
+def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Iterator[None]:
+    """Show the sink every operation of this thread."""
+    with _Mode(Watch(sink, source, paths)):
+        yield
+
+
+class _Mode(TorchDispatchMode):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+        kwargs = kwargs or {}
+        if self._watch.idle:
+            return func(*args, **kwargs)
+        inputs = tensors((args, kwargs), _is_tensor)
+        self._watch.before(inputs)
+        with self._watch.inside():
+            result = func(*args, **kwargs)
+        outputs = tensors(result, _is_tensor)
+        if not outputs:
+            outputs = _written(func, args)
+        if not outputs:
+            return result
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        new = self._watch.after(str(func), inputs, outputs, _attributes(func, args, kwargs), random=random)
+        return result if new is None else _put(result, outputs, inputs, new)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _written(func: Any, args: Tuple[Any, ...]) -> List[Any]:
+    """The arguments that an operation without results has written into."""
+    written = [argument.alias_info is not None and argument.alias_info.is_write for argument in func._schema.arguments]  # noqa: SLF001 - PyTorch documents the schema, under this name
+    return [t for value, is_written in zip(args, written) if is_written for t in tensors(value, _is_tensor)]
+
+
+def _attributes(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:
+    given = dict(kwargs)
+    given.update(zip((argument.name for argument in func._schema.arguments), args))  # noqa: SLF001 - as above
+    return {
+        name: plain_attribute(value)
+        for name, value in given.items()
+        if value is not None and name not in ("generator", "pin_memory", "memory_format", "layout", "device")
+        if not tensors(value, _is_tensor)
+    }
+
+
+def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> Any:
+    """The result with other values: written into what the operation changed in place, in place of what it made anew."""
+    placed = []
+    for old, value in zip(outputs, new):
+        if value is not old and any(old is given for given in inputs):
+            with torch.no_grad():
+                old.copy_(value)
+            value = old  # noqa: PLW2901 - the same tensor with other values
+        placed.append(value)
+    return replaced(result, _is_tensor, iter(placed))
+
+
+def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
+    """As ``Observing.on_gradient``."""
+    if not tensor.requires_grad:
+        return None
+
+    def hook(gradient: Any) -> Any:
+        return None if gradient is None else sink(gradient)
+
+    with contextlib.suppress(RuntimeError):  # a view that was made without gradients and changed since
+        remove: Callable[[], None] = tensor.register_hook(hook).remove
+        return remove
+    return None

@@ -1,0 +1,155 @@
+"""The operations of one run as a graph of values: which operation made a value, of which others, at which line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.model import Record
+
+
+@dataclass(eq=False)
+class Value:
+    """One value; ``maker`` is None for what was given: parameters, buffers, inputs, constants."""
+
+    record: Record
+    maker: Operation | None = None
+    place: int = 0
+    users: list[Operation] = field(default_factory=list)
+    sketch: Any = None
+    gradient: Record | None = None
+    gradient_sketch: Any = None
+
+    @property
+    def digest(self) -> str | None:
+        """Of its elements in any order; None for what cannot be read."""
+        return self.record.digest
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.record.shape
+
+    @property
+    def order(self) -> int:
+        """When it was first seen."""
+        return self.record.id
+
+
+@dataclass(eq=False)
+class Operation:
+    """One operation of the run. ``number`` is that of the framework's call; what a call changed besides its results has ``written``."""
+
+    number: int
+    op: str
+    kind: str
+    module: str
+    stack: tuple[str, ...]
+    arguments: dict[str, Any]
+    random: bool
+    inputs: list[Value]
+    outputs: list[Value] = field(default_factory=list)
+    written: bool = False
+
+    @property
+    def order(self) -> int:
+        """When it was done."""
+        return self.outputs[0].order
+
+    @property
+    def source(self) -> str | None:
+        """The user's innermost line."""
+        return self.stack[0] if self.stack else None
+
+
+class Graph:
+    """One pass of one side.
+
+    Args:
+        capture: made by the task ``operations``.
+        run: which of its passes.
+    """
+
+    def __init__(self, capture: Capture, run: str) -> None:
+        self.capture, self.run = capture, run
+        self.values: dict[int, Value] = {}
+        self.operations: list[Operation] = []
+        #: (operation, place) -> digest of what an operation made before it was replaced
+        self.made: dict[tuple[int, int], str] = {}
+        settings = capture.manifest.settings["operations"][run]
+        self.built: dict[str, list[str]] = settings["built"]
+        self.kinds: dict[str, str] = settings["kinds"]
+        self.frozen: set[str] = set(settings.get("frozen", ()))
+        self.without_gradient: set[str] = set(settings.get("without_gradient", ()))
+        self._read([record for record in capture.records if record.run == run])
+        self.hooked: set[int] = set(settings.get("hooked", ()))
+        self.outputs: dict[str, Value] = {path: self.values[number] for path, number in settings.get("outputs", {}).items()}
+        self.loss: Value | None = next((self.values[number] for number in settings.get("loss", {}).values()), None)
+
+    def _read(self, records: list[Record]) -> None:
+        made: dict[tuple[int, str], Operation] = {}
+        for record in records:
+            if record.role == "gradient":
+                self._add_gradient(record)
+            elif "operation" in record.attrs:
+                value = self.values[record.id] = Value(record)
+                if record.attrs["operation"] != "given":
+                    self._add_result(record, value, made)
+        for record in records:
+            if record.name == "sketches" and record.role == "state":
+                self._add_sketches(record)
+
+    def _add_gradient(self, record: Record) -> None:
+        value = self.values.get(record.inputs[0]) if record.inputs else None
+        if value is not None:
+            value.gradient = record
+
+    def _add_result(self, record: Record, value: Value, made: dict[tuple[int, str], Operation]) -> None:
+        written = record.leaf == "written"
+        key = (record.call, str(record.id) if written else "")
+        operation = made.get(key)
+        if operation is None:
+            stack = ((record.source,) if record.source else ()) + tuple(record.attrs.get("stack", ()))
+            operation = made[key] = Operation(
+                record.call,
+                record.op,
+                record.attrs["operation"],
+                record.name,
+                stack,
+                record.attrs.get("arguments", {}),
+                bool(record.attrs.get("random")),
+                [self.values[number] for number in record.inputs if number in self.values],
+                written=written,
+            )
+            self.operations.append(operation)
+            for taken in operation.inputs:
+                if operation not in taken.users:
+                    taken.users.append(operation)
+        value.maker, value.place = operation, len(operation.outputs)
+        made_before = record.attrs.get("made")
+        if made_before and made_before[value.place]:
+            self.made[operation.number, value.place] = made_before[value.place]
+        operation.outputs.append(value)
+
+    def _add_sketches(self, record: Record) -> None:
+        table = self.capture.array(record)
+        gradients = {v.gradient.id: v for v in self.values.values() if v.gradient is not None}
+        for row, number in enumerate(record.attrs["records"]):
+            if number in self.values:
+                self.values[number].sketch = np.asarray(table[row])
+            elif number in gradients:
+                gradients[number].gradient_sketch = np.asarray(table[row])
+
+    def noise_of(self, other: Graph) -> dict[int, Record]:
+        """The records of another pass of the same side, by the records of this one that stand at the same place."""
+        twins = {_place(v): v.record for v in other.values.values()}
+        return {number: twins[_place(v)] for number, v in self.values.items() if _place(v) in twins}
+
+
+def _place(value: Value) -> tuple[Any, ...]:
+    record = value.record
+    return (record.role, record.name, record.call if value.maker else -1, record.leaf, record.op)

@@ -1,0 +1,230 @@
+"""From a guilty operation to the line that a porter has to look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.locate.matching import is_telling
+
+if TYPE_CHECKING:
+    from paralign.locate.graph import Graph, Operation, Value
+    from paralign.locate.judgement import Judgement
+    from paralign.locate.replay import Guilt
+
+#: what kind of fault a guilty operation shows
+DIFFERENT, MISSING, EXTRA, MISWIRED, REGION, GIVEN = "different", "missing", "extra", "miswired", "region", "given"
+
+
+def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
+    """What kind of fault it is, the reference's operation concerned, and the candidate's.
+
+    ``different``: the same inputs, another result. ``missing``: the reference does something with the inputs first. ``extra``: the
+    reference uses the input as it is. ``miswired``: the reference takes another value, which the candidate has too. ``given``: a
+    parameter, buffer or constant that the reference does not have. ``region``: several operations, none of which has a twin.
+    """
+    trial, judgement = guilt.trial, guilt.judgement
+    maker = trial.value.maker or trial.suspect
+    if any(judgement.is_right(v) is False and v.maker is None for v in maker.inputs):
+        return GIVEN, trial.due.maker, maker
+    if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
+        return REGION, trial.due.maker, odd(judgement, trial.region, trial.due) or maker
+    if not judgement.lacking(trial.due) and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v)):
+        return EXTRA, trial.due.maker, maker
+    twin = trial.due.maker
+    if twin is None or len(trial.region) > 1 or judgement.same_inputs(maker, twin):
+        return DIFFERENT, twin, maker
+    foreign = _foreign(judgement, maker, twin)
+    lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
+    if lacked:
+        return MISSING, _first_lacking(judgement, lacked[0]), maker
+    computing = [v for v in foreign if v.maker is not None or v.record.role == "parameter"]
+    return (MISWIRED if computing and twin.kind == maker.kind else DIFFERENT), twin, maker
+
+
+def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
+    """Whether all operations of a region belong to one layer of the framework."""
+    modules = {operation.module for operation in region}
+    return len(modules) == 1 and next(iter(modules)) in judgement.candidate.kinds
+
+
+def _foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
+    """Inputs of the reference's operation that the candidate's does not take."""
+    known = {p for v in maker.inputs for p in judgement.partners(v)}
+    digested = {p.digest for p in known}
+    return [v for v in twin.inputs if is_telling(v) and v not in known and v.digest not in digested]
+
+
+def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
+    """The first operation on the way to a value that the candidate lacks."""
+    maker = value.maker
+    while maker is not None:
+        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None), None)
+        if before is None:
+            return maker
+        maker = before.maker
+    return None
+
+
+def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation | None:
+    """The operation of a region with a number in its arguments that the reference uses nowhere on the same way; None without one."""
+    known: set[float] = set()
+    todo, seen = [due], set()
+    while todo:
+        value = todo.pop()
+        maker = value.maker
+        if maker is None or maker in seen or len(seen) > len(region) + CONTEXT:
+            continue
+        seen.add(maker)
+        known.update(_numbers(maker.arguments))
+        known.update(number for v in maker.inputs for number in _constant(v))
+        todo += [v for v in maker.inputs if judgement.lacking(v)]
+    for operation in region:
+        own = _numbers(operation.arguments) | {number for v in operation.inputs for number in _constant(v)}
+        strange = {n for n in own if not any(abs(n - k) <= 1e-6 * max(abs(n), abs(k)) for k in known)}
+        if known and any(abs(n) not in (0.0, 1.0, 2.0, 0.5) and not float(n).is_integer() for n in strange):
+            return operation
+    return None
+
+
+#: reference operations beyond the size of the region that are searched for its numbers
+CONTEXT = 8
+
+
+def _numbers(arguments: dict[str, object]) -> set[float]:
+    found: set[float] = set()
+    for value in arguments.values():
+        items = value if isinstance(value, list) else [value]
+        found.update(float(item) for item in items if isinstance(item, (int, float)) and not isinstance(item, bool))
+    return found
+
+
+def _constant(value: Value) -> list[float]:
+    """The number that a constant tensor of one element holds."""
+    if value.digest is not None and value.digest.startswith("c1:1,"):
+        return [float(value.digest.split(",")[1])]
+    return []
+
+
+def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: Operation) -> tuple[str | None, tuple[str, ...]]:
+    """The candidate's line to look at first, and further lines that led to the operation.
+
+    A layer of the framework that does something else with right inputs is wrong in how it was constructed; an operation that has
+    other inputs than its twin is wrong where it is called; a missing one where its input was handed on too early.
+    """
+    judgement = guilt.judgement
+    if what == MISSING and other is not None:
+        line = _handed_on(judgement, other, operation, guilt.trial.due.maker)
+        if line is not None:
+            return line, operation.stack
+    built = (
+        constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
+    )
+    if built:
+        first = _not_exonerated(judgement, guilt, operation, built, by_construction=True)
+        return first, tuple(dict.fromkeys([*built, *operation.stack]))
+    if not operation.stack:
+        return None, ()
+    first = (
+        _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False) if what == DIFFERENT else operation.stack[0]
+    )
+    return first, operation.stack
+
+
+def constructed(graph: Graph, module: str) -> tuple[str, ...]:
+    """The lines that constructed a module, where it is a layer of the framework; those of what it is a copy inside of, else none."""
+    if module not in graph.kinds:
+        return ()
+    path = module
+    while path:
+        if path in graph.built:
+            return tuple(graph.built[path])
+        path = path.rpartition(".")[0]
+        if path and path not in graph.kinds and path in graph.built:
+            return ()
+    return tuple(graph.built.get("", ()))
+
+
+def own_line(graph: Graph, operation: Operation) -> str | None:
+    """The line that an operation is known by: where its layer was constructed, or where it is called."""
+    lines = constructed(graph, operation.module)
+    return lines[0] if lines else operation.source
+
+
+def reference_line(graph: Graph, operation: Operation | None, *, built: bool) -> str | None:
+    """The reference's line beside: where its layer was constructed, or where the operation is called."""
+    if operation is None:
+        return None
+    return own_line(graph, operation) if built else operation.source
+
+
+def _is_container_line(judgement: Judgement, operation: Operation) -> bool:
+    """Whether the innermost line of a layer's operation runs several layers at once, as that of a Sequential does."""
+    if operation.module not in judgement.candidate.kinds or operation.source is None:
+        return operation.module in judgement.candidate.kinds
+    modules = {o.module for o in judgement.candidate.operations if o.source == operation.source and o.stack == operation.stack}
+    return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
+
+
+def _not_exonerated(judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool) -> str:
+    """The innermost line that no right operation of the same kind, but with other arguments, has passed as well.
+
+    Where one has, the arguments come from further out: a helper that is used with right and with wrong ones.
+    """
+    guilty = {operation, *guilt.repeats}
+    graph = judgement.candidate
+    others = [
+        o
+        for o in graph.operations
+        if o.kind == operation.kind and o not in guilty and all(judgement.is_right(v) for v in (*o.inputs, *o.outputs))
+        if o.arguments != operation.arguments
+    ]
+    for line in lines:
+        passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for o in others)
+        if not passed:
+            return line
+    return lines[0]
+
+
+def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
+    """The candidate's line that handed on a value without what the reference does to it first.
+
+    The missing operation is placed in the reference by what its calls have in common with those of the operation before it; the
+    candidate's line is at the same depth of its own calls.
+    """
+    candidates = [v for v in user.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
+    before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
+    if value is None:
+        value = candidates[0] if candidates else None
+    maker = _computing(value.maker if value is not None else None)
+    other = _computing(before.maker if before is not None else None)
+    if maker is None or not maker.stack:
+        return user.source
+    if other is None:
+        return maker.stack[0]
+    with_before, with_after = _common(missing, other), _common(missing, after) if after is not None else 0
+    same_line_after = after is not None and missing.source == after.source and missing.source != other.source
+    chosen, common = (user, with_after) if with_after > with_before or same_line_after else (maker, with_before)
+    depth = max(0, len(chosen.stack) - common - 1)
+    return chosen.stack[min(depth, len(chosen.stack) - 1)]
+
+
+def _computing(operation: Operation | None) -> Operation | None:
+    """An operation, those that only move values looked through."""
+    seen = 0
+    while (
+        operation is not None and operation.kind in MOVES and operation.inputs and operation.inputs[0].maker is not None and seen < CONTEXT
+    ):
+        operation, seen = operation.inputs[0].maker, seen + 1
+    return operation
+
+
+def _common(one: Operation, other: Operation) -> int:
+    """How many of the outermost lines two operations have in common."""
+    count = 0
+    for first, second in zip(reversed(one.stack), reversed(other.stack), strict=False):
+        if first != second:
+            break
+        count += 1
+    return count

@@ -1,0 +1,264 @@
+"""Guilt, by experiment: the reference's value is put in place of a suspect's result, and the run that follows is judged again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice, permutations
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.dtypes import Typed
+from paralign.locate.judgement import Judgement
+from paralign.locate.lines import own_line
+from paralign.locate.search import Trial, suspects, trials
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.locate.graph import Graph, Operation, Value
+
+#: suspects that are tried before giving up, and trials of each
+SUSPECTS, TRIALS = 8, 4
+
+#: an error that falls by this factor has fallen
+FALL = 3.0
+
+#: the place of a value in a run: number of the operation and place among its results
+Place = "tuple[int, int]"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A value to be put in place of what an operation of the candidate makes."""
+
+    number: int
+    place: int
+    op: str
+    shape: tuple[int, ...]
+    value: Typed
+
+
+class Laboratory(Protocol):
+    """What runs the two sides again."""
+
+    def run(self, patches: Sequence[Patch]) -> Graph | None:
+        """The candidate's run with some results replaced; None where it fails with them."""
+
+    def values(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The values of the reference's run, whole."""
+
+
+@dataclass(eq=False)
+class Guilt:
+    """An operation, or a region of several, at fault.
+
+    ``error`` and ``noise`` are those of the result at the point; ``after`` is the error downstream once the reference's value was put
+    there, None where that was not tried. ``seen`` says whether the outputs show the fault. ``repeats`` are further operations at the
+    same line with the same fault.
+    """
+
+    trial: Trial
+    judgement: Judgement
+    confirmed: bool
+    error: float
+    after: float | None = None
+    seen: bool = True
+    repeats: list[Operation] = field(default_factory=list)
+
+
+def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 24) -> tuple[list[Guilt], list[str]]:
+    """All independent faults, each confirmed by a run with the reference's value in its place; and remarks.
+
+    Args:
+        laboratory: runs the sides again.
+        judgement: of the candidate's run as it is.
+        most: faults that are looked for.
+        runs: runs that may be spent.
+    """
+    hunt = _Hunt(laboratory, judgement, runs)
+    notes: list[str] = []
+    while len(hunt.found) < most:
+        if not hunt.next():
+            break
+    else:
+        notes.append(f"only the first {most} faults were looked for: repair them and check again")
+    if hunt.spent >= runs:
+        notes.append(f"the search ended after {runs} runs of the candidate")
+    return hunt.found, notes
+
+
+class _Hunt:
+    """The search for one fault after the other, with the reference's values in place of those that were found."""
+
+    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int) -> None:
+        self.laboratory, self.judgement, self.runs = laboratory, judgement, runs
+        self.patches: dict[tuple[int, int], Patch] = {}
+        self.found: list[Guilt] = []
+        self.spent = 0
+
+    def next(self) -> bool:
+        """Look for one more fault; False where none is left, or none can be confirmed."""
+        order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
+        if not order:
+            return False
+        plans = [list(islice(trials(self.judgement, suspect), TRIALS)) for suspect in order]
+        wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan if trial.why != "output"))
+        values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
+        for plan in plans:
+            for trial in plan:
+                if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
+                    return True
+        self._suspect(order[0], plans[0])
+        return False
+
+    def _try(self, trial: Trial, value: Typed) -> bool:
+        patch = _patch(trial.value, value)
+        judged = self._judged([*self.patches.values(), patch])
+        if judged is None or not _improved(self.judgement, judged, trial):
+            return False
+        self.patches[patch.number, patch.place] = patch
+        guilt = Guilt(
+            trial,
+            self.judgement,
+            confirmed=True,
+            error=_error(self.judgement, trial),
+            after=_after(judged, trial),
+            seen=bool(self.judgement.wrong_outputs()),
+        )
+        self.found.append(guilt)
+        self.judgement = self._with_repeats(guilt, judged)
+        return True
+
+    def _judged(self, patches: Sequence[Patch]) -> Judgement | None:
+        self.spent += 1
+        graph = self.laboratory.run(patches)
+        old = self.judgement
+        return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches)
+
+    def _suspect(self, suspect: Operation, plan: list[Trial]) -> None:
+        """Keep the likeliest suspect, where nothing was confirmed and something is wrong."""
+        if not self.judgement.wrong_outputs() or self.found:
+            return
+        wrong = next((v for v in suspect.outputs if v in self.judgement.wrong), suspect.outputs[0])
+        trial = plan[0] if plan else Trial(suspect, wrong, wrong, "none", self.judgement.twin(suspect), [suspect])
+        self.found.append(Guilt(trial, self.judgement, confirmed=False, error=_error(self.judgement, trial)))
+
+    def _with_repeats(self, guilt: Guilt, judged: Judgement) -> Judgement:
+        """The same fault at the same line of a loop, or of a layer that is used often: the reference's values put there too."""
+        pairs = _repeats(guilt)
+        if not pairs or self.spent >= self.runs:
+            return judged
+        values = self.laboratory.values([due for _, due in pairs])
+        more = [_patch(value, typed) for (value, _), typed in zip(pairs, values, strict=True)]
+        again = self._judged([*self.patches.values(), *more])
+        if again is None or len(again.wrong) >= len(judged.wrong):
+            return judged
+        for patch, (value, due) in zip(more, pairs, strict=True):
+            made = again.candidate.made.get((patch.number, patch.place))
+            operation = value.maker
+            same = next((o for o in again.candidate.operations if o.number == patch.number and not o.written), None)
+            if operation is None or same is None or made is None or not all(again.is_right(v) for v in same.inputs):
+                continue
+            if digests.distance(due.digest or "", made) > again.scale.own * again.scale.floor:
+                guilt.repeats.append(operation)
+        self.patches.update({(patch.number, patch.place): patch for patch in more})
+        return again
+
+
+def _repeats(guilt: Guilt) -> list[tuple[Value, Value]]:
+    """Later results of the same line and kind, wrong too, beside those of the reference's line, where there are as many of both."""
+    trial = guilt.trial
+    maker, other = trial.value.maker, trial.due.maker
+    if maker is None or other is None:
+        return []
+    sides = []
+    for graph, first in ((guilt.judgement.candidate, maker), (guilt.judgement.reference, other)):
+        line = own_line(graph, first)
+        sides.append([o for o in graph.operations if o.kind == first.kind and not o.written and own_line(graph, o) == line])
+    if maker.written or other.written or len(sides[0]) != len(sides[1]) or sides[0].index(maker) != sides[1].index(other):
+        return []
+    pairs = []
+    for one, two in zip(sides[0], sides[1], strict=True):
+        values = [v for v in one.outputs if v.place == trial.value.place], [v for v in two.outputs if v.place == trial.due.place]
+        if one is not maker and values[0] and values[1] and values[0][0] in guilt.judgement.wrong:
+            pairs.append((values[0][0], values[1][0]))
+    return pairs
+
+
+def _patch(value: Value, due: Typed) -> Patch:
+    maker = value.maker
+    if maker is None:
+        raise AssertionError("only results of operations are replaced")
+    return Patch(maker.number, value.place, maker.op, value.shape, Typed(arranged(due.array, value.shape), due.dtype))
+
+
+def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array in another shape: its axes permuted where that fits, else its elements in order; as it is where the counts differ."""
+    if array.shape == shape or array.size != int(np.prod(shape, dtype=np.int64)):
+        return array
+    if [n for n in array.shape if n != 1] != [n for n in shape if n != 1] and sorted(array.shape) == sorted(shape):
+        for axes in permutations(range(array.ndim)):
+            if tuple(array.shape[axis] for axis in axes) == shape:
+                return np.ascontiguousarray(array.transpose(axes))
+    return array.reshape(shape)
+
+
+def _places(judgement: Judgement) -> dict[tuple[int, int], Value]:
+    return {(v.maker.number, v.place): v for v in judgement.candidate.values.values() if v.maker is not None and not v.maker.written}
+
+
+def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
+    """Whether the reference's value at a point makes what follows from it right, or clearly less wrong."""
+    if trial.value.maker is None:
+        return False
+    then, now = _places(before), _places(after)
+    value = now.get((trial.value.maker.number, trial.value.place))
+    if value is None:
+        return False
+    if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
+        return True
+    for user in _computing_users(value):
+        for result in user.outputs:
+            old = then.get((user.number, result.place))
+            if old is None or (not result.users and not _is_output(after, result)):
+                continue
+            if old in before.wrong and result not in after.wrong:
+                return True
+            if before.error[old] > after.scale.equal / 10 and before.error[old] > FALL * after.error[result]:
+                return True
+    return False
+
+
+def _is_output(judgement: Judgement, value: Value) -> bool:
+    return any(second is value for _, second, _ in judgement.outputs)
+
+
+def _computing_users(value: Value) -> list[Operation]:
+    """The operations that compute with a value, those that only move it looked through."""
+    found: list[Operation] = []
+    todo = list(value.users)
+    while todo:
+        user = todo.pop(0)
+        if user in found:
+            continue
+        found.append(user)
+        if user.kind in MOVES:
+            todo += [u for v in user.outputs for u in v.users]
+    return found
+
+
+def _error(judgement: Judgement, trial: Trial) -> float:
+    if trial.value.digest is None or trial.due.digest is None:
+        return float("inf")
+    return digests.distance(trial.due.digest, trial.value.digest)
+
+
+def _after(judgement: Judgement, trial: Trial) -> float | None:
+    """The largest error of the outputs with the reference's value in place."""
+    return max((far for _, _, far in judgement.outputs), default=None)
+
+
+__all__ = ["Guilt", "Laboratory", "Patch", "arranged", "guilty"]

@@ -1,0 +1,211 @@
+"""Suspects: operations with right inputs and wrong results, and what the reference has in place of their results."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.locate.matching import is_telling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.locate.graph import Operation, Value
+    from paralign.locate.judgement import Judgement
+
+#: operations behind a suspect that are searched for one that the reference has too
+REACH = 400
+
+#: reference operations that are followed from a suspect's inputs
+CHAIN = 6
+
+
+@dataclass(eq=False)
+class Trial:
+    """An experiment: put ``due``, a value of the reference, in place of ``value``, which the candidate made.
+
+    ``suspect`` is the operation with right inputs that started it; ``region`` the operations whose results are wrong up to ``value``.
+    ``why`` says how the due value was found: ``twin`` (the reference's operation on the same values), ``consumer`` (what the
+    reference hands to the operation that takes the value), ``result`` (what that operation makes), ``alike`` (the nearest value),
+    ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the input in more steps), ``output``.
+    """
+
+    suspect: Operation
+    value: Value
+    due: Value
+    why: str
+    twin: Operation | None = None
+    region: list[Operation] = field(default_factory=list)
+
+
+def suspects(judgement: Judgement) -> list[Operation]:
+    """Operations with right inputs and wrong results on the way to a wrong output, the likeliest first.
+
+    Where no output is wrong: those of which the reference has the very twin, whose result is near but not the same.
+    """
+    carrying = judgement.carrying()
+    frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
+    if not judgement.wrong_outputs():
+        frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
+    return sorted(frontier, key=lambda o: (_rank(judgement, o), o.order))
+
+
+def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation does what its twin does, but not exactly, although nothing of it is seen in the outputs."""
+    if operation.kind in MOVES or not all(judgement.is_right(v) for v in operation.inputs):
+        return False
+    wrong = [v for v in operation.outputs if v in judgement.wrong and v.users and is_telling(v)]
+    if not wrong:
+        return False
+    twin = judgement.twin(operation)
+    return (
+        twin is not None
+        and twin.kind == operation.kind
+        and judgement.same_inputs(operation, twin)
+        and any(judgement.matches.nearest(v)[1] in twin.outputs for v in wrong)
+    )
+
+
+def _rank(judgement: Judgement, operation: Operation) -> int:
+    twin = judgement.twin(operation)
+    if twin is None or not any(judgement.lacking(v) for v in twin.outputs):
+        return 3
+    if twin.kind == operation.kind:
+        return 0 if judgement.same_inputs(operation, twin) else 1
+    return 2 if judgement.same_inputs(operation, twin) else 3
+
+
+def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """What may be due in place of a suspect's result, or of what follows from it; the nearest to the suspect first."""
+    seen: set[tuple[Value, Value]] = set()
+    for trial in _trials(judgement, suspect):
+        if (trial.value, trial.due) not in seen and fits(trial.value, trial.due):
+            seen.add((trial.value, trial.due))
+            trial.region = region(judgement, suspect, trial.value)
+            yield trial
+
+
+def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    wrong = [v for v in suspect.outputs if v in judgement.wrong]
+    twin = judgement.twin(suspect)
+    found = list(_by_consumers(judgement, suspect))
+    direct = [trial for trial in found if trial.value.maker is suspect]
+    if twin is not None and twin.kind == suspect.kind:
+        yield from _by_twin(suspect, twin, wrong)
+    yield from direct
+    if twin is not None and twin.kind != suspect.kind and judgement.same_inputs(suspect, twin):
+        yield from _by_twin(suspect, twin, wrong)
+    for value in wrong:
+        near = judgement.matches.nearest(value)[1]
+        if near is not None and judgement.lacking(near):
+            yield Trial(suspect, value, near, "alike", near.maker)
+    yield from _by_identity(judgement, suspect, wrong)
+    yield from _by_chain(judgement, suspect, wrong)
+    yield from (trial for trial in found if trial.value.maker is not suspect)
+    for first, second in judgement.wrong_outputs():
+        yield Trial(suspect, second, first, "output", first.maker)
+
+
+def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
+    for value in wrong:
+        same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
+        for due in same[:2]:
+            yield Trial(suspect, value, due, "twin", twin)
+
+
+def _by_identity(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
+    """A step that the reference does not have: its input is due in place of its result."""
+    for value in wrong:
+        for taken in suspect.inputs:
+            if judgement.is_right(taken) and is_telling(taken) and taken.shape == value.shape:
+                for due in judgement.partners(taken)[:1]:
+                    yield Trial(suspect, value, due, "identity", due.maker)
+
+
+def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Follow what comes of a suspect's wrong result to operations of which the reference has a twin, by parameters or other values."""
+    todo = deque(suspect.outputs)
+    seen: set[Operation] = set()
+    while todo and len(seen) < REACH:
+        value = todo.popleft()
+        for user in value.users:
+            if user in seen:
+                continue
+            seen.add(user)
+            twin = judgement.twin(user)
+            if twin is not None and twin.kind == user.kind and value in judgement.wrong:
+                for due in _others(judgement, user, twin):
+                    yield Trial(suspect, value, due, "consumer", twin)
+                for result in _results(user):
+                    yield Trial(suspect, result, twin.outputs[0], "result", twin)
+            todo.extend(v for v in user.outputs if v in judgement.wrong)
+
+
+def _results(operation: Operation) -> list[Value]:
+    """What an operation makes, and what is made of that with a parameter: a convolution and its bias may be one operation or two."""
+    found = list(operation.outputs[:1])
+    for user in [u for v in operation.outputs for u in v.users]:
+        if any(v.record.role == "parameter" or (v.maker and v.maker.kind in MOVES and not is_computed(v)) for v in user.inputs):
+            found += user.outputs[:1]
+    return found
+
+
+def is_computed(value: Value) -> bool:
+    """Whether a value was computed, not only moved, from what was given."""
+    while value.maker is not None and value.maker.kind in MOVES and value.maker.inputs:
+        value = value.maker.inputs[0]
+    return value.maker is not None
+
+
+def _others(judgement: Judgement, user: Operation, twin: Operation) -> list[Value]:
+    """The twin's inputs that the user does not take: one of them stands where the user takes something wrong."""
+    taken = {p for v in user.inputs if judgement.is_right(v) for p in judgement.partners(v)}
+    digested = {p.digest for p in taken}
+    return [v for v in twin.inputs if v.maker is not None and v not in taken and v.digest not in digested]
+
+
+def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
+    """Follow the reference from the suspect's inputs through what the candidate lacks, to a result of the same kind of operation."""
+    todo = deque((p, 0) for v in suspect.inputs if judgement.is_right(v) and is_telling(v) for p in judgement.partners(v))
+    seen: set[Operation] = set()
+    while todo:
+        value, depth = todo.popleft()
+        for user in value.users:
+            if user in seen or depth >= CHAIN:
+                continue
+            seen.add(user)
+            lacking = [v for v in user.outputs if judgement.lacking(v)]
+            if user.kind == suspect.kind and depth > 0:
+                for due in lacking:
+                    for value_ in wrong:
+                        yield Trial(suspect, value_, due, "chain", user)
+            todo.extend((v, depth + 1) for v in lacking)
+
+
+def fits(value: Value, due: Value) -> bool:
+    """Whether a reference's value can take the place of a candidate's: the same number of elements, or of axes."""
+    reachable = value.maker is not None and not value.maker.written and (due.maker is None or not due.maker.written)
+    return reachable and bool(due.maker or due.record.name) and (_count(value) == _count(due) or len(value.shape) == len(due.shape))
+
+
+def _count(value: Value) -> int:
+    count = 1
+    for length in value.shape:
+        count *= length
+    return count
+
+
+def region(judgement: Judgement, suspect: Operation, value: Value) -> list[Operation]:
+    """The operations from a suspect to a value whose results are wrong, in order; the suspect alone where it made the value."""
+    if value.maker is suspect:
+        return [suspect]
+    found: set[Operation] = set()
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if item.maker is not None and item in judgement.wrong and item.maker not in found:
+            found.add(item.maker)
+            todo += item.maker.inputs
+    return sorted(found, key=lambda o: o.order)

@@ -1,0 +1,310 @@
+"""Where a stage diverges, by single operations: both sides are watched, compared by content, and every guilty operation is confirmed."""
+
+from __future__ import annotations
+
+import linecache
+from typing import TYPE_CHECKING, Any
+
+from paralign.capture import Capture, CaptureWriter, discard
+from paralign.capture import digest as digests
+from paralign.errors import WorkerFailed
+from paralign.locate import lines
+from paralign.locate.gradients import LEAST, Fault, Gradients, GradientPatch, custom_backward, proven
+from paralign.locate.graph import Graph
+from paralign.locate.judgement import FLOOR, Judgement, Scale
+from paralign.locate.matching import is_telling
+from paralign.locate.replay import Guilt, Patch, guilty
+from paralign.model import Divergence, Manifest, Point
+from paralign.run.recorder import both
+from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.training import MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.dtypes import Typed
+    from paralign.locate.graph import Operation, Value
+    from paralign.model import Point as PointType
+    from paralign.stages.context import Context
+
+#: matches that are shown before a divergence
+CHAIN = 5
+
+#: how errors are judged where both sides run natively: rounding of float32 is everywhere
+COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
+
+
+class Watched:
+    """Both sides' operations of one pass, judged; a laboratory for experiments on it."""
+
+    def __init__(self, context: Context, options: dict[str, Any], values: dict[str, Capture], name: str = "operations") -> None:
+        self.context, self.options, self.given, self.name = context, options, values, name
+        runs = [DOUBLE, NATIVE]
+        self.reference, self.candidate = both(
+            lambda: context.reference.record(name, "operations", {**options, "runs": runs}, values),
+            lambda: context.candidate.record(name, "operations", {**options, "runs": runs}, values),
+        )
+        self.run_name = DOUBLE if all(DOUBLE in c.manifest.settings["answer"]["runs"] for c in (self.reference, self.candidate)) else NATIVE
+        self._graph = Graph(self.reference, self.run_name)
+        self._attempts = 0
+
+    def judgement(self) -> Judgement:
+        """The candidate's run as it is."""
+        scale = Scale() if self.run_name == DOUBLE else COARSE
+        return Judgement(self._graph, Graph(self.candidate, self.run_name), self._noise(), scale)
+
+    def _noise(self) -> dict[int, float]:
+        """How far the reference's native run is from its float64 run, value by value."""
+        other = NATIVE if self.run_name == DOUBLE else DOUBLE
+        if other not in self.reference.manifest.settings["answer"]["runs"]:
+            return {}
+        twins = self._graph.noise_of(Graph(self.reference, other))
+        found = {}
+        for number, record in twins.items():
+            mine = self._graph.values[number].digest
+            if mine is not None and record.digest is not None:
+                far = digests.distance(mine, record.digest)
+                found[number] = min(1.0, far)
+        return found
+
+    def run(self, patches: Sequence[Patch]) -> Graph | None:
+        """The candidate's run with some results replaced; None where it fails with them."""
+        return self._again(self._write(patches), {})
+
+    def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
+        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
+        return self._again(self._write((), gradients), {"undo": list(undo)})
+
+    def _again(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
+        options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
+        try:
+            capture = self.context.candidate.record(f"{self.name}-replayed", "operations", options, {**self.given, "patches": patches})
+        except WorkerFailed:
+            return None
+        return Graph(capture, self.run_name) if self.run_name in capture.manifest.settings["answer"]["runs"] else None
+
+    def _write(self, patches: Sequence[Patch], gradients: Sequence[GradientPatch] = ()) -> Capture:
+        self._attempts += 1
+        folder = self.context.candidate.folder / f"{self.name}-patches"
+        if folder.exists():
+            discard(folder)
+        with CaptureWriter(folder, Manifest(side="candidate", stage="patches", settings={"key": f"patches {self._attempts}"})) as writer:
+            for patch in patches:
+                writer.add(f"{patch.number}:{patch.place}", patch.value, role="output", op=patch.op, attrs={"made": list(patch.shape)})
+            for gradient in gradients:
+                writer.add(f"gradient {gradient.number}:{gradient.place}", gradient.value, role="gradient")
+        return Capture.open(folder)
+
+    def values(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The values of the reference's run, whole."""
+        if not wanted:
+            return []
+        keep = sorted({_where(value) for value in wanted})
+        options = {**self.options, "runs": [self.run_name], "keep": [list(place) for place in keep]}
+        capture = self.context.reference.record(f"{self.name}-values", "operations", options, self.given)
+        found = {}
+        for record in capture.records:
+            if record.location is not None and "operation" in record.attrs:
+                place = (-1, record.name) if record.attrs["operation"] == "given" else (record.call, int(record.leaf or 0))
+                found[place] = capture.value(record)
+        return [found[_where(value)] for value in wanted]
+
+    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The gradients of values of the reference's run, whole."""
+        options = {**self.options, "runs": [self.run_name], "keep_gradients": sorted(list(_where(value)) for value in wanted)}
+        capture = self.context.reference.record(f"{self.name}-values", "operations", options, self.given)
+        graph = Graph(capture, self.run_name)
+        found = {_where(v): v.gradient for v in graph.values.values() if v.gradient is not None and v.gradient.location is not None}
+        return [capture.value(found[_where(value)]) for value in wanted]
+
+    def judged_gradients(self, graph: Graph | None = None) -> Gradients:
+        """The gradients of the candidate's run, or of another run of it."""
+        scale = Scale() if self.run_name == DOUBLE else COARSE
+        judgement = Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
+        return Gradients(judgement, self._gradient_noise(), _names(self.context))
+
+    def _gradient_noise(self) -> dict[int, float]:
+        other = NATIVE if self.run_name == DOUBLE else DOUBLE
+        if other not in self.reference.manifest.settings["answer"]["runs"]:
+            return {}
+        again = Graph(self.reference, other)
+        found = {}
+        for number, record in self._graph.noise_of(again).items():
+            mine, theirs = self._graph.values[number].gradient, again.values[record.id].gradient
+            if mine is not None and theirs is not None and mine.digest is not None and theirs.digest is not None:
+                found[number] = min(1.0, digests.distance(mine.digest, theirs.digest))
+        return found
+
+
+def _names(context: Context) -> dict[str, str]:
+    """The candidate's parameters -> the reference's, where one became one."""
+    if context.plan is None:
+        return {}
+    found: dict[str, str] = {}
+    for source in context.plan.sources:
+        moves = context.plan.moves_of(source.name)
+        if len(moves) == 1 and moves[0].candidate is not None:
+            found[moves[0].candidate.name] = source.name
+    return {target.name: found[target.name] for target in context.plan.targets if target.name in found}
+
+
+def _where(value: Value) -> tuple[int, Any]:
+    return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)
+
+
+def forward(context: Context) -> tuple[list[Divergence], list[str]]:
+    """The guilty operations of the forward pass in eval mode, and remarks; nothing where a side's operations cannot be watched.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return [], []
+    watched = Watched(context, {"mode": "eval"}, {"inputs": context.inputs})
+    found, notes = guilty(watched, watched.judgement())
+    return merged([divergence(guilt) for guilt in found]), notes
+
+
+def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
+    """What is guilty in a step's forward pass, its loss, or else in its backward pass.
+
+    Args:
+        context: of the check.
+        mode: ``eval``, or ``train`` with what is random switched off.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or context.labels is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return [], []
+    options = {"mode": MODES[mode], "backward": True}
+    watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
+    found, notes = guilty(watched, watched.judgement())
+    if found:
+        return merged([divergence(guilt) for guilt in found]), notes
+    faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+    return [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults], notes
+
+
+def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
+    """A fault of a gradient as it is reported."""
+    graph, operation = judgement.candidate, fault.operation
+    twin = judgement.twin(operation) if operation is not None else None
+    if operation is None:
+        built = lines.constructed(graph, fault.value.record.name.rpartition(".")[0])
+        candidate = Point(fault.value.record.name, "parameter", next(iter(built), None), code_of(next(iter(built), None)), list(built[1:]))
+        reference: PointType | None = Point(fault.due.record.name, "parameter")
+    else:
+        source = (custom_backward(operation.source) if operation.source else None) or operation.source
+        found = _point(graph, operation, source, operation.stack)
+        if found is None:
+            raise AssertionError("the operation is known")
+        candidate, reference = found, _point(judgement.reference, twin, twin.source if twin else None, twin.stack if twin else ())
+    said = {
+        "gradient": "the gradient that comes in is right, the one that goes out is not",
+        "factor": f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
+        "detached": "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
+        "frozen": "the parameter is frozen here and trained in the reference",
+        "no gradient": "a gradient comes in and none goes out",
+    }[fault.what]
+    notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
+    if fault.wrong_after is not None:
+        notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
+    return Divergence(reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes)
+
+
+def merged(found: list[Divergence]) -> list[Divergence]:
+    """The divergences, those of the same kind at the same line as one."""
+    kept: dict[tuple[str, str | None, str | None], Divergence] = {}
+    for each in found:
+        ends = [p.source if p is not None else None for p in (each.reference, each.candidate)]
+        key = (each.what, ends[0], ends[1])
+        if key not in kept or ends[1] is None:
+            kept[(*key[:2], f"{ends[1]} {len(kept)}") if ends[1] is None else key] = each
+            continue
+        kept[key].repeats += 1 + each.repeats
+        kept[key].error_after = each.error_after
+    return list(kept.values())
+
+
+def divergence(guilt: Guilt) -> Divergence:
+    """A fault as it is reported."""
+    what, other, operation = lines.classify(guilt)
+    judgement = guilt.judgement
+    source, further = lines.candidate_line(guilt, what, other, operation)
+    built = source is not None and source in lines.constructed(judgement.candidate, operation.module)
+    before = max((judgement.error[v] for v in operation.inputs if judgement.is_right(v)), default=0.0)
+    chain = _chain(judgement, operation)
+    return Divergence(
+        _point(judgement.reference, other, lines.reference_line(judgement.reference, other, built=built), ()),
+        _point(judgement.candidate, operation, source, further),
+        inputs_agree=what != lines.GIVEN,
+        last_agreeing=chain[-1] if chain else None,
+        confirmed=guilt.confirmed,
+        what=what,
+        error_before=before,
+        error=guilt.error,
+        error_after=guilt.after,
+        noise=max(FLOOR, judgement.scale.floor),
+        repeats=len(guilt.repeats),
+        chain=chain,
+        notes=_notes(guilt, what, other),
+    )
+
+
+def _point(graph: Graph, operation: Operation | None, source: str | None, further: Sequence[str]) -> PointType | None:
+    if operation is None:
+        return None
+    layer = graph.kinds.get(operation.module)
+    op = f"{operation.op} ({layer})" if layer else operation.op
+    return Point(operation.module, op, source, code_of(source), [line for line in further if line != source], dict(operation.arguments))
+
+
+def code_of(source: str | None) -> str | None:
+    """The text of a line, where its file is here."""
+    file, _, line = (source or "").rpartition(":")
+    text = linecache.getline(file, int(line)).strip() if line.isdecimal() else ""
+    return text or None
+
+
+def _chain(judgement: Judgement, operation: Operation) -> list[str]:
+    """What matched on the way to an operation, the nearest last."""
+    found: list[Operation] = []
+    todo = [v for v in operation.inputs if judgement.is_right(v) and v.maker is not None]
+    while todo and len(found) < CHAIN:
+        value = max(todo, key=lambda v: v.order)
+        todo.remove(value)
+        maker = value.maker
+        if maker is None or maker in found:
+            continue
+        if is_telling(value):
+            found.append(maker)
+        todo += [v for v in maker.inputs if judgement.is_right(v) and v.maker is not None]
+    return [_said(o) for o in sorted(found, key=lambda o: o.order)]
+
+
+def _said(operation: Operation) -> str:
+    return "  ".join(part for part in (operation.module, operation.op, operation.source or "") if part)
+
+
+def _notes(guilt: Guilt, what: str, other: Operation | None) -> list[str]:
+    said = {
+        lines.DIFFERENT: "right inputs, another result",
+        lines.MISSING: f"the reference does something first that is missing here: {_said(other)}" if other else "",
+        lines.EXTRA: "the reference goes on with the input as it is: this step is not there",
+        lines.MISWIRED: "the reference takes another value here",
+        lines.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
+        lines.REGION: "computed in other steps than the reference's: the fault lies in one of these lines",
+    }[what]
+    notes = [said] if said else []
+    if what == lines.REGION:
+        region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
+        notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
+    if not guilt.confirmed:
+        notes.append("suspected: no run with a value of the reference in its place could confirm it")
+    if not guilt.seen:
+        notes.append("the outputs of this run do not show it beyond their noise; others may")
+    if guilt.repeats:
+        places = ", ".join(dict.fromkeys(o.module or "the model itself" for o in guilt.repeats[:3]))
+        notes.append(f"the same at {len(guilt.repeats)} more places: {places}{' …' if len(guilt.repeats) > 3 else ''}")  # noqa: PLR2004 - a few suffice
+    return notes

@@ -1,0 +1,371 @@
+"""One pass of a model with every operation watched: where each value was made, of what, by which line.
+
+A record of role ``output`` with the attribute ``operation`` (the common kind of the operation) is one value: ``call`` is the
+number of the operation, ``leaf`` the place among its outputs, ``name`` the module's path, ``op`` the framework's name, ``source``
+the user's innermost line, ``inputs`` the records of the values that went in. Values that no operation made have ``operation``
+``given``: parameters and buffers under their names, the model's inputs, constants. A gradient is a record of role ``gradient`` whose
+one input is the value's record. The manifest's settings hold what is said once: ``outputs`` (path -> record of the model's
+outputs), ``loss``, ``built`` (module -> the lines that constructed it), ``kinds`` (module -> layer of the framework).
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from paralign.adapters._kinds import MOVES
+from paralign.adapters._values import converted
+from paralign.adapters.base import Digesting, Observing
+from paralign.capture.digest import moments
+from paralign.dtypes import STORAGE, Typed
+from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker.forward import attempt, perturbed
+from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.training import scalar_of, trainer
+from paralign.worker.trees import leaves
+
+if TYPE_CHECKING:
+    from paralign.adapters.base import Operation
+    from paralign.capture import Capture, CaptureWriter
+
+#: values whose sketches are written at a time
+CHUNK = 1024
+
+#: values whose digests are remembered, for those that are only moved
+RECENT = 256
+
+
+def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+    """Watch one or several passes.
+
+    Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
+    ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given), ``keep_gradients`` (the same of
+    gradients), ``undo`` (numbers of operations that are to hand on their input as it is); ``random`` (draw nothing anew: use the recorded draws). Values:
+    ``inputs``, ``labels`` for backward, ``patches`` (records named ``operation:place``, put in place of what the operation made),
+    ``draws`` (what the other side's random operations drew, in order).
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    if not isinstance(session.adapter, Observing):
+        raise UsageError(
+            f"single operations of framework {session.adapter.name!r} cannot be watched", where=session.side, hint="compare its modules"
+        )
+    with session.untouched() as state:
+        for run in options["runs"]:
+            problem = attempt(lambda: _pass(session, writer, options, values, run, state), tolerate=run == DOUBLE)  # noqa: B023 - called at once
+            if run != NATIVE:
+                session.restore(state)
+            if problem:
+                answer["failed"][run] = problem
+            else:
+                answer["runs"].append(run)
+    return answer
+
+
+def _pass(
+    session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]", run: str, state: Dict[str, Typed]
+) -> None:
+    adapter, with_loss = session.adapter, bool(options.get("backward"))
+    if run == DOUBLE:
+        session.to_double()
+    inputs = session.inputs(values["inputs"], run)
+    if run.startswith("perturbed"):
+        inputs = perturbed(session, inputs, state, seed=int(run.rsplit("-", 1)[1]))
+    labels = session.tree(values["labels"], "labels", run) if with_loss else None
+    adapter.train(session.model, options.get("mode", "eval"))
+    session.seed()
+    recorder = OperationRecorder(session, writer, run, options, values.get("patches"), gradients=with_loss)
+    recorder.name(inputs, labels)
+    with recorder:
+        if with_loss:
+            with adapter.operations(recorder, session.model):  # type: ignore[attr-defined] # asked for in operations()
+                outputs = session.call(inputs)
+                loss = scalar_of(session.function("loss")(outputs, labels), adapter.is_tensor)
+            recorder.settle("outputs", outputs)
+            recorder.settle("loss", loss)
+            trainer(session).backward(loss)
+            recorder.parameter_gradients()
+        else:
+            with adapter.no_grad(), adapter.operations(recorder, session.model):  # type: ignore[attr-defined] # as above
+                outputs = session.call(inputs)
+            recorder.settle("outputs", outputs)
+
+
+class OperationRecorder:
+    """A sink for operations, to be entered for the time of one pass, its backward pass included.
+
+    Holds no tensor alive: a value is known by the tensor object and its version for as long as the object lives. A tensor that
+    was changed through another view of its memory is a value made by the operation that last wrote to that memory.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        writer: "CaptureWriter",
+        run: str,
+        options: Dict[str, Any],
+        patches: "Optional[Capture]" = None,
+        *,
+        gradients: bool = False,
+    ) -> None:
+        self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
+        self.adapter: Any = session.adapter
+        self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
+        self._undo = set(options.get("undo", ()))
+        self._places: Dict[int, Tuple[int, Any]] = {}
+        self._patches = {record.name: record for record in patches.records} if patches is not None else {}
+        self._patch_values = patches
+        self._known: Dict[int, _Known] = {}
+        self._values: Dict[int, _Value] = {}
+        self._hooked: Dict[int, Callable[[], None]] = {}
+        self._writes: Dict[int, _Write] = {}
+        self._sketches: List[Tuple[int, Any]] = []
+        self._inputs: List[int] = []
+        self._entries = {id(entry.tensor): entry for entry in reversed(session.entries())}
+        self._given: Dict[int, str] = {}
+        self._said: Dict[str, Any] = {}
+
+    def name(self, inputs: Any, labels: Any) -> None:
+        """Give the tensors of the model's inputs and labels their names."""
+        for what, tree in (("inputs", inputs), ("labels", labels)):
+            for path, leaf in self._leaves(tree):
+                self._given[id(leaf)] = f"{what}.{path}" if path else what
+
+    def before(self, inputs: List[Any]) -> None:
+        """Know the inputs as they are now."""
+        self._inputs = [self._identify(tensor) for tensor in inputs]
+
+    def after(self, operation: "Operation") -> Optional[List[Any]]:
+        """Record what an operation made."""
+        new = self._patched(operation)
+        inputs, fields = tuple(self._inputs), _fields(operation)
+        if new is not None:
+            fields["attrs"]["made"] = [self._digest_of(tensor) for tensor in operation.outputs]
+        moved = inputs[0] if operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
+        for place, tensor in enumerate(operation.outputs if new is None else new):
+            leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
+            record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=moved, **fields)
+            self._places[record] = (operation.index, place)
+            kept = tensor
+            if any(operation.outputs[place] is given for given in operation.inputs):
+                kept = operation.outputs[place]
+                self._note_write(kept, operation.module, {**fields, "inputs": inputs})
+            self._remember(kept, record)
+        for tensor in operation.inputs:
+            known = self._lookup(tensor)
+            if known is not None and known.version not in (None, self.adapter.version(tensor)):  # though not returned: running statistics
+                self._note_write(tensor, operation.module, {**fields, "inputs": inputs})
+                self._identify(tensor)
+        return new
+
+    def _note_write(self, tensor: Any, module: str, fields: Dict[str, Any]) -> None:
+        storage = self.adapter.storage(tensor)
+        before = self._writes.get(storage)
+        self._writes[storage] = _Write(1 if before is None else before.number + 1, module, fields)
+
+    def settle(self, what: str, tree: Any) -> None:
+        """Note which values are the model's outputs, or the loss."""
+        self._said[what] = {path: self._identify(leaf) for path, leaf in self._leaves(tree)}
+
+    def parameter_gradients(self) -> None:
+        """Note which parameters got no gradient, and which are frozen."""
+        frozen = [entry.name for entry in self.session.entries() if entry.role == "parameter" and not entry.trainable]
+        without = [name for name, gradient in self.adapter.gradients(self.session.model).items() if gradient is None]
+        self._said.update(frozen=frozen, without_gradient=without, hooked=sorted(self._hooked))
+
+    def __enter__(self) -> "OperationRecorder":  # noqa: PYI034 - Self is not in the typing of Python 3.8
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for remove in self._hooked.values():
+            remove()
+        if kind is None:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Write what is left, and what is said once."""
+        self._write_sketches()
+        built = {
+            path: list(lines) for path, module in self.adapter.modules(self.session.model) if (lines := self.session.built.get(id(module)))
+        }
+        kinds = {path: kind for path, module in self.adapter.modules(self.session.model) if (kind := self.adapter.kind(module))}
+        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "built": built, "kinds": kinds}
+
+    def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
+        known = self.adapter.is_tensor
+        return ((path, leaf) for path, leaf in leaves(tree, known) if known(leaf))
+
+    def _patched(self, operation: "Operation") -> Optional[List[Any]]:
+        """The outputs with the given values in place of those that the operation made; None where none is given."""
+        if operation.index in self._undo and operation.inputs and len(operation.outputs) == 1:
+            return [operation.inputs[0]]
+        new: Optional[List[Any]] = None
+        for place, tensor in enumerate(operation.outputs):
+            record = self._patches.get(f"{operation.index}:{place}")
+            if record is None or self._patch_values is None:
+                continue
+            dtype, shape = self.adapter.describe(tensor)
+            if list(shape) != record.attrs["made"] or operation.op != record.op:
+                raise UsageError(
+                    f"operation {operation.index} is {operation.op} of shape {list(shape)} in this run, "
+                    f"it was {record.op} of shape {record.attrs['made']}",
+                    where=self.session.side,
+                    hint="the model takes another way each time it is run: seed what is random in it",
+                )
+            new = list(operation.outputs) if new is None else new
+            new[place] = self.adapter.from_array(converted(self._patch_values.value(record), dtype))
+        return new
+
+    # -- identity ----------------------------------------------------------------------------------------------------------
+
+    def _lookup(self, tensor: Any) -> "Optional[_Known]":
+        known = self._known.get(id(tensor))
+        return known if known is not None and known.tensor() is tensor else None
+
+    def _identify(self, tensor: Any) -> int:
+        """The record of a value that an operation takes; a new one where nothing that was watched has made it."""
+        known = self._lookup(tensor)
+        if known is None:
+            record = self._origin(tensor)
+        elif self._is_current(known, tensor):
+            record = known.record
+        else:
+            record = self._written(tensor, known.record)
+        self._remember(tensor, record, seen=True)
+        return record
+
+    def _is_current(self, known: "_Known", tensor: Any) -> bool:
+        """Whether a tensor still has the value that it is known by. A view gets the version of its base only after it was made."""
+        write = self._writes.get(known.storage)
+        same_version = known.version is None or known.version == self.adapter.version(tensor)
+        return same_version and known.writes == (0 if write is None else write.number)
+
+    def _written(self, tensor: Any, old: int) -> int:
+        write = self._writes.get(self.adapter.storage(tensor)) or _Write(0, "", {"attrs": {"operation": "copy"}, "inputs": ()})
+        fields = {**write.fields, "inputs": (old, *write.fields["inputs"])}
+        return self._record(write.module, tensor, role="output", leaf="written", **fields)
+
+    def _origin(self, tensor: Any) -> int:
+        entry = self._entries.get(id(tensor))
+        if entry is not None and entry.tensor is tensor:
+            attrs = {"operation": "given", "kind": entry.kind, "leaf": entry.leaf}
+            name, role = entry.name, entry.role
+        else:
+            name, role, attrs = self._given.get(id(tensor), ""), "input", {"operation": "given"}
+        record = self._record(name, tensor, role=role, attrs=attrs, keep=(-1, name) in self._keep)
+        self._places[record] = (-1, name)
+        return record
+
+    def _remember(self, tensor: Any, record: int, *, seen: bool = False) -> None:
+        storage = self.adapter.storage(tensor)
+        write, version = self._writes.get(storage), self.adapter.version(tensor) if seen else None
+        with suppress(TypeError):  # what takes no weak references is met as new each time, and matched by its values
+            self._known[id(tensor)] = _Known(weakref.ref(tensor), record, version, storage, 0 if write is None else write.number)
+        self._hook(tensor, record)
+
+    def _hook(self, tensor: Any, record: int) -> None:
+        """Have the gradient of a value recorded, as soon as it has a place in the graph of gradients."""
+        if not self.gradients or record in self._hooked:
+            return
+
+        def sink(gradient: Any) -> Any:
+            keep = self._places.get(record) in self._keep_gradients
+            self._record("", gradient, role="gradient", inputs=(record,), attrs={"operation": "gradient"}, keep=keep)
+            return self._given_gradient(record, gradient)
+
+        remove = self.adapter.on_gradient(tensor, sink)
+        if remove is not None:
+            self._hooked[record] = remove
+
+    def _given_gradient(self, record: int, gradient: Any) -> Any:
+        """The gradient that is to take a gradient's place; None where it stays."""
+        number, place = self._places.get(record, (-1, ""))
+        given = self._patches.get(f"gradient {number}:{place}")
+        if given is None or self._patch_values is None:
+            return None
+        return self.adapter.from_array(converted(self._patch_values.value(given), self.adapter.describe(gradient)[0]))
+
+    # -- records -----------------------------------------------------------------------------------------------------------
+
+    def _record(self, name: str, tensor: Any, *, moved: Optional[int] = None, keep: bool = False, **fields: Any) -> int:
+        try:
+            dtype, shape = self.adapter.describe(tensor)
+            kind = fields["attrs"]["operation"]
+            digest, sketch = self._fingerprint(tensor, _size(shape), self._values.get(-1 if moved is None else moved), kind)
+            outline = Typed(np.broadcast_to(np.zeros((), STORAGE[dtype]), shape), dtype)
+            value: Optional[Typed] = self.adapter.to_array(tensor) if keep else outline
+        except UnsupportedTensor:
+            value, shape, digest, sketch = None, (), None, None
+        record = self.writer.add(name, value, run=self.run, digest=digest, keep=keep and value is not None, **fields).id
+        self._values[record] = _Value(digest, sketch, _size(shape))
+        self._values.pop(record - RECENT, None)
+        if sketch is not None:
+            self._sketches.append((record, sketch))
+            if len(self._sketches) >= CHUNK:
+                self._write_sketches()
+        return record
+
+    def _fingerprint(self, tensor: Any, size: int, before: "Optional[_Value]", kind: str) -> Tuple[Optional[str], Any]:
+        """Digest and sketch; where an operation only moved values, those of the value before it, as far as they stay the same."""
+        if before is not None and before.size == size and kind in ("view", "copy"):
+            return before.digest, before.sketch
+        if isinstance(self.adapter, Digesting):
+            digest, sketch = self.adapter.fingerprint(tensor)
+            return digest, sketch
+        return moments(self.adapter.to_array(tensor)), None
+
+    def _digest_of(self, tensor: Any) -> Optional[str]:
+        try:
+            return self._fingerprint(tensor, -1, None, "")[0]
+        except UnsupportedTensor:
+            return None
+
+    def _write_sketches(self) -> None:
+        if self._sketches:
+            records = [record for record, _ in self._sketches]
+            table = np.stack([np.asarray(sketch) for _, sketch in self._sketches])
+            self.writer.add("sketches", table, role="state", run=self.run, attrs={"records": records})
+            self._sketches.clear()
+
+
+class _Known(NamedTuple):
+    """A tensor object and the record of its value, for as long as neither its version nor the count of writes to its memory changes.
+
+    The version is None until the tensor was seen as an input.
+    """
+
+    tensor: Any
+    record: int
+    version: Optional[int]
+    storage: int
+    writes: int
+
+
+class _Write(NamedTuple):
+    """The last operation that wrote to some memory in place, and how many did before it."""
+
+    number: int
+    module: str
+    fields: Dict[str, Any]
+
+
+class _Value(NamedTuple):
+    """What is remembered of a recent value."""
+
+    digest: Optional[str]
+    sketch: Any
+    size: int
+
+
+def _size(shape: Tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def _fields(operation: "Operation") -> Dict[str, Any]:
+    attrs: Dict[str, Any] = {"operation": operation.kind, "stack": list(operation.stack[1:]), "arguments": operation.attrs}
+    if operation.random:
+        attrs["random"] = True
+    source = operation.stack[0] if operation.stack else None
+    return {"call": operation.index, "op": operation.op, "source": source, "attrs": attrs}
