@@ -45,7 +45,6 @@ class Plant:
     program: str = ""
     weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-
     @property
     def id(self) -> str:
         """Program and name."""
@@ -57,7 +56,18 @@ class Plant:
         return not self.stage
 
 
-def fault(stage: str, name: str, bugs: str, what: str, old: str, new: str, *, at: str = "", file: str = "candidate.py", more: tuple[Edit, ...] = ()) -> Plant:
+def fault(
+    stage: str,
+    name: str,
+    bugs: str,
+    what: str,
+    old: str,
+    new: str,
+    *,
+    at: str = "",
+    file: str = "candidate.py",
+    more: tuple[Edit, ...] = (),
+) -> Plant:
     """A mistake in one place; ``more`` are edits that it needs elsewhere (an import), which are no true lines."""
     if stage not in STAGES:
         raise ValueError(f"{name}: no stage {stage!r}")

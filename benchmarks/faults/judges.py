@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import corpus
 import measure
+import numpy as np
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -72,7 +71,9 @@ def paralign(base: Corpus, plant: corpus.Plant, module: ModuleType, truth: set[s
     began = time.perf_counter()
     result = check(side(base.reference, "torch"), side(module, "paddle"), inputs=base.given[0], labels=base.given[1], stages=stages)
     answer = Answer(flagged=any(s.verdict == "diverged" for s in result.stages), seconds=time.perf_counter() - began)
-    answer.failed = "; ".join(f"{s.name}: {(s.failure or {}).get('message', s.verdict)[:200]}" for s in result.stages if s.verdict == "error")
+    answer.failed = "; ".join(
+        f"{s.name}: {(s.failure or {}).get('message', s.verdict)[:200]}" for s in result.stages if s.verdict == "error"
+    )
     for stage in result.stages:
         if stage.verdict == "diverged":
             worst = stage.worst
@@ -107,7 +108,11 @@ def reprod(base: Corpus, plant: corpus.Plant, module: ModuleType) -> Answer:
 
 def _written(base: Corpus, plant: corpus.Plant, module: ModuleType, stage: str) -> tuple[measure.Values, measure.Values]:
     """What both sides write down, in single precision: samples, outputs, or losses, rates and gradients."""
-    state = None if stage == "data" else measure.renamed(base.state, list(measure.Program(module, "paddle", base.given, "float32").state()), plant)
+    state = (
+        None
+        if stage == "data"
+        else measure.renamed(base.state, list(measure.Program(module, "paddle", base.given, "float32").state()), plant)
+    )
     other = measure.values(module, "paddle", base.given, state, stage, "float32")
     own = base.single(stage)
     kept = ("loss", "lr", "gradient") if stage in ("backward", "update") else ("",)
@@ -140,7 +145,13 @@ def judge(base: Corpus, plant: corpus.Plant, folder: Path) -> dict[str, Any]:
 
     module = imported(plant, folder)
     truth = corpus.truth(plant, folder / module.__name__.split(".")[0])
-    found: dict[str, Any] = {"id": plant.id, "stage": plant.stage, "bugs": plant.bugs, "what": plant.what, "truth": sorted(t.split("/")[-1] for t in truth)}
+    found: dict[str, Any] = {
+        "id": plant.id,
+        "stage": plant.stage,
+        "bugs": plant.bugs,
+        "what": plant.what,
+        "truth": sorted(t.split("/")[-1] for t in truth),
+    }
     for name, act in (("paralign", lambda: paralign(base, plant, module, truth)), ("reprod_log", lambda: reprod(base, plant, module))):
         try:
             answer = act()

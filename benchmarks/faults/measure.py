@@ -53,9 +53,7 @@ class Program:
 
     def state(self) -> Values:
         """Parameters and buffers, shared ones once."""
-        return {
-            e.name: np.array(widen(self.adapter.to_array(e.tensor))) for e in self.adapter.state(self.model) if e.shared is None
-        }
+        return {e.name: np.array(widen(self.adapter.to_array(e.tensor))) for e in self.adapter.state(self.model) if e.shared is None}
 
     def put(self, state: Values) -> None:
         """Load weights; those that the model does not know are left out."""
@@ -81,7 +79,11 @@ class Program:
         for name, gradient in self.adapter.gradients(self.model).items():
             found[f"gradient {name} {mode}"] = np.zeros(0) if gradient is None else widen(self.adapter.to_array(gradient)).copy()
         if mode != "eval":
-            found |= {f"buffer {e.name}": widen(self.adapter.to_array(e.tensor)).copy() for e in self.adapter.state(self.model) if e.role == "buffer"}
+            found |= {
+                f"buffer {e.name}": widen(self.adapter.to_array(e.tensor)).copy()
+                for e in self.adapter.state(self.model)
+                if e.role == "buffer"
+            }
         self.adapter.clear_gradients(self.model, None)
         return found
 
@@ -201,8 +203,11 @@ def distance(reference: Values, candidate: Values) -> tuple[float, str]:
 
 def _error(value: np.ndarray, other: np.ndarray, least: float) -> float:
     if value.size == 0 or other.size == 0:  # no gradient means a gradient of zeros
-        value, other = (np.zeros_like(v[0] if v[0].size else v[1]) for v in ((value, other), (other, value))) if value.size == other.size == 0 else (
-            value if value.size else np.zeros_like(other), other if other.size else np.zeros_like(value))
+        value, other = (
+            (np.zeros_like(v[0] if v[0].size else v[1]) for v in ((value, other), (other, value)))
+            if value.size == other.size == 0
+            else (value if value.size else np.zeros_like(other), other if other.size else np.zeros_like(value))
+        )
     if value.squeeze().shape != other.squeeze().shape:
         return float("inf")
     value, other = value.squeeze().astype("float64"), other.squeeze().astype("float64")

@@ -32,8 +32,7 @@ def worker(script: str, program: str, ids: list[str], extra: dict[str, str]) -> 
         rest = ids[len(found) :]
         done = subprocess.run(
             [sys.executable, str(corpus.HERE / script), program, *rest],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=LIMIT,
             check=False,

@@ -67,7 +67,7 @@ def _line(name: str, rows: list[Row]) -> str:
     for tool in TOOLS:
         found = figures(rows, tool)
         if found is None:
-            cells.append("–")
+            cells.append("")
         elif tool == "reprod_log":
             cells.append(str(found["flagged"]))
         else:
@@ -101,7 +101,7 @@ def by_class(rows: list[Row]) -> str:
 
 def _told(answer: Row | None) -> str:
     if answer is None:
-        return "–"
+        return ""
     if not answer.get("flagged"):
         return "failed" if answer.get("failed") else "no"
     if answer.get("exact") is None:
@@ -124,18 +124,20 @@ def document(rows: list[Row]) -> str:
     versions = ", ".join(f"{n} {version(n)}" for n in ("torch", "paddlepaddle", "reprod-log"))
     return f"""# Planted faults
 
-Made by `make faults` with {versions}, padiff 0.2.0, Python {platform.python_version()}: {faults} mistakes planted one by one into correct
-ports, and {len(rows) - faults} changes that mean the same. Each is an edit of a line or a few in one of the programs in
-[`benchmarks/faults/programs`](../benchmarks/faults/programs); the true line is where the edit is, or where what it builds is called.
-`python benchmarks/faults/verify.py` shows, in float64 and without paralign's judgement, that the ports are right, that every fault changes what its stage
-computes and that no harmless variation does.
+Made by `make faults` with {versions}, padiff 0.2.0, Python {platform.python_version()}: {faults} mistakes planted one
+by one into correct ports, and {len(rows) - faults} changes that mean the same. Each is an edit of a line or a few in one
+of the programs in [`benchmarks/faults/programs`](../benchmarks/faults/programs); the true line is where the edit is, or
+where what it builds is called. `python benchmarks/faults/verify.py` shows, in float64 and without paralign's judgement,
+that the ports are right, that every fault changes what its stage computes and that no harmless variation does.
 
-- *flagged*: the tool says that the port differs. *Line first*: the first place that it names is a true line; *line listed*: one of all those.
-- reprod_log gets what its guide has one write down (outputs; losses, learning rates and gradients; samples and batches), weights carried over
-  rightly, its default threshold of 1e-6 on the mean difference. It names no place.
-- padiff gets both models with the right weights, the loss and, for faults of the update, the optimizers, once comparing every element up to 1e-4
-  (`compare_mode="strict"`), once with its defaults (means, 1e-7), which rounding exceeds in most layers. *Located first* is more lenient than a line: the innermost
-  user line of its stack is a true one, or the class of layer that it names holds one; *listed*: any line of the stack. It looks at no data and at no random layers.
+- *flagged*: the tool says that the port differs. *Line first*: the first place that it names is a true line; *listed*:
+  one of all those that it names.
+- reprod_log gets what its guide has one write down (outputs; losses, learning rates and gradients; samples and batches),
+  weights carried over rightly, and its default threshold of 1e-6 on the mean difference. It names no place.
+- padiff gets both models with the right weights, the loss and, for faults of the update, the optimizers, once comparing
+  every element up to 1e-4 (`compare_mode="strict"`), once with its defaults (means, 1e-7), which rounding exceeds in most
+  layers. *Located first* is more lenient than a line: the innermost user line of its stack is a true one, or the class
+  of layer that it names holds one; *listed*: any line of its stack. It looks at no data and at no random layers.
 
 ## By stage
 
@@ -147,7 +149,8 @@ computes and that no harmless variation does.
 
 ## Every plant
 
-**line**: flagged with the true line first. *listed*: the true line among those named. *yes*: flagged, without it. *failed*: the tool raised an error.
+**line**: flagged with the true line first. *listed*: the true line among those named. *yes*: flagged, without it.
+*failed*: the tool raised an error.
 
 {every(rows)}
 """

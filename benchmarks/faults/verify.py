@@ -1,6 +1,6 @@
 """Is the corpus what it says? Measured without paralign's judgement, in float64: the ports are right, faults show, variations do not.
 
-    python benchmarks/faults/verify.py [PROGRAM…]
+python benchmarks/faults/verify.py [PROGRAM…]
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ class Corpus:
     def stages(self) -> list[str]:
         """The stages that the program has functions for."""
         wanted = ["forward", *(["backward"] if hasattr(self.reference, "loss") else [])]
-        return wanted + (["update"] if hasattr(self.reference, "build_optimizer") else []) + (["data"] if hasattr(self.reference, "build_dataset") else [])
+        return (
+            wanted
+            + (["update"] if hasattr(self.reference, "build_optimizer") else [])
+            + (["data"] if hasattr(self.reference, "build_dataset") else [])
+        )
 
     def values(self, stage: str) -> measure.Values:
         """What the stage sees of the right port."""
@@ -69,7 +73,7 @@ class Corpus:
         found = {}
         for stage in self.stages():
             own = measure.values(self.reference, "torch", self.given, self.own, stage, "float64")
-            if stage != "forward" and stage != "data":
+            if stage not in {"forward", "data"}:
                 own = {name: value for name, value in own.items() if name.startswith(("loss", "lr"))}
             found[stage] = measure.distance(own, self.values(stage))[0]
         return found
@@ -93,7 +97,9 @@ class Corpus:
             except RuntimeError as error:
                 if "is not registered" not in str(error):
                     raise
-                single = [measure.values(m, "paddle", self.given, s, stage, "float32") for m, s in ((self.port, self.state), (module, state))]
+                single = [
+                    measure.values(m, "paddle", self.given, s, stage, "float32") for m, s in ((self.port, self.state), (module, state))
+                ]
                 found[stage] = measure.distance(*single)  # Paddle has no kernel in double precision
         return found
 

@@ -1,6 +1,6 @@
 """One process: all that is asked for of one program, a line of JSON for each plant.
 
-    python benchmarks/faults/worker.py PROGRAM [ID…]
+python benchmarks/faults/worker.py PROGRAM [ID…]
 """
 
 from __future__ import annotations
