@@ -235,9 +235,11 @@ class PaddleAdapter:
             with _paddle_operations.observed(sink, self._source, paths):
                 yield
 
-    def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
-        """By wrapping ``paddle.nn.Layer.__init__`` for the time."""
-        return constructed(paddle.nn.Layer, self._source)
+    @contextmanager
+    def constructions(self) -> Iterator[Dict[int, Tuple[str, ...]]]:
+        """By wrapping ``paddle.nn.Layer.__init__`` for the time; also the lines that freeze parameters, by the parameters' ``id``."""
+        with constructed(paddle.nn.Layer, self._source) as found, _paddle_operations.freezing(found, self._source):
+            yield found
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape."""

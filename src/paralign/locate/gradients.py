@@ -121,6 +121,9 @@ class Gradients:
     def _partners(self, value: Value) -> list[Value]:
         if value.maker is None and value.record.role == "parameter":
             twin = self._parameters.get(self._names.get(value.record.name, ""))
+            if twin is None and is_telling(value):  # taken apart or put together: by its values
+                same = [p for p in self.judgement.partners(value) if p.record.role == "parameter"]
+                twin = same[0] if len(same) == 1 else None
             return [twin] if twin is not None else []
         if not self.judgement.is_right(value) or not is_telling(value):
             return []
@@ -202,11 +205,9 @@ def _factor(due: Value, value: Value) -> float | None:
     ours, theirs = digests.figures(due.gradient.digest or ""), digests.figures(value.gradient.digest or "")
     if ours.size != theirs.size or ours.rms == 0 or theirs.rms == 0:
         return None
-    for sign in (1.0, -1.0):
-        low, high = (theirs.low, theirs.high) if sign > 0 else (-theirs.high, -theirs.low)
-        pairs = ((ours.mean, sign * theirs.mean), (ours.absolute, theirs.absolute), (ours.third, sign * theirs.third))
-        pairs += ((ours.fourth, theirs.fourth), (ours.low, low), (ours.high, high))
-        if all(abs(a - b) <= MULTIPLE * max(1.0, abs(a)) for a, b in pairs):
+    mean, absolute, third, fourth, low, high = theirs.moments
+    for sign, turned in ((1.0, theirs.moments), (-1.0, (-mean, absolute, -third, fourth, -high, -low))):
+        if all(abs(one - other) <= MULTIPLE * max(1.0, abs(one)) for one, other in zip(ours.moments, turned, strict=True)):
             return sign * theirs.rms / ours.rms
     return None
 

@@ -83,8 +83,8 @@ class Graph:
         settings = capture.manifest.settings["operations"][run]
         self.built: dict[str, list[str]] = settings["built"]
         self.kinds: dict[str, str] = settings["kinds"]
-        self.frozen: set[str] = set(settings.get("frozen", ()))
-        self.without_gradient: set[str] = set(settings.get("without_gradient", ()))
+        #: frozen parameters -> the lines that froze them, as far as they are known
+        self.frozen: dict[str, list[str]] = dict(settings.get("frozen", {}))
         self._read([record for record in capture.records if record.run == run])
         self.hooked: set[int] = set(settings.get("hooked", ()))
         self.outputs: dict[str, Value] = {path: self.values[number] for path, number in settings.get("outputs", {}).items()}

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.comparison import compare_pair
+from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, running, update
+from paralign.stages import forward, locating, running, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 
@@ -59,6 +60,8 @@ def run(context: Context) -> StageResult:
         agreed = not any(p.key.startswith(("loss_0", "gradient_0")) and p.judged and p.verdict == DIVERGED for p in result.pairs)
         update.explain(context, result, reference, agreed=agreed)
         conclude(result, " and ".join(methods))
+    if result.verdict == DIVERGED and context.settings.modules != "none":
+        _locate(context, result)
     unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
     if unjudged:
         result.notes.append(
@@ -68,6 +71,24 @@ def run(context: Context) -> StageResult:
     if result.verdict == DIVERGED:
         result.divergence = result.divergence or first_wrong(result)
     return result
+
+
+def _locate(context: Context, result: StageResult) -> None:
+    """Watch single operations in the modes whose first step diverged."""
+    for mode in context.settings.modes:
+        wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED and (mode == "eval") == (not p.key.endswith("(train)"))]
+        if not any(p.key.startswith(("loss_0", "gradient_0")) for p in wrong):
+            continue
+        try:
+            found, notes = locating.backward(context, mode)
+        except WorkerFailed as failure:
+            result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
+            return
+        result.notes += notes
+        result.divergences += found
+        if found:
+            result.divergence = found[0]
+            return
 
 
 def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:

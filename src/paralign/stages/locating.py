@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
-from paralign.errors import WorkerFailed
+from paralign.errors import UsageError, WorkerFailed
 from paralign.locate import lines
 from paralign.locate.gradients import LEAST, Fault, Gradients, GradientPatch, custom_backward, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
-from paralign.locate.replay import Guilt, Patch, guilty
-from paralign.model import Divergence, Manifest, Point
+from paralign.locate.replay import Guilt, Patch, guilty, suspected
+from paralign.locate.search import rank, suspects
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Manifest, Point, StageResult
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paralign.dtypes import Typed
     from paralign.locate.graph import Operation, Value
@@ -34,48 +35,80 @@ CHAIN = 5
 COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
 
 
-class Watched:
-    """Both sides' operations of one pass, judged; a laboratory for experiments on it."""
+class Recorded:
+    """Two captures of operations, one pass of each, to be judged."""
 
-    def __init__(self, context: Context, options: dict[str, Any], values: dict[str, Capture], name: str = "operations") -> None:
-        self.context, self.options, self.given, self.name = context, options, values, name
-        runs = [DOUBLE, NATIVE]
-        self.reference, self.candidate = both(
-            lambda: context.reference.record(name, "operations", {**options, "runs": runs}, values),
-            lambda: context.candidate.record(name, "operations", {**options, "runs": runs}, values),
-        )
-        self.run_name = DOUBLE if all(DOUBLE in c.manifest.settings["answer"]["runs"] for c in (self.reference, self.candidate)) else NATIVE
-        self._graph = Graph(self.reference, self.run_name)
-        self._attempts = 0
+    def __init__(self, reference: Capture, candidate: Capture) -> None:
+        self.reference, self.candidate = reference, candidate
+        runs = [set(capture.manifest.settings["answer"]["runs"]) for capture in (reference, candidate)]
+        self.run_name = DOUBLE if DOUBLE in runs[0] & runs[1] else NATIVE
+        self._other = NATIVE if self.run_name == DOUBLE else DOUBLE
+        self._graph = Graph(reference, self.run_name)
+        self._again = Graph(reference, self._other) if self._other in runs[0] else None
 
-    def judgement(self) -> Judgement:
-        """The candidate's run as it is."""
+    def judgement(self, graph: Graph | None = None) -> Judgement:
+        """The candidate's run, or another run of it."""
         scale = Scale() if self.run_name == DOUBLE else COARSE
-        return Judgement(self._graph, Graph(self.candidate, self.run_name), self._noise(), scale)
+        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
+
+    def judged_gradients(self, graph: Graph | None = None) -> Gradients:
+        """The gradients of the candidate's run, or of another run of it."""
+        return Gradients(self.judgement(graph), self._gradient_noise(), self._names())
+
+    def _names(self) -> dict[str, str]:
+        """The candidate's parameters -> the reference's, as far as names tell."""
+        return {v.record.name: v.record.name for v in self._graph.values.values() if v.record.role == "parameter"}
 
     def _noise(self) -> dict[int, float]:
         """How far the reference's native run is from its float64 run, value by value."""
-        other = NATIVE if self.run_name == DOUBLE else DOUBLE
-        if other not in self.reference.manifest.settings["answer"]["runs"]:
+        return self._distances(lambda value: value.digest)
+
+    def _gradient_noise(self) -> dict[int, float]:
+        return self._distances(lambda value: value.gradient.digest if value.gradient is not None else None)
+
+    def _distances(self, digest: Callable[[Value], str | None]) -> dict[int, float]:
+        if self._again is None:
             return {}
-        twins = self._graph.noise_of(Graph(self.reference, other))
         found = {}
-        for number, record in twins.items():
-            mine = self._graph.values[number].digest
-            if mine is not None and record.digest is not None:
-                far = digests.distance(mine, record.digest)
-                found[number] = min(1.0, far)
+        for number, record in self._graph.noise_of(self._again).items():
+            mine, theirs = digest(self._graph.values[number]), digest(self._again.values[record.id])
+            if mine is not None and theirs is not None:
+                found[number] = min(1.0, digests.distance(mine, theirs))
+        return found
+
+
+class Watched(Recorded):
+    """Both sides' operations of one pass, recorded now; a laboratory for experiments on it."""
+
+    def __init__(self, context: Context, options: dict[str, Any], values: dict[str, Capture], name: str = "operations") -> None:
+        self.context, self.options, self.given, self.name = context, options, values, name
+        self._attempts = 0
+        runs = {**options, "runs": [DOUBLE, NATIVE]}
+        super().__init__(
+            *both(
+                lambda: context.reference.record(name, "operations", runs, values),
+                lambda: context.candidate.record(name, "operations", runs, values),
+            )
+        )
+
+    def _names(self) -> dict[str, str]:
+        """The candidate's parameters -> the reference's, where one became one."""
+        plan, found = self.context.plan, {}
+        for source in plan.sources if plan is not None else []:
+            moves = plan.moves_of(source.name) if plan is not None else []
+            if len(moves) == 1 and moves[0].candidate is not None:
+                found[moves[0].candidate.name] = source.name
         return found
 
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
-        return self._again(self._write(patches), {})
+        return self._repeat(self._write(patches), {})
 
     def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
         """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
-        return self._again(self._write((), gradients), {"undo": list(undo)})
+        return self._repeat(self._write((), gradients), {"undo": list(undo)})
 
-    def _again(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
+    def _repeat(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
         options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
         try:
             capture = self.context.candidate.record(f"{self.name}-replayed", "operations", options, {**self.given, "patches": patches})
@@ -117,36 +150,6 @@ class Watched:
         found = {_where(v): v.gradient for v in graph.values.values() if v.gradient is not None and v.gradient.location is not None}
         return [capture.value(found[_where(value)]) for value in wanted]
 
-    def judged_gradients(self, graph: Graph | None = None) -> Gradients:
-        """The gradients of the candidate's run, or of another run of it."""
-        scale = Scale() if self.run_name == DOUBLE else COARSE
-        judgement = Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
-        return Gradients(judgement, self._gradient_noise(), _names(self.context))
-
-    def _gradient_noise(self) -> dict[int, float]:
-        other = NATIVE if self.run_name == DOUBLE else DOUBLE
-        if other not in self.reference.manifest.settings["answer"]["runs"]:
-            return {}
-        again = Graph(self.reference, other)
-        found = {}
-        for number, record in self._graph.noise_of(again).items():
-            mine, theirs = self._graph.values[number].gradient, again.values[record.id].gradient
-            if mine is not None and theirs is not None and mine.digest is not None and theirs.digest is not None:
-                found[number] = min(1.0, digests.distance(mine.digest, theirs.digest))
-        return found
-
-
-def _names(context: Context) -> dict[str, str]:
-    """The candidate's parameters -> the reference's, where one became one."""
-    if context.plan is None:
-        return {}
-    found: dict[str, str] = {}
-    for source in context.plan.sources:
-        moves = context.plan.moves_of(source.name)
-        if len(moves) == 1 and moves[0].candidate is not None:
-            found[moves[0].candidate.name] = source.name
-    return {target.name: found[target.name] for target in context.plan.targets if target.name in found}
-
 
 def _where(value: Value) -> tuple[int, Any]:
     return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)
@@ -186,13 +189,49 @@ def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
     return [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults], notes
 
 
+def recorded(reference: Capture, candidate: Capture) -> CheckResult:
+    """Where two captures of operations part, without running anything: suspects, which only a run could confirm.
+
+    Raises:
+        UsageError: a capture that holds no operations.
+    """
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        if "operations" not in capture.manifest.settings or not capture.complete:
+            raise UsageError(
+                f"the {side}'s capture holds no operations" if capture.complete else f"the {side}'s capture is incomplete",
+                where=str(capture.path),
+                hint="name the folders `operations` or `gradients-eval` that `paralign check` leaves in result/captures/reference and …/candidate",
+            )
+    both_sides = Recorded(reference, candidate)
+    judgement = both_sides.judgement()
+    result = StageResult(reference.manifest.stage or "operations", ALIGNED, f"operations, {both_sides.run_name}")
+    order = suspects(judgement)
+    likeliest = [s for s in order if rank(judgement, s) == rank(judgement, order[0])]
+    found = [suspected(judgement, suspect) for suspect in likeliest]
+    result.divergences = merged([divergence(guilt) for guilt in found])
+    gradients = both_sides.judged_gradients() if judgement.candidate.loss is not None and not found else None
+    for fault in gradients.faults() if gradients is not None else []:
+        fault.wrong_before = len(gradients.wrong_parameters()) if gradients is not None else 0
+        result.divergences.append(gradient_divergence(fault, judgement))
+    if result.divergences:
+        result.verdict, result.divergence = DIVERGED, result.divergences[0]
+        result.notes.append("nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms")
+    result.notes.append(
+        f"{len(judgement.reference.operations)} and {len(judgement.candidate.operations)} operations; "
+        f"{sum(v not in judgement.wrong for v in judgement.candidate.values.values())} of {len(judgement.candidate.values)} values of the "
+        "candidate are the reference's too"
+    )
+    return CheckResult([result])
+
+
 def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
     """A fault of a gradient as it is reported."""
     graph, operation = judgement.candidate, fault.operation
     twin = judgement.twin(operation) if operation is not None else None
     if operation is None:
-        built = lines.constructed(graph, fault.value.record.name.rpartition(".")[0])
-        candidate = Point(fault.value.record.name, "parameter", next(iter(built), None), code_of(next(iter(built), None)), list(built[1:]))
+        name = fault.value.record.name
+        built = tuple(graph.frozen.get(name, ())) or lines.constructed(graph, name.rpartition(".")[0])
+        candidate = Point(name, "parameter", next(iter(built), None), code_of(next(iter(built), None)), list(built[1:]))
         reference: PointType | None = Point(fault.due.record.name, "parameter")
     else:
         source = (custom_backward(operation.source) if operation.source else None) or operation.source

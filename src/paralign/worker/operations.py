@@ -173,7 +173,9 @@ class OperationRecorder:
         """Note which parameters got no gradient, and which are frozen."""
         frozen = [entry.name for entry in self.session.entries() if entry.role == "parameter" and not entry.trainable]
         without = [name for name, gradient in self.adapter.gradients(self.session.model).items() if gradient is None]
-        self._said.update(frozen=frozen, without_gradient=without, hooked=sorted(self._hooked))
+        tensors = {entry.name: entry.tensor for entry in self.session.entries()}
+        lines = {name: list(self.session.built.get(id(tensors[name]), ())) for name in frozen}
+        self._said.update(frozen=lines, without_gradient=without, hooked=sorted(self._hooked))
 
     def __enter__(self) -> "OperationRecorder":  # noqa: PYI034 - Self is not in the typing of Python 3.8
         return self
