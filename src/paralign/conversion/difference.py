@@ -161,7 +161,7 @@ def differ(
     counters = [name for name in extra if crossing and name.rpartition(".")[2] == plain.COUNTER]
     found.dropped += counters
     found.extra = [name for name in extra if name not in counters]
-    found.groups = groups([(row.candidate, row.spreads) for row in found.rows if row.mismatched != 0])
+    found.groups = groups([(row.candidate, len(row.shapes[1]), row.spreads) for row in found.rows if row.mismatched != 0])
     found.notes = _notes(reference, candidate, found)
     return found
 

@@ -11,6 +11,7 @@ from paralign.errors import UsageError
 from paralign.formats import convert, open_checkpoint
 from paralign.formats.checkpoint import some
 from paralign.formats.convert import outgoing
+from paralign.formats.saving import check
 from paralign.weights import Rename, Rules, Way, exact, follow, rules_from_toml
 from paralign.weights.byname import renamed
 
@@ -127,7 +128,7 @@ def carry(
         UsageError: a transform or a part does not fit, or the destination cannot be written.
     """
     if dry_run:
-        outgoing(checkpoint, found.ways)
+        check(found.destination, outgoing(checkpoint, found.ways)[0])
         return
     kind = {framework: text for text, framework in SAID.items()}.get(found.frameworks[1])
     done = convert(
