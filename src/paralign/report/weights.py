@@ -135,7 +135,7 @@ def _figures(rows: list[Row]) -> Table:
     table = _table(
         ("tensor", "left"),
         ("distance", "right"),
-        *((name, "right") for name in ("mean", "mean", "std", "std", "least", "least", "greatest", "greatest")),
+        *((f"{name} {which}", "right") for name in ("mean", "std", "least", "greatest") for which in (1, 2)),
         ("said", "left"),
     )
     for row in rows:
@@ -161,7 +161,7 @@ def _suspects(found: list[Shrunk]) -> list[RenderableType]:
     table = _table(
         ("group", "left"),
         ("tensors", "right"),
-        *((name, "right") for name in ("mean", "mean", "std", "std", "second ÷ first", "others")),
+        *((name, "right") for name in ("mean 1", "mean 2", "std 1", "std 2", "second ÷ first", "usual")),
         ("said", "left"),
     )
     for group in found:
