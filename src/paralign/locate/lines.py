@@ -59,7 +59,7 @@ def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
     """The first operation on the way to a value that the candidate lacks."""
     maker = value.maker
     while maker is not None:
-        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None), None)
+        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None and v.maker.kind != "fill"), None)
         if before is None:
             return maker
         maker = before.maker
