@@ -92,7 +92,8 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
 
 def _folded(block: Any, number: int) -> List[Any]:
     """Sums of the bins of each part of a block, which begins with the part of this number."""
-    drawn, folds, size = _signs(block.dtype, str(block.place)), [], block.shape[0]
+    drawn, size = _signs(block.dtype, str(block.place)), block.shape[0]
+    folds: List[Any] = []
     for start in range(0, size, _PART):
         part = _cut(block, start, min(start + _PART, size))
         signs_, length = drawn[(number + len(folds)) % _PARTS], part.shape[0]
@@ -212,7 +213,8 @@ def _pieces(tensor: Any) -> Iterator[Any]:
     """The elements in row-major order, as contiguous vectors of bounded length; copies where they do not lie so."""
     size = int(np.prod(tensor.shape, dtype=np.int64))
     if size <= _COPIED or tensor.is_contiguous():
-        yield tensor.contiguous().reshape([-1])
+        view = tensor if tensor.is_contiguous() else tensor.transpose(list(range(tensor.ndim)))
+        yield view.contiguous().reshape([-1])  # of a view: Paddle puts the memory of the tensor itself into this order
         return
     inner = size // tensor.shape[0]
     for start in range(0, tensor.shape[0], max(1, _COPIED // inner)):
