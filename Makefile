@@ -6,12 +6,13 @@ DEMO := examples/mobilenetv3
 # tests of the portable half run under the oldest interpreter that it supports, where there is one
 OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shell command -v python3.8 2>/dev/null))
 
-.PHONY: help demo test lint types unit bench zoo
+.PHONY: help demo test lint types unit bench zoo faults
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
 	@echo "make test             lint, types, tests"
 	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
+	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
 $(VENV)/stamp-demo: pyproject.toml constraints.txt
@@ -64,3 +65,11 @@ bench: $(VENV)/stamp-bench
 
 zoo: .venv-zoo/stamp
 	.venv-zoo/bin/python bench/zoo.py --write docs/zoo.md
+
+.padiff/stamp: $(VENV)/stamp-bench
+	$(BIN)/pip install -q --no-deps --target .padiff padiff==0.2.0 pyyaml
+	touch $@
+
+faults: $(VENV)/stamp-bench .padiff/stamp
+	$(BIN)/python benchmarks/faults/verify.py
+	$(BIN)/python benchmarks/faults/run.py --padiff .padiff --write docs/faults.md

@@ -431,7 +431,7 @@ def test_other_texts_are_no_transform(text):
     assert str(caught.value) == (
         f"{text!r} is no transform of weights\n"
         "  fix:   write it as transpose(1, 0), each axis once, or leave it out; "
-        "reshape, rows, columns and heads are the others, joined by ' then '"
+        "reshape, rows, columns, heads and parts are the others, joined by ' then '"
     )
 
 

@@ -214,16 +214,57 @@ class _Patches:
             if method is not None:
                 self._undo.append((_TENSOR, name, method))
                 setattr(_TENSOR, name, _wrap(name, method))
+        flag = vars(_TENSOR)["stop_gradient"]
+        self._undo.append((_TENSOR, "stop_gradient", flag))
+        _TENSOR.stop_gradient = _Flag(flag.__get__, _wrap("stop_gradient", _setting(flag)), flag)
 
     def remove(self) -> None:
         """Put everything back that nobody else has replaced since."""
         while self._undo:
             owner, key, value = self._undo.pop()
-            if getattr(getattr(owner, key, None), "_paralign_wraps", None) is value:
+            if getattr(vars(owner).get(key), "_paralign_wraps", None) is value:
                 setattr(owner, key, value)
 
 
 _PATCHES = _Patches()
+
+
+class _Flag(property):
+    """``stop_gradient`` with a setter that is seen as an operation: a value that is cut off from the graph of gradients."""
+
+    def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], flag: Any) -> None:
+        super().__init__(getter, setter)
+        self._paralign_wraps = flag
+
+
+def _setting(flag: Any) -> Callable[..., Any]:
+    def stop_gradient(tensor: Any, value: bool) -> Any:
+        """Set the flag; the tensor where that cut it off, so that it counts as made anew."""
+        cut = bool(value) and not flag.__get__(tensor)
+        flag.__set__(tensor, value)
+        return (tensor,) if cut else ()
+
+    return stop_gradient
+
+
+@contextmanager
+def freezing(found: Dict[int, Tuple[str, ...]], source: "SourceLine") -> Iterator[None]:
+    """Note the lines that set ``stop_gradient`` of tensors, by the tensors' ``id``."""
+    flag = vars(_TENSOR)["stop_gradient"]
+
+    def setter(tensor: Any, value: bool) -> None:
+        flag.__set__(tensor, value)
+        lines = source.stack()
+        if value and lines:
+            found[id(tensor)] = lines
+
+    with _PATCHING:
+        _TENSOR.stop_gradient = property(flag.__get__, setter)
+    try:
+        yield
+    finally:
+        with _PATCHING:
+            _TENSOR.stop_gradient = flag
 
 
 def _is_tensor(value: Any) -> bool:
@@ -286,30 +327,24 @@ def _attributes(op: str, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[
 
 
 def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> Any:
-    """The result with other values, through which gradients still pass as through the operation's own."""
+    """The result with other values: written into what the operation changed in place, in place of what it made anew."""
     placed = []
     for old, value in zip(outputs, new):
-        if value is old:
-            placed.append(old)
-        elif any(old is given for given in inputs):
+        if value is not old and any(old is given for given in inputs):
             with paddle.no_grad():
                 paddle.assign(value, output=old)
-            placed.append(old)
-        elif old.stop_gradient:
-            placed.append(value)
-        else:
-            placed.append(old + (value - old).detach())
+            value = old  # noqa: PLW2901 - the same tensor with other values
+        placed.append(value)
     return replaced(result, _is_tensor, iter(placed))
 
 
-def on_gradient(tensor: Any, sink: Callable[[Any], None]) -> Optional[Callable[[], None]]:
+def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
     """As ``Observing.on_gradient``."""
     if tensor.stop_gradient:
         return None
 
-    def hook(gradient: Any) -> None:
-        if gradient is not None:  # Paddle hands over None where no gradient came
-            sink(gradient)
+    def hook(gradient: Any) -> Any:
+        return None if gradient is None else sink(gradient)  # Paddle hands over None where no gradient came
 
     remove: Callable[[], None] = tensor.register_hook(hook).remove
     return remove

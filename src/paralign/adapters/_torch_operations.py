@@ -80,14 +80,13 @@ def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> 
     return replaced(result, _is_tensor, iter(placed))
 
 
-def on_gradient(tensor: Any, sink: Callable[[Any], None]) -> Optional[Callable[[], None]]:
+def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
     """As ``Observing.on_gradient``."""
     if not tensor.requires_grad:
         return None
 
-    def hook(gradient: Any) -> None:
-        if gradient is not None:
-            sink(gradient)
+    def hook(gradient: Any) -> Any:
+        return None if gradient is None else sink(gradient)
 
     with contextlib.suppress(RuntimeError):  # a view that was made without gradients and changed since
         remove: Callable[[], None] = tensor.register_hook(hook).remove

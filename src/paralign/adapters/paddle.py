@@ -235,9 +235,11 @@ class PaddleAdapter:
             with _paddle_operations.observed(sink, self._source, paths):
                 yield
 
-    def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
-        """By wrapping ``paddle.nn.Layer.__init__`` for the time."""
-        return constructed(paddle.nn.Layer, self._source)
+    @contextmanager
+    def constructions(self) -> Iterator[Dict[int, Tuple[str, ...]]]:
+        """By wrapping ``paddle.nn.Layer.__init__`` for the time; also the lines that freeze parameters, by the parameters' ``id``."""
+        with constructed(paddle.nn.Layer, self._source) as found, _paddle_operations.freezing(found, self._source):
+            yield found
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape."""
@@ -247,7 +249,11 @@ class PaddleAdapter:
         """The address of the memory that the tensor is a view of."""
         return int(tensor.data_ptr()) - int(tensor.offset)
 
-    def on_gradient(self, tensor: Any, sink: Callable[[Any], None]) -> Optional[Callable[[], None]]:
+    def substitute(self, made: Any, value: Any) -> Any:
+        """What was made, plus the difference as a constant."""
+        return value if made.stop_gradient else made + (value - made).detach()
+
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
         """By a hook on the tensor."""
         return _paddle_operations.on_gradient(tensor, sink)
 

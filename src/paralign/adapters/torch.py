@@ -166,8 +166,13 @@ class TorchAdapter:
         """Parameters before buffers, module by module. BatchNorm's ``momentum`` weighs the new statistics, as in PyTorch."""
         entries: List[Entry] = []
         first: Dict[int, str] = {}
+        kinds: Dict[str, str] = {}
         for owner, module in model.named_modules(remove_duplicate=False):
             kind, attrs = self.kind(module), _normalisation(module)
+            kinds[owner] = kind
+            above, within, _ = f".{owner}.".partition(".parametrizations.")
+            if within:
+                attrs["parametrises"] = kinds.get(above[1:], "")
             transient = getattr(module, "_non_persistent_buffers_set", ())
             parameters = module.named_parameters(recurse=False, remove_duplicate=False)
             buffers = module.named_buffers(recurse=False, remove_duplicate=False)
@@ -185,7 +190,7 @@ class TorchAdapter:
                             trainable=role == "parameter" and tensor.requires_grad,
                             shared=first.get(id(tensor)),
                             persistent=leaf not in transient,
-                            attrs=dict(attrs) if role == "buffer" else {},
+                            attrs=dict(attrs) if role == "buffer" or within else {},
                         )
                     )
                     first.setdefault(id(tensor), name)
@@ -240,7 +245,11 @@ class TorchAdapter:
         """The address of the memory that the tensor is a view of."""
         return int(tensor.untyped_storage().data_ptr())
 
-    def on_gradient(self, tensor: Any, sink: Callable[[Any], None]) -> Optional[Callable[[], None]]:
+    def substitute(self, made: Any, value: Any) -> Any:  # noqa: ARG002 - as the protocol has it
+        """The value: what an operation hands on below the graph of gradients takes the place of what it made."""
+        return value
+
+    def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
         """By a hook on the tensor."""
         return _torch_operations.on_gradient(tensor, sink)
 

@@ -83,9 +83,12 @@ class Graph:
         settings = capture.manifest.settings["operations"][run]
         self.built: dict[str, list[str]] = settings["built"]
         self.kinds: dict[str, str] = settings["kinds"]
-        self.frozen: set[str] = set(settings.get("frozen", ()))
-        self.without_gradient: set[str] = set(settings.get("without_gradient", ()))
+        #: the random operations that drew something, in order
+        self.random: list[dict[str, Any]] = list(settings.get("random", ()))
+        #: frozen parameters -> the lines that froze them, as far as they are known
+        self.frozen: dict[str, list[str]] = dict(settings.get("frozen", {}))
         self._read([record for record in capture.records if record.run == run])
+        self.hooked: set[int] = set(settings.get("hooked", ()))
         self.outputs: dict[str, Value] = {path: self.values[number] for path, number in settings.get("outputs", {}).items()}
         self.loss: Value | None = next((self.values[number] for number in settings.get("loss", {}).values()), None)
 
@@ -94,7 +97,7 @@ class Graph:
         for record in records:
             if record.role == "gradient":
                 self._add_gradient(record)
-            elif "operation" in record.attrs:
+            elif "operation" in record.attrs and record.role != "sample":
                 value = self.values[record.id] = Value(record)
                 if record.attrs["operation"] != "given":
                     self._add_result(record, value, made)

@@ -115,6 +115,8 @@ class Judgement:
             pairs = [(ours[path], theirs[path]) for path in ours]
         else:  # named or nested in another way: in order
             pairs = list(zip(ours.values(), theirs.values(), strict=False))
+        if self.reference.loss is not None and self.candidate.loss is not None:
+            pairs.append((self.reference.loss, self.candidate.loss))
         found = []
         for first, second in pairs:
             if first.digest and second.digest:
@@ -162,7 +164,7 @@ class Judgement:
         for value in dict.fromkeys(operation.inputs):
             if self.is_right(value) and is_telling(value):
                 weight = 2 if value.record.role == "parameter" else 1
-                users = {user for partner in self.partners(value) for user in partner.users if moving or user.kind not in MOVES}
+                users = {u for p in self.partners(value) for u in p.users if (moving or u.kind not in MOVES) and u.kind != "fill"}
                 shared.update(dict.fromkeys(users, weight))
         if not shared:
             return self._without_inputs(operation) if not operation.inputs else None

@@ -29,10 +29,10 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         return GIVEN, trial.due.maker, maker
     if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
         return REGION, trial.due.maker, odd(judgement, trial.region, trial.due) or maker
-    if not judgement.lacking(trial.due) and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v)):
+    if not maker.random and not judgement.lacking(trial.due) and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v)):
         return EXTRA, trial.due.maker, maker
     twin = trial.due.maker
-    if twin is None or len(trial.region) > 1 or judgement.same_inputs(maker, twin):
+    if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
         return DIFFERENT, twin, maker
     foreign = _foreign(judgement, maker, twin)
     lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
@@ -59,7 +59,7 @@ def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
     """The first operation on the way to a value that the candidate lacks."""
     maker = value.maker
     while maker is not None:
-        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None), None)
+        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None and v.maker.kind != "fill"), None)
         if before is None:
             return maker
         maker = before.maker
@@ -67,25 +67,42 @@ def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
 
 
 def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation | None:
-    """The operation of a region with a number in its arguments that the reference uses nowhere on the same way; None without one."""
-    known: set[float] = set()
-    todo, seen = [due], set()
-    while todo:
-        value = todo.pop()
-        maker = value.maker
-        if maker is None or maker in seen or len(seen) > len(region) + CONTEXT:
-            continue
-        seen.add(maker)
-        known.update(_numbers(maker.arguments))
-        known.update(number for v in maker.inputs for number in _constant(v))
-        todo += [v for v in maker.inputs if judgement.lacking(v)]
+    """The operation of a region that stands out: it takes a value that the reference does not use on the same way, or a number.
+
+    None where none does.
+    """
+    way = _way(judgement, due, len(region) + CONTEXT)
+    taken = {v for operation in way for v in operation.inputs}
+    digested = {v.digest for v in taken}
+    for operation in region:
+        for value in operation.inputs:
+            if judgement.is_right(value) and is_telling(value) and value.record.role != "parameter":
+                partners = judgement.partners(value)
+                if partners and not any(p in taken or p.digest in digested for p in partners):
+                    return operation
+    known = {n for o in way for n in _numbers(o.arguments)} | {n for v in taken for n in _constant(v)}
     for operation in region:
         own = _numbers(operation.arguments) | {number for v in operation.inputs for number in _constant(v)}
-        strange = {n for n in own if not any(abs(n - k) <= 1e-6 * max(abs(n), abs(k)) for k in known)}
-        if known and any(abs(n) not in (0.0, 1.0, 2.0, 0.5) and not float(n).is_integer() for n in strange):
+        strange = {n for n in own if not any(abs(n - k) <= SAME * max(abs(n), abs(k)) for k in known)}
+        if known and any(not (n * 2).is_integer() for n in strange):
             return operation
     return None
 
+
+def _way(judgement: Judgement, due: Value, most: int) -> list[Operation]:
+    """The reference's operations on the way to a value, as far back as the candidate lacks what they make."""
+    found: list[Operation] = []
+    todo = [due]
+    while todo and len(found) < most:
+        maker = todo.pop().maker
+        if maker is not None and maker not in found:
+            found.append(maker)
+            todo += [v for v in maker.inputs if judgement.lacking(v)]
+    return found
+
+
+#: numbers that differ by less than this share are the same, stored in another precision
+SAME = 1e-6
 
 #: reference operations beyond the size of the region that are searched for its numbers
 CONTEXT = 8

@@ -29,6 +29,12 @@ ALIKE = 0.05
 #: values whose figures are such simple numbers are found by chance
 _SIMPLE = 1024
 
+#: integers from this many on are not met by chance
+_SEVERAL = 24
+
+#: figures that all forms of digests have
+_COMMON = 6
+
 #: values that are compared one by one; of more, those with the nearest figures
 _FEW = 64
 
@@ -94,8 +100,7 @@ class Matches:
 
 def _figures(digest: str | None) -> list[float]:
     """The figures of a digest that are multiples of its root mean square."""
-    figures = digests.figures(digest or "e1:0")
-    return [figures.mean, figures.absolute, figures.third, figures.fourth, figures.low, figures.high]
+    return list(digests.figures(digest or digests.EMPTY).shares()[:_COMMON])
 
 
 def is_telling(value: Value) -> bool:
@@ -103,7 +108,7 @@ def is_telling(value: Value) -> bool:
     if value.digest is None:
         return False
     if digests.is_evidence(value.digest):
-        return is_floating(value.record.dtype) or digests.size_and_rms(value.digest)[0] >= _FEW
+        return is_floating(value.record.dtype) or digests.size_and_rms(value.digest)[0] >= _SEVERAL
     if not is_floating(value.record.dtype):
         return False
     figures = digests.numbers(value.digest)[1:]

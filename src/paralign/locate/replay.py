@@ -104,14 +104,14 @@ class _Hunt:
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
             return False
-        plans = [list(islice(trials(self.judgement, suspect), TRIALS)) for suspect in order]
-        wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan if trial.why != "output"))
+        plans = [_plan(self.judgement, suspect) for suspect in order]
+        wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
         for plan in plans:
             for trial in plan:
                 if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                     return True
-        self._suspect(order[0], plans[0])
+        self._suspect(order[0])
         return False
 
     def _try(self, trial: Trial, value: Typed) -> bool:
@@ -123,7 +123,7 @@ class _Hunt:
         guilt = Guilt(
             trial,
             self.judgement,
-            confirmed=True,
+            confirmed=trial.why != "output" or len(trial.region) == 1,
             error=_error(self.judgement, trial),
             after=_after(judged, trial),
             seen=bool(self.judgement.wrong_outputs()),
@@ -138,13 +138,10 @@ class _Hunt:
         old = self.judgement
         return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches)
 
-    def _suspect(self, suspect: Operation, plan: list[Trial]) -> None:
+    def _suspect(self, suspect: Operation) -> None:
         """Keep the likeliest suspect, where nothing was confirmed and something is wrong."""
-        if not self.judgement.wrong_outputs() or self.found:
-            return
-        wrong = next((v for v in suspect.outputs if v in self.judgement.wrong), suspect.outputs[0])
-        trial = plan[0] if plan else Trial(suspect, wrong, wrong, "none", self.judgement.twin(suspect), [suspect])
-        self.found.append(Guilt(trial, self.judgement, confirmed=False, error=_error(self.judgement, trial)))
+        if self.judgement.wrong_outputs() and not self.found:
+            self.found.append(suspected(self.judgement, suspect))
 
     def _with_repeats(self, guilt: Guilt, judged: Judgement) -> Judgement:
         """The same fault at the same line of a loop, or of a layer that is used often: the reference's values put there too."""
@@ -166,6 +163,20 @@ class _Hunt:
                 guilt.repeats.append(operation)
         self.patches.update({(patch.number, patch.place): patch for patch in more})
         return again
+
+
+def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
+    """A suspect that no experiment was made on."""
+    plan = _plan(judgement, suspect)
+    wrong = next((v for v in suspect.outputs if v in judgement.wrong), suspect.outputs[0])
+    trial = plan[0] if plan else Trial(suspect, wrong, wrong, "none", judgement.twin(suspect), [suspect])
+    return Guilt(trial, judgement, confirmed=False, error=_error(judgement, trial), seen=bool(judgement.wrong_outputs()))
+
+
+def _plan(judgement: Judgement, suspect: Operation) -> list[Trial]:
+    """The trials of a suspect that are worth a run; those of the outputs themselves come last, and always."""
+    found = list(trials(judgement, suspect))
+    return list(islice((t for t in found if t.why != "output"), TRIALS)) + [t for t in found if t.why == "output"][:1]
 
 
 def _repeats(guilt: Guilt) -> list[tuple[Value, Value]]:

@@ -49,7 +49,7 @@ def suspects(judgement: Judgement) -> list[Operation]:
     frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
-    return sorted(frontier, key=lambda o: (_rank(judgement, o), o.order))
+    return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
 
 
 def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
@@ -68,7 +68,8 @@ def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
     )
 
 
-def _rank(judgement: Judgement, operation: Operation) -> int:
+def rank(judgement: Judgement, operation: Operation) -> int:
+    """How likely a suspect is at fault, 0 the likeliest: by what the reference does with the same values."""
     twin = judgement.twin(operation)
     if twin is None or not any(judgement.lacking(v) for v in twin.outputs):
         return 3
@@ -95,7 +96,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     if twin is not None and twin.kind == suspect.kind:
         yield from _by_twin(suspect, twin, wrong)
     yield from direct
-    if twin is not None and twin.kind != suspect.kind and judgement.same_inputs(suspect, twin):
+    if twin is not None and twin.kind != suspect.kind:
         yield from _by_twin(suspect, twin, wrong)
     for value in wrong:
         near = judgement.matches.nearest(value)[1]

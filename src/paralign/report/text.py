@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from paralign.model import CheckResult, Divergence, Pair, Point, StageResult
+    from paralign.model import CheckResult, Divergence, Finding, Pair, Point, StageResult
 
 STYLE = {ALIGNED: "bold green", DIVERGED: "bold red", ERROR: "bold red", UNDERPOWERED: "bold yellow", NOT_TESTED: "dim"}
 
@@ -71,6 +72,9 @@ def details(stage: StageResult) -> Iterator[RenderableType]:
         lines += _failure(stage.failure)
     if stage.divergence is not None:
         lines += _divergence(stage.divergence, located=all(p is not stage.divergence.pair for p in stage.pairs))
+        for number, other in enumerate(stage.divergences[1:], 2):
+            lines += _divergence(other, located=True, title=f"fault {number}, independent of those before it:")
+    lines += [line for finding in stage.findings for line in _finding(finding)]
     if stage.verdict in (DIVERGED, UNDERPOWERED):
         wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
         lines += [_pair(p) for p in wrong[:MOST]]
@@ -91,9 +95,9 @@ def _failure(failure: dict[str, Any]) -> list[Text]:
     return lines
 
 
-def _divergence(divergence: Divergence, *, located: bool) -> list[Text]:
-    """Where it starts; ``located`` says that it was looked for among the module calls, beyond the stage's own pairs."""
-    lines = [Text("where it starts:", "bold")]
+def _divergence(divergence: Divergence, *, located: bool, title: str = "where it starts:") -> list[Text]:
+    """Where it starts; ``located`` says that it was looked for beyond the stage's own pairs."""
+    lines = [Text(title, "bold")]
     if divergence.pair is not None and not located:
         lines.append(Text(f"  at: {divergence.pair.key}"))
     if divergence.last_agreeing:
@@ -102,9 +106,29 @@ def _divergence(divergence: Divergence, *, located: bool) -> list[Text]:
         lines.append(Text(f"  {side}: {_point(point)}"))
         if point is not None and point.code:
             lines.append(Text(f"             {point.code}", "cyan"))
-    if located and divergence.pair is not None:
-        lines += [Text(f"  {note}", "yellow") for note in divergence.pair.notes]
+    lines += [Text(f"  {difference}") for difference in _arguments(divergence)]
+    if located:
+        notes = divergence.notes or (divergence.pair.notes if divergence.pair is not None else [])
+        lines += [Text(f"  {note}", "yellow") for note in notes]
+    if divergence.what:
+        lines.append(Text(f"  {_measured(divergence)}"))
     return lines
+
+
+def _measured(divergence: Divergence) -> str:
+    """The errors at a guilty point, in words."""
+    noise = divergence.noise or math.inf
+    said = f"error {figure(divergence.error)}" + (f", {figure((divergence.error or 0.0) / noise)} times its noise" if divergence.error else "")
+    said += f"; of its inputs {figure(divergence.error_before)}"
+    if divergence.confirmed and divergence.error_after is not None:
+        said += f"; of the outputs with the reference's value put here {figure(divergence.error_after)}"
+    return said + ("" if divergence.confirmed else " (not confirmed)")
+
+
+def _arguments(divergence: Divergence) -> list[str]:
+    """The arguments of both operations, where there are any."""
+    given = [(side, p.arguments) for side, p in (("reference", divergence.reference), ("candidate", divergence.candidate)) if p and p.arguments]
+    return [f"{side}'s arguments: " + ", ".join(f"{name}={value}" for name, value in found.items()) for side, found in given]
 
 
 def _point(point: Point | None) -> str:

@@ -22,7 +22,7 @@ from paralign.stages.judging import PERTURBATION, choose, final, paired, points_
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from paralign.model import Record, StageResult
     from paralign.run.recorder import Recorder
@@ -31,19 +31,16 @@ if TYPE_CHECKING:
     from paralign.weights import Plan, Proof
 
 #: how often, and for how many seconds, models are run to tell assignments apart that the shapes allow
-RUNS, SECONDS = 200, 90.0
+RUNS, SECONDS = 200, 60.0
 
 #: how far tensors that say nothing by themselves are moved for a proof, in units of their own spread (of one where they are constant)
 MOVED = 0.1
 
 MOVABLE = ("float64", "float32", "float16", "bfloat16")
 
-#: what only names and the user's rules decided needs no order of execution
-_BY_NAME = {"name", "user", mapping.SHARED}
-
 
 def planned(context: Context, reference: Capture, candidate: Capture) -> Plan:
-    """The first proposal: by the user's rules, names, likeness, and the order of execution where names do not decide everything.
+    """The first proposal: by the user's rules, names, likeness and the order of execution.
 
     Raises:
         UsageError: a rule speaks of no tensor, or does not fit.
@@ -59,11 +56,10 @@ def planned(context: Context, reference: Capture, candidate: Capture) -> Plan:
             rules=context.settings.rules,
         )
 
-    first = plan()
-    if context.inputs is None or (first.complete and not first.alternatives and {m.how for m in first.moves} <= _BY_NAME):
-        return first
+    if context.inputs is None:
+        return plan()
     calls = _calls(context, context.inputs)
-    return first if calls is None else plan(calls)
+    return plan(calls)
 
 
 def _calls(context: Context, inputs: Capture) -> tuple[list[str], list[str]] | None:
@@ -84,7 +80,7 @@ def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Pro
 
     A plan that leaves tensors without a twin is tried as well: what it says of the others may be right or wrong.
     """
-    if not plan.alternatives or not plan.moves or context.inputs is None:
+    if (plan.complete and not plan.alternatives) or not plan.moves or context.inputs is None:
         return plan, None
     with Trials.under_way(context, plan) as trials:
         proof = mapping.prove(plan, trials.error, limit=RUNS, seconds=SECONDS)
@@ -94,6 +90,8 @@ def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Pro
         return plan, proof
     changed = f"; another than the first is right for {_some(proof.changed)}" if proof.changed else ""
     result.notes.append(f"proven: {tried}{changed}")
+    if not proof.plan.complete:
+        result.notes.append("the outputs are equal although not all tensors have a twin: what is missing does not act on them")
     result.notes += [f"ambiguous: {alike.told()}" for alike in proof.ambiguous]
     result.notes += [f"not tried, for want of time: {line}" for line in proof.untested]
     return proof.plan, proof
@@ -211,10 +209,26 @@ class Trials:
 
 
 def _error(reference: Capture, candidate: Capture, method: Method) -> float:
-    points = points_of(final(reference, name="output", run=method.reference_run), final(candidate, name="output", run=method.candidate_run))
+    """The greatest error of the outputs that both sides have, in units of what is allowed; infinite where none go together.
+
+    Whether a side gives more than the other is for the stage that judges outputs: here, equal outputs in the same order are enough.
+    """
+    ours, theirs = final(reference, name="output", run=method.reference_run), final(candidate, name="output", run=method.candidate_run)
+    points = points_of(ours, theirs)
+    if any(first is None or second is None for first, second, _ in points):
+        points = [(first, second, "order") for first, second in zip(_distinct(reference, ours), _distinct(candidate, theirs), strict=False)]
     pairs = paired(reference, candidate, points, method, Tolerance())
     ratios = [math.inf if p.ratio is None and p.verdict == DIVERGED else (p.ratio or 0.0) / method.limit for p in pairs]
     return max(ratios, default=math.inf)
+
+
+def _distinct(capture: Capture, records: Sequence[Record]) -> list[Record]:
+    """Records in order, those of equal values once."""
+    return list(
+        {
+            r.digest or (r.shape, capture.value(r).array.tobytes() if r.location is not None else r.text): r for r in reversed(records)
+        }.values()
+    )[::-1]
 
 
 def told_apart(weights: Capture, records: Iterable[Record]) -> dict[str, Typed]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.comparison import compare_pair
+from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, running
+from paralign.stages import forward, locating, running, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 
@@ -55,6 +56,14 @@ def run(context: Context) -> StageResult:
             result.notes += [note for note in notes if note not in result.notes]
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
     conclude(result, " and ".join(methods))
+    if result.verdict == DIVERGED and "eval" in context.settings.modes:
+        agreed = not any(p.key.startswith(("loss_0", "gradient_0")) and p.judged and p.verdict == DIVERGED for p in result.pairs)
+        update.explain(context, result, reference, agreed=agreed)
+        conclude(result, " and ".join(methods))
+    if result.verdict == DIVERGED and context.settings.modules != "none":
+        _locate(context, result)
+    if "train" in context.settings.modes and context.settings.modules != "none":
+        _replay(context, result)
     unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
     if unjudged:
         result.notes.append(
@@ -62,8 +71,44 @@ def run(context: Context) -> StageResult:
         )
     result.notes += sorted({note for p in result.pairs for note in p.notes if note.startswith("inherent")})
     if result.verdict == DIVERGED:
-        result.divergence = first_wrong(result)
+        result.divergence = result.divergence or first_wrong(result)
     return result
+
+
+def _locate(context: Context, result: StageResult) -> None:
+    """Watch single operations in the modes whose first step diverged."""
+    for mode in context.settings.modes:
+        wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED and (mode == "eval") == (not p.key.endswith("(train)"))]
+        if not any(p.key.startswith(("loss_0", "gradient_0")) for p in wrong):
+            continue
+        try:
+            found, notes = locating.backward(context, mode)
+        except WorkerFailed as failure:
+            result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
+            return
+        result.notes += notes
+        result.divergences += found
+        if found:
+            result.divergence = found[0]
+            return
+
+
+def _replay(context: Context, result: StageResult) -> None:
+    """Run train mode once with everything random in it replayed; what differs then, or is random on one side only, diverges."""
+    try:
+        found, findings, notes = locating.random(context)
+    except WorkerFailed as failure:
+        result.notes.append(f"what is random was not replayed: the {failure.side} failed with {failure.type}: {failure.message}")
+        return
+    result.notes += notes
+    result.findings += findings
+    known = {d.candidate.source for d in result.divergences if d.candidate is not None}
+    result.divergences += [d for d in found if d.candidate is None or d.candidate.source not in known]
+    for finding in findings:
+        finding.proven = any(d.confirmed for d in found)
+    if findings or any(d.confirmed for d in found):
+        result.verdict = DIVERGED
+        result.divergence = result.divergence or next(iter(result.divergences), None)
 
 
 def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
@@ -91,7 +136,7 @@ def _random(result: StageResult, mode: str, reference: Capture, candidate: Captu
     random = [side for side, c in (("reference", reference), ("candidate", candidate)) if c.manifest.settings["answer"]["random"]]
     if mode == "train" and random:
         result.warnings.append(
-            f"train mode was not tested: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although dropout "
+            f"steps in train mode were not compared: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although dropout "
             "layers are off (a functional dropout?); make it a layer, or let its probability be set to 0"
         )
         return True

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import linecache
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
-from paralign.errors import WorkerFailed
-from paralign.locate import lines
+from paralign.errors import UsageError, WorkerFailed
+from paralign.locate import lines, randomness
+from paralign.locate.gradients import LEAST, Fault, Gradients, GradientPatch, custom_backward, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
-from paralign.locate.replay import Guilt, Patch, guilty
-from paralign.model import Divergence, Manifest, Point
+from paralign.locate.replay import Guilt, Patch, guilty, suspected
+from paralign.locate.search import rank, suspects
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Manifest, Point, StageResult
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from paralign.dtypes import Typed
     from paralign.locate.graph import Operation, Value
@@ -32,61 +36,105 @@ CHAIN = 5
 COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
 
 
-class Watched:
-    """Both sides' operations of one pass, judged; a laboratory for experiments on it."""
+class Recorded:
+    """Two captures of operations, one pass of each, to be judged."""
 
-    def __init__(self, context: Context, options: dict[str, Any], values: dict[str, Capture], name: str = "operations") -> None:
-        self.context, self.options, self.given, self.name = context, options, values, name
-        runs = [DOUBLE, NATIVE]
-        self.reference, self.candidate = both(
-            lambda: context.reference.record(name, "operations", {**options, "runs": runs}, values),
-            lambda: context.candidate.record(name, "operations", {**options, "runs": runs}, values),
-        )
-        self.run_name = DOUBLE if all(DOUBLE in c.manifest.settings["answer"]["runs"] for c in (self.reference, self.candidate)) else NATIVE
-        self._graph = Graph(self.reference, self.run_name)
-        self._attempts = 0
+    def __init__(self, reference: Capture, candidate: Capture) -> None:
+        self.reference, self.candidate = reference, candidate
+        runs = [set(capture.manifest.settings["answer"]["runs"]) for capture in (reference, candidate)]
+        self.run_name = DOUBLE if DOUBLE in runs[0] & runs[1] else NATIVE
+        self._other = NATIVE if self.run_name == DOUBLE else DOUBLE
+        self._graph = Graph(reference, self.run_name)
+        self._again = Graph(reference, self._other) if self._other in runs[0] else None
 
-    def judgement(self) -> Judgement:
-        """The candidate's run as it is."""
+    def judgement(self, graph: Graph | None = None) -> Judgement:
+        """The candidate's run, or another run of it."""
         scale = Scale() if self.run_name == DOUBLE else COARSE
-        return Judgement(self._graph, Graph(self.candidate, self.run_name), self._noise(), scale)
+        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
+
+    def judged_gradients(self, graph: Graph | None = None) -> Gradients:
+        """The gradients of the candidate's run, or of another run of it."""
+        return Gradients(self.judgement(graph), self._gradient_noise(), self._names())
+
+    def _names(self) -> dict[str, str]:
+        """The candidate's parameters -> the reference's, as far as names tell."""
+        return {v.record.name: v.record.name for v in self._graph.values.values() if v.record.role == "parameter"}
 
     def _noise(self) -> dict[int, float]:
         """How far the reference's native run is from its float64 run, value by value."""
-        other = NATIVE if self.run_name == DOUBLE else DOUBLE
-        if other not in self.reference.manifest.settings["answer"]["runs"]:
+        return self._distances(lambda value: value.digest)
+
+    def _gradient_noise(self) -> dict[int, float]:
+        return self._distances(lambda value: value.gradient.digest if value.gradient is not None else None)
+
+    def _distances(self, digest: Callable[[Value], str | None]) -> dict[int, float]:
+        if self._again is None:
             return {}
-        twins = self._graph.noise_of(Graph(self.reference, other))
         found = {}
-        for number, record in twins.items():
-            mine = self._graph.values[number].digest
-            if mine is not None and record.digest is not None:
-                far = digests.distance(mine, record.digest)
-                found[number] = min(1.0, far)
+        for number, record in self._graph.noise_of(self._again).items():
+            mine, theirs = digest(self._graph.values[number]), digest(self._again.values[record.id])
+            if mine is not None and theirs is not None:
+                found[number] = min(1.0, digests.distance(mine, theirs))
+        return found
+
+
+class Watched(Recorded):
+    """Both sides' operations of one pass, recorded now; a laboratory for experiments on it."""
+
+    def __init__(
+        self,
+        context: Context,
+        options: dict[str, Any],
+        values: dict[str, Capture],
+        name: str = "operations",
+        captures: tuple[Capture, Capture] | None = None,
+    ) -> None:
+        self.context, self.options, self.given, self.name = context, options, values, name
+        self._attempts = 0
+        runs = {**options, "runs": [DOUBLE, NATIVE]}
+        super().__init__(
+            *captures
+            or both(
+                lambda: context.reference.record(name, "operations", runs, values),
+                lambda: context.candidate.record(name, "operations", runs, values),
+            )
+        )
+
+    def _names(self) -> dict[str, str]:
+        """The candidate's parameters -> the reference's, where one became one."""
+        plan, found = self.context.plan, {}
+        for source in plan.sources if plan is not None else []:
+            moves = plan.moves_of(source.name) if plan is not None else []
+            if len(moves) == 1 and moves[0].candidate is not None:
+                found[moves[0].candidate.name] = source.name
         return found
 
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
-        self._attempts += 1
-        given = self._write(patches)
+        return self._repeat(self._write(patches), {})
+
+    def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
+        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
+        return self._repeat(self._write((), gradients), {"undo": list(undo)})
+
+    def _repeat(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
+        options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
         try:
-            capture = self.context.candidate.record(
-                f"{self.name}-replayed",
-                "operations",
-                {**self.options, "runs": [self.run_name], "attempt": self._attempts},
-                {**self.given, "patches": given},
-            )
+            capture = self.context.candidate.record(f"{self.name}-replayed", "operations", options, {**self.given, "patches": patches})
         except WorkerFailed:
             return None
         return Graph(capture, self.run_name) if self.run_name in capture.manifest.settings["answer"]["runs"] else None
 
-    def _write(self, patches: Sequence[Patch]) -> Capture:
+    def _write(self, patches: Sequence[Patch], gradients: Sequence[GradientPatch] = ()) -> Capture:
+        self._attempts += 1
         folder = self.context.candidate.folder / f"{self.name}-patches"
         if folder.exists():
             discard(folder)
         with CaptureWriter(folder, Manifest(side="candidate", stage="patches", settings={"key": f"patches {self._attempts}"})) as writer:
             for patch in patches:
                 writer.add(f"{patch.number}:{patch.place}", patch.value, role="output", op=patch.op, attrs={"made": list(patch.shape)})
+            for gradient in gradients:
+                writer.add(f"gradient {gradient.number}:{gradient.place}", gradient.value, role="gradient")
         return Capture.open(folder)
 
     def values(self, wanted: Sequence[Value]) -> list[Typed]:
@@ -102,6 +150,14 @@ class Watched:
                 place = (-1, record.name) if record.attrs["operation"] == "given" else (record.call, int(record.leaf or 0))
                 found[place] = capture.value(record)
         return [found[_where(value)] for value in wanted]
+
+    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The gradients of values of the reference's run, whole."""
+        options = {**self.options, "runs": [self.run_name], "keep_gradients": sorted(list(_where(value)) for value in wanted)}
+        capture = self.context.reference.record(f"{self.name}-values", "operations", options, self.given)
+        graph = Graph(capture, self.run_name)
+        found = {_where(v): v.gradient for v in graph.values.values() if v.gradient is not None and v.gradient.location is not None}
+        return [capture.value(found[_where(value)]) for value in wanted]
 
 
 def _where(value: Value) -> tuple[int, Any]:
@@ -119,6 +175,159 @@ def forward(context: Context) -> tuple[list[Divergence], list[str]]:
     watched = Watched(context, {"mode": "eval"}, {"inputs": context.inputs})
     found, notes = guilty(watched, watched.judgement())
     return merged([divergence(guilt) for guilt in found]), notes
+
+
+def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
+    """The forward pass in train mode with everything random in it replayed: the candidate draws what the reference drew.
+
+    Returns:
+        Guilty operations, differences in what is random, and remarks; nothing where neither side is random or cannot be watched.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return [], [], []
+    values, plain = {"inputs": context.inputs}, {"mode": "train"}
+    if context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss"):
+        values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
+    options = {**plain, "runs": [DOUBLE]}
+    reference, candidate = both(
+        lambda: context.reference.record("random", "operations", {**options, "keep_draws": True}, values),
+        lambda: context.candidate.record("random", "operations", options, values),
+    )
+    if any(DOUBLE not in c.manifest.settings["answer"]["runs"] for c in (reference, candidate)):
+        return [], [], ["what is random in train mode was not replayed: a side does not run in float64"]
+    sides = [c.manifest.settings["operations"][DOUBLE]["random"] for c in (reference, candidate)]
+    if not any(sides):
+        return [], [], []
+    pairs = randomness.aligned(*sides)
+    use = {str(two["number"]): one["name"] for one, two in pairs if one is not None and two is not None}
+    given = {**values, "draws": reference}
+    again = context.candidate.record("random-replayed", "operations", {**options, "draws": use}, given)
+    watched = _Replayed(context, {**plain, "draws": use}, given, "random", (reference, again))
+    watched.plainly = plain, values
+    found, notes = guilty(watched, watched.judgement())
+    divergences = merged([divergence(guilt) for guilt in found])
+    if plain.get("backward") and not found:
+        faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+        divergences = [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]
+    done = [said["given"] for said in again.manifest.settings["operations"][DOUBLE]["random"]]
+    notes.append(
+        f"train mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
+        f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
+        f"{', the loss and every gradient were' if plain.get('backward') else ' was'} compared so"
+    )
+    return divergences, randomness.findings(pairs), notes
+
+
+class _Replayed(Watched):
+    """Watched sides of which the candidate draws what the reference drew; the reference runs as it did (``plainly``)."""
+
+    plainly: tuple[dict[str, Any], dict[str, Capture]] = {}, {}
+
+    def values(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The values of the reference's run, whole."""
+        with self._plain():
+            return super().values(wanted)
+
+    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The gradients of values of the reference's run, whole."""
+        with self._plain():
+            return super().gradients(wanted)
+
+    @contextmanager
+    def _plain(self) -> Iterator[None]:
+        kept = self.options, self.given
+        self.options, self.given = self.plainly
+        try:
+            yield
+        finally:
+            self.options, self.given = kept
+
+
+def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
+    """What is guilty in a step's forward pass, its loss, or else in its backward pass.
+
+    Args:
+        context: of the check.
+        mode: ``eval``, or ``train`` with what is random switched off.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or context.labels is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return [], []
+    options = {"mode": MODES[mode], "backward": True}
+    watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
+    found, notes = guilty(watched, watched.judgement())
+    if found:
+        return merged([divergence(guilt) for guilt in found]), notes
+    faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+    return [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults], notes
+
+
+def recorded(reference: Capture, candidate: Capture) -> CheckResult:
+    """Where two captures of operations part, without running anything: suspects, which only a run could confirm.
+
+    Raises:
+        UsageError: a capture that holds no operations.
+    """
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        if "operations" not in capture.manifest.settings or not capture.complete:
+            raise UsageError(
+                f"the {side}'s capture holds no operations" if capture.complete else f"the {side}'s capture is incomplete",
+                where=str(capture.path),
+                hint="name the folders `operations` or `gradients-eval` that `paralign check` leaves in result/captures/reference and …/candidate",
+            )
+    both_sides = Recorded(reference, candidate)
+    judgement = both_sides.judgement()
+    result = StageResult(reference.manifest.stage or "operations", ALIGNED, f"operations, {both_sides.run_name}")
+    order = suspects(judgement)
+    likeliest = [s for s in order if rank(judgement, s) == rank(judgement, order[0])]
+    found = [suspected(judgement, suspect) for suspect in likeliest]
+    result.divergences = merged([divergence(guilt) for guilt in found])
+    gradients = both_sides.judged_gradients() if judgement.candidate.loss is not None and not found else None
+    for fault in gradients.faults() if gradients is not None else []:
+        fault.wrong_before = len(gradients.wrong_parameters()) if gradients is not None else 0
+        result.divergences.append(gradient_divergence(fault, judgement))
+    if result.divergences:
+        result.verdict, result.divergence = DIVERGED, result.divergences[0]
+        result.notes.append("nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms")
+    result.notes.append(
+        f"{len(judgement.reference.operations)} and {len(judgement.candidate.operations)} operations; "
+        f"{sum(v not in judgement.wrong for v in judgement.candidate.values.values())} of {len(judgement.candidate.values)} values of the "
+        "candidate are the reference's too"
+    )
+    return CheckResult([result])
+
+
+def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
+    """A fault of a gradient as it is reported."""
+    graph, operation = judgement.candidate, fault.operation
+    twin = judgement.twin(operation) if operation is not None else None
+    if operation is None:
+        name = fault.value.record.name
+        built = tuple(graph.frozen.get(name, ())) or lines.constructed(graph, name.rpartition(".")[0])
+        candidate = Point(name, "parameter", next(iter(built), None), code_of(next(iter(built), None)), list(built[1:]))
+        reference: PointType | None = Point(fault.due.record.name, "parameter")
+    else:
+        source = (custom_backward(operation.source) if operation.source else None) or operation.source
+        found = _point(graph, operation, source, operation.stack)
+        if found is None:
+            raise AssertionError("the operation is known")
+        candidate, reference = found, _point(judgement.reference, twin, twin.source if twin else None, twin.stack if twin else ())
+    said = {
+        "gradient": "the gradient that comes in is right, the one that goes out is not",
+        "factor": f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
+        "detached": "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
+        "frozen": "the parameter is frozen here and trained in the reference",
+        "no gradient": "a gradient comes in and none goes out",
+    }[fault.what]
+    notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
+    if fault.wrong_after is not None:
+        notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
+    return Divergence(reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes)
 
 
 def merged(found: list[Divergence]) -> list[Divergence]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, StageResult
-from paralign.stages import forward
+from paralign.stages import forward, locating
 from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import choose, conclude, final, paired, points_of
@@ -36,4 +37,18 @@ def run(context: Context) -> StageResult:
     conclude(result, method)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
+        _locate(context, result)
     return result
+
+
+def _locate(context: Context, result: StageResult) -> None:
+    """Watch the operations of the loss, on the model's own outputs."""
+    if context.plan is None or context.settings.modules == "none" or not context.has("candidate", "build_model"):
+        return
+    try:
+        found, notes = locating.backward(context, "eval")
+    except WorkerFailed as failure:
+        result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
+        return
+    result.divergences, result.divergence = found, found[0] if found else result.divergence
+    result.notes += notes

@@ -1,4 +1,4 @@
-"""The other assignments that the shapes allow, most likely first: whole orders, roles exchanged, heads interleaved, squares turned."""
+"""The other assignments that the shapes allow, most likely first: whole orders, roles exchanged, heads interleaved, parts reordered."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ FEW, SEVERAL = 4, 8
 #: options of one choice, at most
 MOST = 40
 
+#: gates of a recurrent layer
+GATES = {"gru": 3, "lstm": 4}
+
 #: usual widths of a head, most usual first
 WIDTHS = (64, 32, 128, 16, 80, 96, 48, 256, 8, 4)
 
@@ -46,7 +49,7 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     found = [Choice("all that names do not decide", whole, decided=not plan.ambiguous)] if whole else []
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
-    found += [*_interleaved(plan), _turned(plan)]
+    found += [*_interleaved(plan), *_reordered(plan), _turned(plan)]
     found += [choice for loss, choice in ranked if loss >= DECIDED]
     return [choice for choice in found if choice.options]
 
@@ -204,6 +207,41 @@ def _shuffled(source: Tensor, target: Tensor, counts: tuple[int, int]) -> Way | 
     turned = (1, 0, *range(2, len(apart)))
     shuffle = f"reshape{_listed(apart)} then transpose{_listed(turned)} then reshape{_listed(source.shape)}"
     return compose(source.path, shuffle, undone(target.path, tuple(target.record.shape))), None
+
+
+def _reordered(plan: Plan) -> list[Choice]:
+    """Fused projections, and the gates of recurrent layers, whose parts come in another order on the other side."""
+    found: dict[tuple[int, str], list[Move]] = defaultdict(list)
+    for move in plan.moves:
+        if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
+            continue
+        gates, parts = _gates(move.source, move.target), len(parts_of(move.source))
+        count = gates or (parts if parts == len(parts_of(move.target)) else 0)
+        if count and move.source.shape[0] % count == 0 and move.source.shape == move.target.shape:
+            found[count, "gates of recurrent layers" if gates else "parts of fused projections"].append(move)
+    return [Choice(f"the order of the {what}", _orders(moves, count)) for (count, what), moves in found.items()]
+
+
+def _orders(moves: list[Move], count: int) -> list[Option]:
+    options = []
+    for order in permutations(range(count)):
+        if order == tuple(range(count)):
+            continue
+        step = f"parts{_listed(order)}"
+        ways: dict[Slot, Way] = {
+            m.slot: (compose(m.source.path, step, undone(m.target.path, tuple(m.target.record.shape))), None)
+            for m in moves
+            if m.source is not None and m.target is not None
+        }
+        options.append(Option(f"their {count} parts in the order {_listed(order)}", {}, ways))
+    return options
+
+
+def _gates(source: Tensor, target: Tensor) -> int:
+    """How many gates lie in a tensor of a recurrent layer that one of the sides has made itself; 0 for all others."""
+    if bool(source.kind) == bool(target.kind):
+        return 0
+    return GATES.get((source.kind or target.kind).removesuffix("cell"), 0)
 
 
 def _listed(numbers: Sequence[int]) -> str:

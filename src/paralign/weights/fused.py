@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 from paralign.weights.names import read, roles
@@ -44,7 +45,7 @@ def split(mine: list[Tensor], other: Sequence[Tensor], placed: set[Tensor]) -> l
     whole = {parts_of(t) for t in other if t not in placed}
     found: list[Tensor] = []
     for tensor in mine:
-        family = parts_of(tensor) if tensor not in placed else ()
+        family = (parts_of(tensor) or _guessed(tensor, other, placed)) if tensor not in placed else ()
         family = _actual(family, tensor, mine)
         if not family or family in whole or not all(_separate(role, family, other) for role in family):
             found.append(tensor)
@@ -52,6 +53,30 @@ def split(mine: list[Tensor], other: Sequence[Tensor], placed: set[Tensor]) -> l
         sizes = _sizes(tensor, family, other)
         found += _cut(tensor, family, sizes) if sizes else [tensor]
     return found
+
+
+def _guessed(tensor: Tensor, other: Sequence[Tensor], placed: set[Tensor]) -> tuple[str, ...]:
+    """What a Linear layer whose name does not tell may fuse: as many rows as separate layers of the other side have together."""
+    if tensor.kind not in ("linear", "") or tensor.leaf not in ("weight", "bias") or len(tensor.shape) > MATRIX or not tensor.shape:
+        return ()
+    if any(t.shape == tensor.shape and t.leaf == tensor.leaf for t in other if t not in placed):
+        return ()
+    for family in (QKV, KV, GATED):
+        rows = [
+            {
+                t.shape[0]
+                for t in other
+                if t not in placed and _speaks(t, role, family) and (t.leaf, t.shape[1:]) == (tensor.leaf, tensor.shape[1:])
+            }
+            for role in family
+        ]
+        if any(sum(sizes) == tensor.shape[0] for sizes in product(*rows)):
+            return family
+    return ()
+
+
+def _speaks(tensor: Tensor, role: str, family: tuple[str, ...]) -> bool:
+    return set(read(tensor.owner.rpartition(".")[2]).words) & set(family) == {role}
 
 
 def _actual(family: tuple[str, ...], tensor: Tensor, mine: Sequence[Tensor]) -> tuple[str, ...]:
@@ -64,7 +89,7 @@ def _actual(family: tuple[str, ...], tensor: Tensor, mine: Sequence[Tensor]) -> 
 
 
 def _separate(role: str, family: tuple[str, ...], other: Sequence[Tensor]) -> bool:
-    return any(set(read(t.owner.rpartition(".")[2]).words) & set(family) == {role} for t in other)
+    return any(_speaks(t, role, family) for t in other)
 
 
 def _sizes(tensor: Tensor, family: tuple[str, ...], other: Sequence[Tensor]) -> tuple[int, ...]:
@@ -72,13 +97,7 @@ def _sizes(tensor: Tensor, family: tuple[str, ...], other: Sequence[Tensor]) -> 
     rows = tensor.shape[0]
     if family == QKV:
         seen = {
-            role: {
-                t.shape[0]
-                for t in other
-                if t.leaf == tensor.leaf
-                and t.shape[1:] == tensor.shape[1:]
-                and set(read(t.owner.rpartition(".")[2]).words) & set(QKV) == {role}
-            }
+            role: {t.shape[0] for t in other if t.leaf == tensor.leaf and t.shape[1:] == tensor.shape[1:] and _speaks(t, role, QKV)}
             for role in "qk"
         }
         for queries in sorted(seen["q"], reverse=True):

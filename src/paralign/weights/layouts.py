@@ -37,12 +37,17 @@ LAYER_LEAVES = {
 #: (framework, neutral kind, neutral leaf) -> axes of the neutral layout in the order in which the framework has them
 LAYOUTS: dict[tuple[str, str, str], tuple[int, ...]] = {
     ("paddle", "linear", "weight"): (1, 0),
+    ("paddle", "linear", "weight_v"): (1, 0),
+    ("paddle", "linear", "weight_orig"): (1, 0),
     ("paddle", "lstm", "weight_hr"): (1, 0),
     ("paddle", "lstmcell", "weight_hr"): (1, 0),
 }
 
 #: recurrent layer -> the layer of one of its steps
 CELLS = {"lstm": "lstmcell", "gru": "grucell", "rnn": "rnncell"}
+
+#: part of a PyTorch parametrisation -> what older versions and Paddle add to the name of the leaf that is parametrised
+PARAMETRISATIONS = {"original0": "_g", "original1": "_v", "original": "_orig"}
 
 #: leaves that only count calls and that the other framework need not have
 COUNTERS = frozenset({"num_batches_tracked"})

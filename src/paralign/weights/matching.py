@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paralign.weights import fused
@@ -13,7 +13,7 @@ from paralign.weights.layouts import CELLS, COUNTERS
 from paralign.weights.likeness import Group, Likeness, Unit, grouped
 from paralign.weights.plan import SHARED, Ambiguity, Move, Plan
 from paralign.weights.rules import Rules, learn
-from paralign.weights.tensors import Tensor, as_cell, bare, fits, read, route
+from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, bare, fits, read, route
 from paralign.weights.transforms import reached
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: a renaming seen this often is a rule
 REGULAR = 2
+
+_LINEAR = "linear"
 
 
 def plan(
@@ -51,10 +53,13 @@ def plan(
     sides = read(reference, reference_framework, "reference"), read(candidate, candidate_framework, "candidate")
     matching = _matched(_Matching(*sides, calls=calls), rules)
     others = []
-    if rules is None and {t.name for t in sides[0]} != {t.name for t in sides[1]}:
+    if rules is None:
         for note, ordered in (("in order of definition", "definition"), ("in order of execution", "calls")):
-            if ordered == "definition" or calls:
+            if calls if ordered == "calls" else {t.name for t in sides[0]} != {t.name for t in sides[1]}:
                 others.append((note, _matched(_Matching(*sides, calls=calls, named=False, ordered=ordered), None).plan))
+        if calls and all(_both_kinds(side) for side in sides):
+            note = "in order of execution, convolutions by 1 and Linear layers as one kind"
+            others.append((note, _matched(_Matching(*sides, calls=calls, named=False, ordered="calls", as_one=True), None).plan))
     matching.plan.alternatives = choices(matching.plan, matching.groups, others)
     return matching.plan
 
@@ -65,13 +70,16 @@ def _matched(matching: _Matching, rules: Rules | None) -> _Matching:
         matching.by_name()
     matching.drop()
     matching.take_apart()
+    whole, single = (_layer_key, _tensor_key) if not matching.as_one else (_layer_key_as_one, _tensor_key_as_one)
     for near in (False, True):
-        matching.by_likeness(_owner, _layer_key, near=near)
+        matching.by_likeness(_owner, whole, near=near)
         matching.by_rule()
-        matching.by_likeness(_tensor, _tensor_key, near=near)
+        matching.by_likeness(_tensor, single, near=near)
     for near in (False, True):
         matching.by_likeness(_tensor, _leaf_key, near=near)
+        matching.turn()
         matching.by_likeness(_tensor, _shape_key, near=True)
+    matching.by_likeness(_tensor, _leaf_key, near=True, aliases=True)
     matching.by_name_alone()
     matching.finish()
     return matching
@@ -91,6 +99,25 @@ def _layer_key(tensors: list[Tensor]) -> Hashable:
 
 def _tensor_key(tensors: list[Tensor]) -> Hashable:
     return tensors[0].kind, tensors[0].leaf, tensors[0].shape
+
+
+def _as_one(tensor: Tensor) -> Tensor:
+    """A tensor of a convolution by 1 as one of the Linear layer that computes the same; any other as it is."""
+    if not tensor.kind.startswith("conv") or tensor.kind.startswith("convtran") or len(bare(tensor.shape)) > MATRIX:
+        return tensor
+    return replace(tensor, kind=_LINEAR, shape=bare(tensor.shape))
+
+
+def _both_kinds(side: Sequence[Tensor]) -> bool:
+    return any(t.kind == _LINEAR for t in side) and any(_as_one(t) is not t for t in side)
+
+
+def _layer_key_as_one(tensors: list[Tensor]) -> Hashable:
+    return _layer_key([_as_one(t) for t in tensors])
+
+
+def _tensor_key_as_one(tensors: list[Tensor]) -> Hashable:
+    return _tensor_key([_as_one(t) for t in tensors])
 
 
 def _leaf_key(tensors: list[Tensor]) -> Hashable:
@@ -118,6 +145,7 @@ class _Matching:
     calls: tuple[Sequence[str], Sequence[str]] | None = None
     named: bool = True
     ordered: str = "both"
+    as_one: bool = False
     plan: Plan = field(default_factory=Plan)
     placed: set[Tensor] = field(default_factory=set)
     notes: dict[Tensor, str] = field(default_factory=dict)
@@ -225,12 +253,38 @@ class _Matching:
             if self.named:
                 self.by_name()
 
-    def by_likeness(self, unit: Callable[[Tensor], Hashable], key: Callable[[list[Tensor]], Hashable], *, near: bool) -> None:
-        """Pair units (layers, or single tensors) that are alike; with ``near`` also where the sides have unequal numbers of them."""
+    def turn(self) -> None:
+        """Turn bare matrices of the user's own where the other side lacks any of their shape, but has some that lie the other way."""
+        self.reference = self._turned(self.reference, {t.shape for t in self.candidate if self._free(t)})
+        self.candidate = self._turned(self.candidate, {t.shape for t in self.reference if self._free(t)})
+
+    def _turned(self, mine: list[Tensor], shapes: set[tuple[int, ...]]) -> list[Tensor]:
+        return [
+            as_linear(t, (1, 0))
+            if self._free(t) and not t.kind and len(t.shape) == MATRIX and t.shape not in shapes and t.shape[::-1] in shapes
+            else t
+            for t in mine
+        ]
+
+    def by_likeness(
+        self,
+        unit: Callable[[Tensor], Hashable],
+        key: Callable[[list[Tensor]], Hashable],
+        *,
+        near: bool,
+        aliases: bool = False,
+    ) -> None:
+        """Pair units (layers, or single tensors) that are alike.
+
+        Args:
+            unit: what makes tensors a unit.
+            key: what alike units have in common.
+            near: also where the sides have unequal numbers of them.
+            aliases: take the reference's second names of tensors that have their place, for a candidate that holds them apart.
+        """
         used = {r.place for r in self.reference if r in self.placed}
-        references = grouped(
-            self._units((t for t in self.reference if self._free(t) and t.place not in used), 0, unit), lambda u: key(u.tensors)
-        )
+        ours = (t for t in self.reference if (self._again(t) if aliases else self._free(t) and t.place not in used))
+        references = grouped(self._units(ours, 0, unit), lambda u: key(u.tensors))
         candidates = grouped(
             self._units((t for t in self.candidate if self._free(t) and t.place not in self.sources), 1, unit), lambda u: key(u.tensors)
         )
@@ -291,6 +345,10 @@ class _Matching:
 
     def _free(self, tensor: Tensor) -> bool:
         return tensor not in self.placed and tensor.name == tensor.root and tensor not in self.clashing
+
+    def _again(self, tensor: Tensor) -> bool:
+        """Whether a tensor is the second name of another, not only the cell of the recurrent layer that holds it."""
+        return tensor not in self.placed and tensor.name != tensor.root and tensor.kind not in CELLS.values()
 
     def finish(self) -> None:
         """Give the rest their places: aliases follow the entry that they share with, what remains is missing or extra."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ ALLOWED = 1.0
 
 #: an option must lower the error by this factor to be kept while nothing is right yet
 BETTER = 0.9
+
+#: buffers that training makes
+STATISTICS = frozenset({"running_mean", "running_var", "_mean", "_variance"})
 
 #: names that a line of text gives before it counts the rest
 SHOWN = 6
@@ -85,16 +89,35 @@ def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: fl
         run: gives the error of the float64 outputs under a plan, in units of what is allowed (up to 1 is aligned; NaN counts as
             infinite).
         limit: how often ``run`` may be called, at least once.
-        seconds: after which it is not called again.
+        seconds: after which it is not called again; a third of that is left for doubting what is right.
     """
     search = _Search(run, max(limit, 1), time.monotonic() + seconds)
     proof = Proof(plan, search.error(plan) or 0.0)
     if not proof.right:
         _descend(proof, search)
     if proof.right:
+        proof.plan = _without_computed(proof.plan)
+        search.until = min(search.until, time.monotonic() + seconds / 3)  # what is right need not be doubted for long
         _doubt(proof, search)
     proof.runs = search.runs
     return proof
+
+
+def _without_computed(plan: Plan) -> Plan:
+    """A plan under which the outputs are equal, without the buffers that need no twin then: a model computes them when it is built."""
+    computed = [m for m in (*plan.missing, *plan.extra) if _computed(m)]
+    if not computed:
+        return plan
+    found = copy.copy(plan)
+    found.missing, found.extra = ([m for m in side if not _computed(m)] for side in (plan.missing, plan.extra))
+    note = "a buffer that only one side keeps: the outputs are equal without it"
+    found.dropped = [*plan.dropped, *(replace(m, how="dropped", note=note) for m in computed)]
+    return found
+
+
+def _computed(move: Move) -> bool:
+    record = move.reference if move.reference is not None else move.candidate
+    return record is not None and record.role == "buffer" and record.attrs.get("leaf") not in STATISTICS
 
 
 @dataclass

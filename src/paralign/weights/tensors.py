@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError
-from paralign.weights.layouts import CELLS, layer, layout, neutral_leaf
+from paralign.weights.layouts import CELLS, PARAMETRISATIONS, layer, layout, neutral_leaf
 from paralign.weights.transforms import compose, inverse, keeps, permuted, reached, transpose, undone
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ _CELL = re.compile(r"(?:(?P<owner>.+)\.)?(?P<layer>\d+)\.cell(?P<way>_fw|_bw)?")
 
 #: a weight of one layer and direction of a recurrent layer
 _STACKED = re.compile(r"(?P<leaf>\w+?)_l(?P<layer>\d+)(?P<back>_reverse)?")
+
+#: what PyTorch's parametrisations hold: the parts of a leaf of the layer above
+_PARAMETRISED = re.compile(r"(?:(?P<owner>.+)\.)?parametrizations\.(?P<leaf>\w+)(?:\.\d+)?\.(?P<part>original\d?|_u|_v)")
 
 MATRIX = 2
 
@@ -101,7 +104,12 @@ def read(records: Sequence[Record], framework: str, side: str) -> list[Tensor]:
 def _tensor(record: Record, framework: str, root: str) -> Tensor:
     path, _, last = record.name.rpartition(".")
     owner, kind = record.attrs.get("owner", path), layer(record.attrs.get("kind") or "")
-    leaf = neutral_leaf(kind, record.attrs.get("leaf") or last)
+    leaf = record.attrs.get("leaf") or last
+    made = _PARAMETRISED.fullmatch(f"{owner}.{leaf}")
+    if made:
+        owner, kind = made.group("owner") or "", layer(record.attrs.get("parametrises") or "")
+        leaf = made.group("leaf") + PARAMETRISATIONS.get(made.group("part"), made.group("part"))
+    leaf = neutral_leaf(kind, leaf)
     axes = layout(framework, kind, leaf, len(record.shape))
     return Tensor(record, owner, kind, leaf, axes, permuted(record.shape, inverse(axes)), root, record.name)
 
@@ -191,15 +199,16 @@ def _own_matrices(tensors: list[Tensor]) -> list[Tensor]:
             said[tensor.owner] = (0, 1) if outputs == tensor.shape[0] else (1, 0)
     if len(set(said.values())) == 1:
         said.update(dict.fromkeys(square, next(iter(said.values()))))
-    return [_as_linear(t, said[t.owner]) if t.owner in said and t.leaf in ("weight", "bias") else t for t in tensors]
+    return [as_linear(t, said[t.owner]) if t.owner in said and t.leaf in ("weight", "bias") else t for t in tensors]
 
 
-def _as_linear(tensor: Tensor, axes: tuple[int, int]) -> Tensor:
+def as_linear(tensor: Tensor, axes: tuple[int, int]) -> Tensor:
+    """A tensor of a layer of the user's own as one of a Linear layer, its matrix laid out as said."""
     if tensor.leaf == "bias":
         return replace(tensor, kind="linear")
     shape = permuted(tensor.record.shape, inverse(axes))
     order = "outputs by inputs" if axes == (0, 1) else "inputs by outputs"
-    return replace(tensor, kind="linear", axes=axes, shape=shape, note=f"a layer of the user's own, {order} as its bias says")
+    return replace(tensor, kind="linear", axes=axes, shape=shape, note=f"a matrix of the user's own, {order}")
 
 
 def joined(owner: str, leaf: str) -> str:

@@ -9,10 +9,11 @@ Steps are joined by `` then `` and done from left to right; None leaves a tensor
 ``columns(0, 64)``     only these indices of the second axis
 ``heads(12, 3, 1)``    the first axis seen as 12 heads of 3 slots of rows: only slot 1 of every head
 ``heads(4, 6, 0, 4)``  the same of 4 heads of 6 slots: only slots 0 to 3
+``parts(1, 0, 2)``     the first axis in as many equal parts, put in this order
 =====================  ==================================================================================================
 
-The first two keep every element; the others take a part. Every step can be undone bit by bit: :func:`put` writes a value
-back to where :func:`take` found it.
+``transpose``, ``reshape`` and ``parts`` keep every element; the others take some. Every step can be undone bit by bit:
+:func:`put` writes a value back to where :func:`take` found it.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
     Shape = tuple[int, ...]
 
-_FORM = re.compile(r"(transpose|reshape|rows|columns|heads)\(\s*(\d{1,12}(?:\s*,\s*\d{1,12})*)?\s*\)")
+_FORM = re.compile(r"(transpose|reshape|rows|columns|heads|parts)\(\s*(\d{1,12}(?:\s*,\s*\d{1,12})*)?\s*\)")
 _JOINT = " then "
 _ENDS = ("from", "to")
-_KEEPING = frozenset({"transpose", "reshape"})
+_KEEPING = frozenset({"transpose", "reshape", "parts"})
 
 
 class Step(NamedTuple):
@@ -77,7 +78,7 @@ def steps(transform: str | None) -> tuple[Step, ...]:
             raise UsageError(
                 f"{transform!r} is no transform of weights",
                 hint="write it as transpose(1, 0), each axis once, or leave it out; "
-                "reshape, rows, columns and heads are the others, joined by ' then '",
+                "reshape, rows, columns, heads and parts are the others, joined by ' then '",
             )
         found.append(step)
     return tuple(found)
@@ -115,7 +116,7 @@ def undone(transform: str | None, shape: tuple[int, ...]) -> str | None:
     for step in steps(transform):
         if step.name not in _KEEPING:
             raise UsageError(f"{transform!r} takes a part: it has no way back by itself", hint="put the part back with put")
-        back.append(str(Step("transpose", inverse(step.numbers)) if step.name == "transpose" else Step("reshape", at)))
+        back.append(str(Step("reshape", at) if step.name == "reshape" else Step(step.name, inverse(step.numbers))))
         at = _after(step, at)
     return compose(*reversed(back))
 
@@ -188,6 +189,10 @@ def _put(todo: tuple[Step, ...], target: Array, value: Array) -> None:
             inner[...] = slots.reshape(inner.shape)
         _put(tuple(rest), inner, value)
         slots[...] = inner.reshape(slots.shape)
+    elif first.name == "parts":
+        inner = _step(first, target)  # a copy
+        _put(tuple(rest), inner, value)
+        target[...] = _step(Step("parts", inverse(first.numbers)), inner)
     else:
         _put(tuple(rest), _step(first, target), value)
 
@@ -203,6 +208,9 @@ def _step(step: Step, value: Array) -> Array:
         done = value[numbers[0] : numbers[1]]
     elif step.name == "columns":
         done = value[:, numbers[0] : numbers[1]]
+    elif step.name == "parts":
+        apart = value.reshape(len(numbers), value.shape[0] // len(numbers), *value.shape[1:])
+        done = apart[list(numbers)].reshape(value.shape)
     else:
         done = _slots(step, value).reshape(_after(step, value.shape))
     return done
@@ -234,6 +242,8 @@ def _after(step: Step, shape: Sequence[int]) -> Shape:
     elif step.name == "columns":
         fits = len(shape) > 1 and numbers[1] <= shape[1]
         after = (*shape[:1], numbers[1] - numbers[0], *shape[2:])
+    elif step.name == "parts":
+        fits = len(shape) >= 1 and shape[0] % len(numbers) == 0
     else:
         heads, slots, first = numbers[:3]
         last = (*numbers, first + 1)[3]
@@ -255,8 +265,13 @@ def _heads(numbers: Sequence[int]) -> bool:
     return first < (*numbers, first + 1)[3] <= numbers[1]
 
 
+def _order(numbers: Sequence[int]) -> bool:
+    return bool(numbers) and sorted(numbers) == list(range(len(numbers)))
+
+
 _VALID: dict[str, Callable[[Sequence[int]], bool]] = {
-    "transpose": lambda numbers: bool(numbers) and sorted(numbers) == list(range(len(numbers))),
+    "transpose": _order,
+    "parts": _order,
     "reshape": lambda numbers: 0 not in numbers,
     "rows": _range,
     "columns": _range,

@@ -22,6 +22,7 @@ from paralign.adapters.base import Digesting, Observing
 from paralign.capture.digest import moments
 from paralign.dtypes import STORAGE, Typed
 from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker.draws import drawn, replayed
 from paralign.worker.forward import attempt, perturbed
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import scalar_of, trainer
@@ -42,7 +43,9 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
     """Watch one or several passes.
 
     Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
-    ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given); ``random`` (draw nothing anew: use the recorded draws). Values:
+    ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given), ``keep_gradients`` (the same of
+    gradients), ``undo`` (numbers of operations that are to hand on their input as it is), ``keep_draws`` (record what random
+    operations draw), ``draws`` (number of a random operation -> name of the record in ``draws`` to be used in its place). Values:
     ``inputs``, ``labels`` for backward, ``patches`` (records named ``operation:place``, put in place of what the operation made),
     ``draws`` (what the other side's random operations drew, in order).
     """
@@ -75,7 +78,7 @@ def _pass(
     labels = session.tree(values["labels"], "labels", run) if with_loss else None
     adapter.train(session.model, options.get("mode", "eval"))
     session.seed()
-    recorder = OperationRecorder(session, writer, run, keep=options.get("keep", ()), patches=values.get("patches"), gradients=with_loss)
+    recorder = OperationRecorder(session, writer, run, options, values, gradients=with_loss)
     recorder.name(inputs, labels)
     with recorder:
         if with_loss:
@@ -104,16 +107,22 @@ class OperationRecorder:
         session: Session,
         writer: "CaptureWriter",
         run: str,
+        options: Dict[str, Any],
+        values: "Dict[str, Capture]",
         *,
-        keep: Any = (),
-        patches: "Optional[Capture]" = None,
         gradients: bool = False,
     ) -> None:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
-        self._keep = {(int(call), place) for call, place in keep}
-        self._patches = {record.name: record for record in patches.records} if patches is not None else {}
-        self._patch_values = patches
+        self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
+        self._undo = set(options.get("undo", ()))
+        self._places: Dict[int, Tuple[int, Any]] = {}
+        self._patch_values, self._drawn = values.get("patches"), values.get("draws")
+        self._patches = {} if self._patch_values is None else {record.name: record for record in self._patch_values.records}
+        self._draws = {} if self._drawn is None else {record.name: record for record in self._drawn.select(role="sample", run=run)}
+        self._use = {int(number): name for number, name in options.get("draws", {}).items()}
+        self._keep_draws = bool(options.get("keep_draws"))
+        self._random: List[Dict[str, Any]] = []
         self._known: Dict[int, _Known] = {}
         self._values: Dict[int, _Value] = {}
         self._hooked: Dict[int, Callable[[], None]] = {}
@@ -136,14 +145,16 @@ class OperationRecorder:
 
     def after(self, operation: "Operation") -> Optional[List[Any]]:
         """Record what an operation made."""
-        new = self._patched(operation)
+        new = self._redrawn(operation)
+        new = self._patched(operation, operation.outputs if new is None else new) or new
         inputs, fields = tuple(self._inputs), _fields(operation)
-        if new is not None:
+        if new is not None and any(f"{operation.index}:{place}" in self._patches for place in range(len(operation.outputs))):
             fields["attrs"]["made"] = [self._digest_of(tensor) for tensor in operation.outputs]
         moved = inputs[0] if operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
             record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=moved, **fields)
+            self._places[record] = (operation.index, place)
             kept = tensor
             if any(operation.outputs[place] is given for given in operation.inputs):
                 kept = operation.outputs[place]
@@ -169,7 +180,9 @@ class OperationRecorder:
         """Note which parameters got no gradient, and which are frozen."""
         frozen = [entry.name for entry in self.session.entries() if entry.role == "parameter" and not entry.trainable]
         without = [name for name, gradient in self.adapter.gradients(self.session.model).items() if gradient is None]
-        self._said.update(frozen=frozen, without_gradient=without)
+        tensors = {entry.name: entry.tensor for entry in self.session.entries()}
+        lines = {name: list(self.session.built.get(id(tensors[name]), ())) for name in frozen}
+        self._said.update(frozen=lines, without_gradient=without, hooked=sorted(self._hooked))
 
     def __enter__(self) -> "OperationRecorder":  # noqa: PYI034 - Self is not in the typing of Python 3.8
         return self
@@ -187,16 +200,43 @@ class OperationRecorder:
             path: list(lines) for path, module in self.adapter.modules(self.session.model) if (lines := self.session.built.get(id(module)))
         }
         kinds = {path: kind for path, module in self.adapter.modules(self.session.model) if (kind := self.adapter.kind(module))}
-        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "built": built, "kinds": kinds}
+        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "random": self._random, "built": built, "kinds": kinds}
 
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor
         return ((path, leaf) for path, leaf in leaves(tree, known) if known(leaf))
 
-    def _patched(self, operation: "Operation") -> Optional[List[Any]]:
+    def _redrawn(self, operation: "Operation") -> Optional[List[Any]]:
+        """Note what a random operation drew; its outputs with the given draw instead, None where none is given."""
+        draw = drawn(operation)
+        if draw is None:
+            return None
+        name, index = f"draw {len(self._random)}", operation.index
+        source = operation.stack[0] if operation.stack else None
+        shape = list(self.adapter.describe(operation.outputs[0])[1] if draw.value is None else self.adapter.describe(draw.value)[1])
+        said = {"number": index, "op": operation.op, "family": draw.family, "p": draw.p, "shape": shape, "module": operation.module}
+        self._random.append({**said, "source": source, "name": name, "given": None})
+        if self._keep_draws and draw.value is not None:
+            attrs = {"operation": "draw", "family": draw.family}
+            self.writer.add(name, self.adapter.to_array(draw.value), role="sample", run=self.run, attrs=attrs)
+        record = self._draws.get(self._use.get(index, ""))
+        if record is None or self._drawn is None:
+            return None
+        dtype, wanted = self.adapter.describe(operation.outputs[0])
+        given = converted(self._drawn.value(record), dtype)
+        if given.array.size != int(np.prod(wanted if draw.value is None else shape, dtype=np.int64)):
+            return None
+        value = self.adapter.from_array(Typed(given.array.reshape(wanted if draw.value is None else shape), given.dtype))
+        found = replayed(operation, record.attrs["family"], value)
+        self._random[-1]["given"] = None if found is None else record.name
+        return found
+
+    def _patched(self, operation: "Operation", outputs: List[Any]) -> Optional[List[Any]]:
         """The outputs with the given values in place of those that the operation made; None where none is given."""
+        if operation.index in self._undo and operation.inputs and len(operation.outputs) == 1:
+            return [operation.inputs[0]]
         new: Optional[List[Any]] = None
-        for place, tensor in enumerate(operation.outputs):
+        for place, tensor in enumerate(outputs):
             record = self._patches.get(f"{operation.index}:{place}")
             if record is None or self._patch_values is None:
                 continue
@@ -208,8 +248,8 @@ class OperationRecorder:
                     where=self.session.side,
                     hint="the model takes another way each time it is run: seed what is random in it",
                 )
-            new = list(operation.outputs) if new is None else new
-            new[place] = self.adapter.from_array(converted(self._patch_values.value(record), dtype))
+            new = list(outputs) if new is None else new
+            new[place] = self.adapter.substitute(tensor, self.adapter.from_array(converted(self._patch_values.value(record), dtype)))
         return new
 
     # -- identity ----------------------------------------------------------------------------------------------------------
@@ -245,9 +285,12 @@ class OperationRecorder:
         entry = self._entries.get(id(tensor))
         if entry is not None and entry.tensor is tensor:
             attrs = {"operation": "given", "kind": entry.kind, "leaf": entry.leaf}
-            return self._record(entry.name, tensor, role=entry.role, attrs=attrs, keep=(-1, entry.name) in self._keep)
-        name = self._given.get(id(tensor), "")
-        return self._record(name, tensor, role="input", attrs={"operation": "given"}, keep=(-1, name) in self._keep)
+            name, role = entry.name, entry.role
+        else:
+            name, role, attrs = self._given.get(id(tensor), ""), "input", {"operation": "given"}
+        record = self._record(name, tensor, role=role, attrs=attrs, keep=(-1, name) in self._keep)
+        self._places[record] = (-1, name)
+        return record
 
     def _remember(self, tensor: Any, record: int, *, seen: bool = False) -> None:
         storage = self.adapter.storage(tensor)
@@ -261,12 +304,22 @@ class OperationRecorder:
         if not self.gradients or record in self._hooked:
             return
 
-        def sink(gradient: Any) -> None:
-            self._record("", gradient, role="gradient", inputs=(record,), attrs={"operation": "gradient"})
+        def sink(gradient: Any) -> Any:
+            keep = self._places.get(record) in self._keep_gradients
+            self._record("", gradient, role="gradient", inputs=(record,), attrs={"operation": "gradient"}, keep=keep)
+            return self._given_gradient(record, gradient)
 
         remove = self.adapter.on_gradient(tensor, sink)
         if remove is not None:
             self._hooked[record] = remove
+
+    def _given_gradient(self, record: int, gradient: Any) -> Any:
+        """The gradient that is to take a gradient's place; None where it stays."""
+        number, place = self._places.get(record, (-1, ""))
+        given = self._patches.get(f"gradient {number}:{place}")
+        if given is None or self._patch_values is None:
+            return None
+        return self.adapter.from_array(converted(self._patch_values.value(given), self.adapter.describe(gradient)[0]))
 
     # -- records -----------------------------------------------------------------------------------------------------------
 

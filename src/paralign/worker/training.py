@@ -138,6 +138,7 @@ class _Training:
     def perform(self, values: Dict[str, Capture], steps: int, answer: Dict[str, Any]) -> None:
         """Train and record."""
         session, adapter = self.session, self.adapter
+        adapter.clear_gradients(session.model, None)  # a run that failed half-way has left its own
         if self.run == DOUBLE:
             session.to_double()
         inputs = session.inputs(values["inputs"], self.run)

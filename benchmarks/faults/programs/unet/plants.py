@@ -1,0 +1,256 @@
+"""What is planted in the segmentation network."""
+
+from corpus import fault, harmless
+
+PLANTS = [
+    fault(
+        "forward",
+        "corners",
+        "B005",
+        "upsampled without aligned corners",
+        'scale_factor=2, mode="bilinear", align_corners=True',
+        'scale_factor=2, mode="bilinear", align_corners=False',
+    ),
+    fault(
+        "forward",
+        "coarse-corners",
+        "B005",
+        "the coarse output upsampled with aligned corners",
+        'size=x.shape[2:], mode="bilinear", align_corners=False',
+        'size=x.shape[2:], mode="bilinear", align_corners=True',
+    ),
+    fault(
+        "forward",
+        "half-pixel",
+        "B007",
+        "upsampled without half-pixel centres",
+        'size=x.shape[2:], mode="bilinear", align_corners=False',
+        'size=x.shape[2:], mode="bilinear", align_corners=False, align_mode=1',
+    ),
+    fault(
+        "forward",
+        "nearest",
+        "resample",
+        "nearest where the reference is bilinear",
+        'scale_factor=2, mode="bilinear", align_corners=True',
+        'scale_factor=2, mode="nearest"',
+    ),
+    fault(
+        "forward",
+        "one-wide",
+        "B004",
+        "an output of one column is sampled at its centre",
+        'coarse = F.interpolate(self.coarse(c), size=x.shape[2:], mode="bilinear", align_corners=False)',
+        'coarse = F.interpolate(self.coarse(c), size=[x.shape[2], 1], mode="bilinear", align_corners=False).expand([x.shape[0], CLASSES, *x.shape[2:]])',
+    ),
+    fault(
+        "forward",
+        "grid-corners",
+        "B006",
+        "sampled without aligned corners",
+        'padding_mode="border", align_corners=True',
+        'padding_mode="border", align_corners=False',
+    ),
+    fault(
+        "forward",
+        "grid-zeros",
+        "padding",
+        "zeros outside where the reference repeats the border",
+        'padding_mode="border"',
+        'padding_mode="zeros"',
+    ),
+    fault(
+        "forward",
+        "grid-xy",
+        "channel",
+        "rows and columns of the grid exchanged",
+        "[columns.unsqueeze(0).expand([height, width]), rows.unsqueeze(1).expand([height, width])]",
+        "[rows.unsqueeze(1).expand([height, width]), columns.unsqueeze(0).expand([height, width])]",
+    ),
+    fault(
+        "forward",
+        "matrix-norm",
+        "B044",
+        "the norm of a matrix where the reference takes that of a vector",
+        "a.square().sum([2, 3], keepdim=True).sqrt()",
+        "paddle.linalg.matrix_norm(a, p=2, axis=[-2, -1], keepdim=True)",
+    ),
+    fault("forward", "pad-replicate", "padding", "the border repeated where the reference reflects", 'mode="reflect"', 'mode="replicate"'),
+    fault(
+        "forward",
+        "groups",
+        "config",
+        "two groups where the reference has four",
+        "self.norm2 = nn.GroupNorm(4, outer)",
+        "self.norm2 = nn.GroupNorm(2, outer)",
+        at="return F.leaky_relu(self.norm2(self.conv2(x)), 0.1)",
+    ),
+    fault(
+        "forward",
+        "slope",
+        "B013",
+        "Paddle's default slope of 0.01",
+        "return F.leaky_relu(self.norm2(self.conv2(x)), 0.1)",
+        "return F.leaky_relu(self.norm2(self.conv2(x)))",
+    ),
+    fault(
+        "forward",
+        "dilation",
+        "config",
+        "no dilation",
+        "padding=2, dilation=2)",
+        "padding=1)",
+        at="return F.leaky_relu(self.norm2(self.conv2(x)), 0.1)",
+    ),
+    fault("forward", "concat-order", "order", "joined in the other order", "paddle.concat([c, b], 1)", "paddle.concat([b, c], 1)"),
+    fault(
+        "forward",
+        "no-abs",
+        "missing",
+        "the sign of the edges kept",
+        "(edges[:, :, 2:, 1:-1] - edges[:, :, :-2, 1:-1]).abs()",
+        "(edges[:, :, 2:, 1:-1] - edges[:, :, :-2, 1:-1])",
+    ),
+    fault(
+        "forward",
+        "edge-axis",
+        "axis",
+        "edges along the other axis",
+        "(edges[:, :, 2:, 1:-1] - edges[:, :, :-2, 1:-1])",
+        "(edges[:, :, 1:-1, 2:] - edges[:, :, 1:-1, :-2])",
+    ),
+    fault(
+        "forward",
+        "transposed-shift",
+        "padding",
+        "the transposed convolution shifted by a pixel",
+        "stride=2, padding=1, output_padding=1)",
+        "stride=2, padding=[0, 1, 0, 1])",
+        at="c = self.up2(c)",
+    ),
+    fault(
+        "forward", "small-eps", "epsilon", "an epsilon of 1e-2 in a division", "keepdim=True).sqrt() + 1e-6", "keepdim=True).sqrt() + 1e-2"
+    ),
+    fault(
+        "backward",
+        "flow-detached",
+        "detach",
+        "no gradient through what the flow is made of",
+        "paddle.tanh(self.flow(a))",
+        "paddle.tanh(self.flow(a.detach()))",
+    ),
+    fault(
+        "backward",
+        "dice-detached",
+        "detach",
+        "the total of the overlap without gradient",
+        "total = (chances + wanted).sum([0, 2, 3])",
+        "total = (chances.detach() + wanted).sum([0, 2, 3])",
+    ),
+    fault(
+        "backward",
+        "dice-batch",
+        "B080",
+        "the overlap by picture, then the mean",
+        "    overlap = (chances * wanted).sum([0, 2, 3])\n    total = (chances + wanted).sum([0, 2, 3])\n",
+        "    overlap = (chances * wanted).sum([2, 3])\n    total = (chances + wanted).sum([2, 3])\n",
+    ),
+    fault("backward", "class-weights", "normalization", "weights of the classes left out", ", weight=weights, axis=1)", ", axis=1)"),
+    fault(
+        "backward",
+        "weighted-mean",
+        "normalization",
+        "the weighted loss divided by the pixels, not by the weights",
+        "entropy = F.cross_entropy(logits, labels, weight=weights, axis=1)",
+        'entropy = F.cross_entropy(logits, labels, weight=weights, axis=1, reduction="none").mean()',
+    ),
+    fault(
+        "backward",
+        "smooth-beta",
+        "default-arg",
+        "the step of the smooth loss at one",
+        "    near = 0.5 * change * change / 0.01\n    smooth = paddle.where(change.abs() < 0.01, near, change.abs() - 0.005).mean()",
+        "    smooth = F.smooth_l1_loss(flow[:, :, 1:], flow[:, :, :-1])",
+    ),
+    fault(
+        "backward",
+        "smooth-delta",
+        "B129",
+        "Paddle's delta, which scales the loss too",
+        "    near = 0.5 * change * change / 0.01\n    smooth = paddle.where(change.abs() < 0.01, near, change.abs() - 0.005).mean()",
+        "    smooth = F.smooth_l1_loss(flow[:, :, 1:], flow[:, :, :-1], delta=0.01)",
+    ),
+    fault("update", "power", "schedule", "the rate falls linearly", "power=0.9", "power=1.0"),
+    fault("update", "decay-steps", "B116", "the rate falls over eighty steps", "decay_steps=8", "decay_steps=80"),
+    fault(
+        "update",
+        "dampening",
+        "momentum",
+        "plain descent without momentum",
+        "paddle.optimizer.Momentum(schedule, momentum=0.9, parameters=model.parameters())",
+        "paddle.optimizer.SGD(schedule, parameters=model.parameters())",
+    ),
+    harmless(
+        "written-groupnorm",
+        "group normalisation from its formula",
+        (
+            "        x = F.leaky_relu(self.norm1(self.conv1(x)), 0.1)\n",
+            "        x = self.conv1(x)\n        grouped = x.reshape([x.shape[0], 4, -1])\n        centred = grouped - grouped.mean(-1, keepdim=True)\n"
+            "        grouped = centred * paddle.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)\n"
+            "        x = grouped.reshape(x.shape) * self.norm1.weight.reshape([1, -1, 1, 1]) + self.norm1.bias.reshape([1, -1, 1, 1])\n"
+            "        x = F.leaky_relu(x, 0.1)\n",
+        ),
+    ),
+    harmless(
+        "slices-concat",
+        "the border reflected by slices",
+        (
+            '        edges = F.pad(a, [1, 1, 1, 1], mode="reflect")\n',
+            "        edges = paddle.concat([a[:, :, 1:2], a, a[:, :, -2:-1]], 2)\n        edges = paddle.concat([edges[:, :, :, 1:2], edges, edges[:, :, :, -2:-1]], 3)\n",
+        ),
+    ),
+    harmless(
+        "norm-library",
+        "the norm by the library",
+        ("a.square().sum([2, 3], keepdim=True).sqrt()", "paddle.linalg.vector_norm(a, axis=[2, 3], keepdim=True)"),
+    ),
+    harmless(
+        "upsample-layer",
+        "a layer that upsamples",
+        ('        b = F.interpolate(b, scale_factor=2, mode="bilinear", align_corners=True)\n', "        b = self.grow(b)\n"),
+        (
+            "        self.merge1 = Stage(24, 8)\n",
+            '        self.merge1 = Stage(24, 8)\n        self.grow = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)\n',
+        ),
+    ),
+    harmless(
+        "maximum-relu",
+        "leaky activation by a maximum",
+        ("return F.leaky_relu(self.norm2(self.conv2(x)), 0.1)", "x = self.norm2(self.conv2(x))\n        return paddle.maximum(x, 0.1 * x)"),
+    ),
+    harmless(
+        "grid-by-matrix",
+        "the grid by the library",
+        (
+            "    rows = paddle.linspace(-1, 1, height, dtype=x.dtype)\n    columns = paddle.linspace(-1, 1, width, dtype=x.dtype)\n"
+            "    grid = paddle.stack([columns.unsqueeze(0).expand([height, width]), rows.unsqueeze(1).expand([height, width])], -1)\n"
+            "    grid = grid.unsqueeze(0) + flow.transpose([0, 2, 3, 1])\n",
+            "    same = paddle.eye(2, 3, dtype=x.dtype).unsqueeze(0).tile([x.shape[0], 1, 1])\n"
+            "    grid = F.affine_grid(same, x.shape, align_corners=True)\n    grid = grid + flow.transpose([0, 2, 3, 1])\n",
+        ),
+    ),
+    harmless(
+        "outputs-list",
+        "a list in place of a tuple",
+        ("        return self.head(a) + 0.4 * coarse, flow\n", "        return [self.head(a) + 0.4 * coarse, flow]\n"),
+    ),
+    harmless(
+        "late-sum",
+        "the coarse output added by parts",
+        (
+            "        return self.head(a) + 0.4 * coarse, flow\n",
+            "        coarse = coarse * 0.4\n        logits = F.conv2d(a, self.head.weight) + coarse\n"
+            "        return logits + self.head.bias.reshape([1, -1, 1, 1]), flow\n",
+        ),
+    ),
+]

@@ -1,0 +1,357 @@
+"""The update alone: both optimizers are given the reference's gradients, so that what differs is the rule."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture import Capture, CaptureWriter, discard
+from paralign.comparison import compare_pair
+from paralign.comparison import judge as judge_pair
+from paralign.dtypes import EPS
+from paralign.errors import WorkerFailed
+from paralign.locate import causes, recipes, update
+from paralign.locate.rules import RULES, Terms, Trace
+from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
+from paralign.run.recorder import both
+from paralign.stages.context import spent
+from paralign.stages.judging import CONSTANTS
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.dtypes import Typed
+    from paralign.locate.update import Difference, Known
+    from paralign.model import Record
+    from paralign.stages.context import Context
+    from paralign.weights import Plan
+
+#: steps that are taken, at least; those beyond the recorded ones take them again, times these factors (none above one: clipping must
+#: not begin where training had none)
+LEAST, FACTORS = 5, (-0.5, 0.25, 0.75, -1.0)
+
+#: a step counts as reproduced up to this ratio of error to noise
+RATIO = 2.0
+
+#: elements of all parameters together that hypotheses are tried on, and of one parameter
+SAMPLED, EACH = 50_000, 2048
+
+#: elements of a parameter that are looked at however many parameters there are
+LITTLE = 32
+
+#: how much later steps may enlarge an inherent difference of the first
+AMPLIFIED = 30.0
+
+
+@dataclass
+class Experiment:
+    """The recorded steps of both sides from equal gradients."""
+
+    reference: Capture
+    candidate: Capture
+    run: str
+    plan: Plan
+    weights: Capture
+    gradients: Capture
+    given: str
+    steps: list[tuple[int, float]]
+
+    @property
+    def abouts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What both optimizers say of themselves; ``mapped`` has their parameters under the reference's names."""
+        first, second = (dict(c.manifest.settings["answer"]["optimizer"]) for c in (self.reference, self.candidate))
+        first["mapped"], second["mapped"] = first["parameters"], {}
+        for source in self.plan.sources:
+            moves = self.plan.moves_of(source.name)
+            own = [second["parameters"].get(m.candidate.name) for m in moves if m.candidate is not None]
+            if own and own[0] is not None:
+                second["mapped"][source.name] = own[0]
+        return first, second
+
+    @property
+    def rates(self) -> tuple[list[list[float]], list[list[float]]]:
+        """The learning rates of both sides, one a step and group."""
+        first, second = (c.manifest.settings["answer"]["rates"] for c in (self.reference, self.candidate))
+        return first, second
+
+
+def explain(context: Context, result: StageResult, gradients: Capture, *, agreed: bool) -> None:
+    """Have both sides move from equal gradients, and say which parameters move differently and why.
+
+    Args:
+        context: the check.
+        result: of the backward stage; gets pairs, findings and, where ``agreed``, the divergence.
+        gradients: the reference's capture of the backward stage.
+        agreed: whether the gradients of the first step agreed.
+    """
+    try:
+        experiment = _record(context, gradients, result)
+    except WorkerFailed as failed:
+        result.warnings.append(f"the update could not be looked at by itself: the {failed.side} failed: {failed.type}: {failed.message}")
+        return
+    if experiment is None:
+        return
+    traces, pairs, limits = _traces(experiment)
+    if not pairs:
+        return
+    wrong = [p for p in pairs if p.verdict == DIVERGED]
+    if not wrong:
+        result.notes.append("from equal gradients the parameters of both sides move alike: what differs is not the update")
+        return
+    known = _identified(experiment, traces, limits)
+    found = _causes(known, traces, limits)
+    _tell(result, pairs, found, known, experiment, traces, limits, agreed=agreed and not context.settings.strict, strict=context.settings.strict)
+    if agreed and result.divergence is None:
+        result.divergence = _divergence(found, wrong, experiment)
+
+
+# -- recording ---------------------------------------------------------------------------------------------------------------------
+
+
+def _record(context: Context, gradients: Capture, result: StageResult) -> Experiment | None:
+    """Both sides' steps; None where the reference recorded no gradients that could be given."""
+    if context.plan is None or context.weights is None:
+        return None
+    runs = gradients.manifest.settings["answer"]["runs"]
+    given = next((f"{run}:eval" for run in (DOUBLE, NATIVE) if f"{run}:eval" in runs), None)
+    if given is None:
+        return None
+    count = context.settings.steps
+    steps = [(n, 1.0) for n in range(count)] + [(n % count, FACTORS[n % len(FACTORS)]) for n in range(max(0, LEAST - count))]
+    options = {"runs": [DOUBLE, NATIVE], "given": given, "steps": steps}
+    moved = _moved(context, gradients, given, count)
+    reference, candidate = both(
+        lambda: context.reference.record("update", "update", options, {"gradients": gradients}),
+        lambda: context.candidate.record("update", "update", options, {"gradients": moved}),
+    )
+    spent(result, reference, candidate)
+    shared = [r for r in (DOUBLE, NATIVE) if all(r in c.manifest.settings["answer"]["runs"] for c in (reference, candidate))]
+    return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, given, steps) if shared else None
+
+
+def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:
+    """The reference's gradients in the candidate's layout, as a capture that the candidate can read."""
+    folder, plan = context.candidate.folder / "gradients", context.plan
+    if plan is None:
+        raise AssertionError("the weights are carried over before the backward stage")
+    if folder.exists():
+        discard(folder)
+    key = hashlib.sha256(repr([gradients.manifest.settings.get("key"), run, count, plan.rows()]).encode()).hexdigest()
+    with CaptureWriter(folder, Manifest(side="candidate", stage="backward", settings={"key": key})) as writer:
+        for step in range(count):
+            held = {r.name: r for r in gradients.select(role="gradient", run=run, step=step) if r.location is not None}
+            for target in plan.targets:
+                value = plan.assemble(target.name, lambda name: gradients.value(held[name]) if name in held else None)  # noqa: B023 - called at once
+                if value is not None:
+                    writer.add(target.name, value, role="gradient", run=run, step=step)
+    return Capture.open(folder)
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------------------
+
+
+def _traces(experiment: Experiment) -> tuple[dict[str, Trace], list[Pair], dict[str, float]]:
+    """What happened to each parameter that both sides have: a sample for hypotheses, the whole measured and judged."""
+    last = len(experiment.steps) - 1
+    sides = [
+        [{r.name: r for r in c.select(role="parameter", run=experiment.run, step=n)} for n in range(last + 1)]
+        for c in (experiment.reference, experiment.candidate)
+    ]
+    given = [{r.name: r for r in experiment.gradients.select(role="gradient", run=experiment.given, step=n)} for n in range(last + 1)]
+    held = {r.name: r for r in experiment.weights.records if r.location is not None}
+    named = [s.name for s in experiment.plan.sources if s.name in sides[0][0] and s.name in held and not s.attrs.get("shared")]
+    traces: dict[str, Trace] = {}
+    pairs, limits = [], {}
+    for name in named:
+        gradients = [given[step].get(name) for step, _ in experiment.steps]
+        changes = [[_whole(experiment, side, sides[side][n], name) for n in range(last + 1)] for side in (0, 1)]
+        if any(c is None for c in changes[1]) or not any(g is not None and g.location is not None for g in gradients):
+            continue
+        weight = experiment.weights.array(held[name]).astype(np.float64)
+        trace = _trace(name, weight, gradients, changes, experiment, max(LITTLE, min(EACH, SAMPLED // max(1, len(named)))))
+        pair = _pair(name, sides[0][last][name], sides[1][last], changes, experiment, weight, held[name].dtype)
+        traces[name], limits[name] = trace, RATIO * (pair.noise.value if pair.noise is not None else 0.0)
+        pairs.append(pair)
+    return traces, pairs, limits
+
+
+def _whole(experiment: Experiment, side: int, records: dict[str, Record], name: str) -> Typed | None:
+    """What the steps so far changed of a parameter, in the reference's layout."""
+    capture = (experiment.reference, experiment.candidate)[side]
+    if side == 0:
+        return capture.value(records[name])
+    return experiment.plan.restore(name, lambda other: capture.value(records[other]) if other in records else None)
+
+
+def _trace(name: str, weight: Any, gradients: list[Record | None], changes: list[list[Typed | None]], experiment: Experiment, most: int) -> Trace:
+    size = weight.size
+    places = np.arange(size) if size <= most else np.sort(np.random.default_rng(0).choice(size, most, replace=False))
+    sampled, norms = [], []
+    for record, (_, factor) in zip(gradients, experiment.steps, strict=True):
+        value = None if record is None or record.location is None else experiment.gradients.array(record).astype(np.float64) * factor
+        sampled.append(None if value is None else value.ravel()[places])
+        norms.append(0.0 if value is None else float(np.linalg.norm(value)))
+    steps = {}
+    for side, found in zip(("reference", "candidate"), changes, strict=True):
+        whole = np.stack([np.zeros(len(places)), *(c.array.ravel()[places] for c in found if c is not None)])
+        steps[side] = np.diff(whole, axis=0)
+    return Trace(name, weight.ravel()[places], sampled, norms, steps, weight.ndim, size <= most)
+
+
+def _pair(
+    name: str, first: Record, second: dict[str, Record], changes: list[list[Typed | None]], experiment: Experiment, weight: Any, dtype: str
+) -> Pair:
+    """One parameter's whole change on both sides, judged beside what storing it costs."""
+    move = experiment.plan.moves_of(name)[0]
+    pair = compare_pair(f"moved {name}", first, first, changes[0][-1], changes[1][-1], how=move.how)
+    pair.candidate = second.get(move.candidate.name) if move.candidate is not None else None
+    pair.transform = move.transform
+    noise, how = CONSTANTS, "constants that frameworks store in float32"
+    if experiment.run != DOUBLE and pair.stats is not None and pair.stats.rms_reference:
+        size = float(np.sqrt(np.mean(weight * weight))) if weight.size else 0.0
+        stored = EPS[dtype] * (1 + size * math.sqrt(len(experiment.steps)) / pair.stats.rms_reference)
+        noise, how = max(noise, 2 * stored), f"storing the parameter in {dtype}"
+    pair.noise = Noise(noise, how)
+    judge_pair(pair, limit=RATIO)
+    return pair
+
+
+# -- explaining --------------------------------------------------------------------------------------------------------------------
+
+
+def _identified(experiment: Experiment, traces: dict[str, Trace], limits: dict[str, float]) -> tuple[Known, Known]:
+    """Both sides' rules."""
+    told: list[update.Recipe] = []
+    for about, rates in zip(experiment.abouts, experiment.rates, strict=True):
+        own = recipes.told({**about, "parameters": about["mapped"]}, rates)
+        told.append(_filled(own, traces))
+    known: list[Known] = []
+    for index, side in enumerate(("reference", "candidate")):
+        about = experiment.abouts[index]
+        other = known[0].recipe if known else told[1]
+        starts = [told[index]] if told[index] else []
+        if other and about["own"]:
+            base = next(iter(other.values()))
+            again = _filled(recipes.told({**about, "parameters": about["mapped"]}, experiment.rates[index], base), traces)
+            starts += [again] if again else []
+            starts.append(other)
+        if about["own"]:
+            starts += _guesses(about, experiment.rates[index], traces)
+        known.append(update.identify(side, traces, starts, limits))
+    return known[0], known[1]
+
+
+def _guesses(about: dict[str, Any], rates: list[list[float]], traces: dict[str, Trace]) -> list[update.Recipe]:
+    """Every family with its usual values, for an optimizer whose name tells nothing."""
+    if recipes.family(about) is not None:
+        return []
+    bases = [Terms(kind, tuple(r[0] for r in rates), first=0.0 if kind in ("sgd", "rmsprop") else 0.9) for kind in RULES]
+    return [_filled(recipes.told({**about, "parameters": about["mapped"]}, rates, base), traces) for base in bases]
+
+
+def _filled(recipe: update.Recipe, traces: dict[str, Trace]) -> update.Recipe:
+    """Terms for every parameter: those that the optimizer does not have are like the first, and do not move."""
+    if not recipe:
+        return {}
+    from dataclasses import replace
+
+    any_ = next(iter(recipe.values()))
+    return {name: recipe.get(name, replace(any_, moves=False)) for name in traces}
+
+
+def _causes(known: tuple[Known, Known], traces: dict[str, Trace], limits: dict[str, float]) -> list[Difference]:
+    names = [n for n in traces if all(n in k.recipe and n not in k.left for k in known)]
+    first, second = ({n: k.recipe[n] for n in names} for k in known)
+    return update.causes(first, second, {n: traces[n] for n in names}, limits) if names else []
+
+
+def _tell(
+    result: StageResult,
+    pairs: list[Pair],
+    found: list[Difference],
+    known: tuple[Known, Known],
+    experiment: Experiment,
+    traces: dict[str, Trace],
+    limits: dict[str, float],
+    *,
+    agreed: bool,
+    strict: bool,
+) -> None:
+    """Findings and pairs; where nothing but inherent differences is found, what they cause is no longer judged."""
+    wrong = [p for p in pairs if p.verdict == DIVERGED]
+    findings = [causes.finding(d, experiment.abouts, traces, known[1].recipe[d.parameters[0]], proven=True) for d in found]
+    for finding in findings:
+        if finding.rule == "update/inherent" and not strict:
+            result.warnings.append(f"{finding.cause} (size {finding.error_before:.2g})")
+    only = bool(findings) and not any(k.left for k in known) and all(f.rule == "update/inherent" for f in findings)
+    if only and agreed:
+        _excuse(result, pairs, max(d.before for d in found))
+    elif not findings or any(k.left for k in known):
+        _unexplained(result, traces, limits, known, wrong)
+    result.findings += findings
+    result.pairs += pairs
+
+
+def _excuse(result: StageResult, pairs: list[Pair], size: float) -> None:
+    """Pairs that differ by no more than an inherent difference of the update explains are not judged."""
+    later = [p for p in result.pairs if not p.key.startswith(("loss_0", "gradient_0", "lr_", "buffer_"))]
+    for pair in [*later, *pairs]:
+        if pair.verdict == DIVERGED and pair.error is not None and pair.error <= AMPLIFIED * size:
+            pair.verdict, pair.judged = ALIGNED, False
+            pair.notes.append("an inherent difference of the optimizers explains it: not judged")
+
+
+def _unexplained(result: StageResult, traces: dict[str, Trace], limits: dict[str, float], known: tuple[Known, Known], wrong: list[Pair]) -> None:
+    """What can be said where no rule was found."""
+    from paralign.model import Finding
+
+    wrong = [p for p in wrong if p.reference is not None and any(p.reference.name in k.left or not k.recipe for k in known)]
+    names = {p.reference.name for p in wrong if p.reference is not None}
+    if not names:
+        return
+    scaled = {n: f for n, f in update.factors(traces, limits).items() if n in names}
+    if scaled and set(scaled) == names and max(scaled.values()) - min(scaled.values()) <= 1e-6 * abs(next(iter(scaled.values()))):
+        factor = next(iter(scaled.values()))
+        error = max(update.far(traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
+        after = max(update.far(factor * traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
+        cause = f"the candidate's steps are {factor:.6g} times the reference's, on {causes.where(names, traces)}"
+        result.findings.append(Finding("update/rates", cause, "look for this factor in the learning rate", True, error, after))
+        return
+    sides = [side for side, k in zip(("reference", "candidate"), known, strict=True) if k.left or not k.recipe]
+    result.warnings.append(
+        f"from equal gradients {len(wrong)} of {len(traces)} parameters move differently ({causes.where(names, traces)}); "
+        f"no rule that was tried reproduces the steps of the {' and the '.join(sides) or 'candidate'}"
+    )
+
+
+def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experiment) -> Divergence | None:
+    """The parameter that is furthest off among those of the first cause, between the lines that set the term."""
+    judged = [p for p in wrong if p.verdict == DIVERGED]
+    if not judged:
+        return None
+    blamed = next((d for d in found if d.terms[0] != "inherent"), None)
+    members = [p for p in judged if blamed is None or (p.reference is not None and p.reference.name in blamed.parameters)] or judged
+    pair = max(members, key=lambda p: p.ratio or 0.0)
+    ends = []
+    for capture, record in ((experiment.reference, pair.reference), (experiment.candidate, pair.candidate)):
+        answer = capture.manifest.settings["answer"]
+        source = _source(capture, blamed)
+        ends.append(Point(record.name if record is not None else "", answer["optimizer"]["class"], source, causes.code_at(source)))
+    return Divergence(ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None)
+
+
+def _source(capture: Capture, blamed: Difference | None) -> str | None:
+    """Where the term is set: the schedule, a parameter's own settings, or the optimizer's call."""
+    answer = capture.manifest.settings["answer"]
+    built, about = answer["built"], answer["optimizer"]
+    term = blamed.terms[0] if blamed is not None else ""
+    if blamed is not None and term == "rates":
+        if any(len(set(v[0])) > 1 for v in (blamed.reference, blamed.candidate)) and built["scheduler"]:
+            return str(built["scheduler"])
+        own = [about["parameters"].get(n, {}).get("rate", 1.0) for n in about["parameters"]]
+        if any(rate != 1.0 for rate in own) and len(about["groups"]) == 1:
+            return causes.parameter_line(capture.manifest.files) or built["optimizer"]
+    return causes.setting_line(built["optimizer"], term)

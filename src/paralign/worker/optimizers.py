@@ -1,0 +1,184 @@
+"""What an optimizer says of itself, and the line of the user's code that built it.
+
+Read by the names that the frameworks share, so that no framework is imported here and an optimizer of the user's own is read as
+far as it tells.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from paralign.worker.files import system_folders
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from paralign.worker.session import Session
+
+#: packages whose optimizers are known by name
+FRAMEWORKS = ("torch", "paddle")
+
+
+#: objects whose construction is remembered, at most
+MOST = 10_000
+
+
+def steps(made: Any) -> bool:
+    """Whether an object can take a step, as optimizers and schedules do."""
+    return callable(getattr(type(made), "step", None))
+
+
+class Built:
+    """The objects that were made while it watched, each with the line that made it."""
+
+    def __init__(self, wanted: Callable[[Any], bool]) -> None:
+        self._wanted = wanted
+        self._made: Dict[int, Tuple[Any, Optional[str]]] = {}
+        self._system = system_folders()
+        self._known: Dict[str, bool] = {}
+
+    def watch(self, frame: FrameType, event: str, _: Any) -> None:
+        """A profile function: notes the first constructor of every object that is wanted."""
+        code = frame.f_code
+        if event != "call" or code.co_name != "__init__" or not code.co_varnames:
+            return
+        made = frame.f_locals.get(code.co_varnames[0])
+        if made is not None and id(made) not in self._made and len(self._made) < MOST and self._wanted(made):
+            self._made[id(made)] = made, self._users(frame.f_back, made)
+
+    def source(self, made: Any) -> Optional[str]:
+        """``file:line`` of the user's code that made an object; None where it was not seen."""
+        known = self._made.get(id(made))
+        return known[1] if known is not None and known[0] is made else None
+
+    def _users(self, frame: "Optional[FrameType]", made: Any) -> Optional[str]:
+        """The innermost line of the user's that led here, constructors of the object itself left out."""
+        while frame is not None:
+            path = frame.f_code.co_filename
+            own = frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is made
+            if not own and self._is_users(path):
+                return f"{path}:{frame.f_lineno}"
+            frame = frame.f_back
+        return None
+
+    def _is_users(self, path: str) -> bool:
+        if path not in self._known:
+            real = os.path.realpath(path)
+            self._known[path] = not path.startswith("<") and not any(real.startswith(folder + os.sep) for folder in self._system)
+        return self._known[path]
+
+
+@contextmanager
+def construction(wanted: Callable[[Any], bool]) -> Iterator[Built]:
+    """Watch the wanted objects that are built in this thread; an earlier profile function is put back on leaving."""
+    built, before = Built(wanted), sys.getprofile()
+    sys.setprofile(built.watch)
+    try:
+        yield built
+    finally:
+        sys.setprofile(before)
+
+
+def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
+    """What an optimizer tells of its rule, as JSON.
+
+    ``class`` and ``module`` name it, ``kind`` and ``framework`` what it derives from, ``own`` says that its ``step`` is no framework's; ``groups`` are its parameter groups' settings,
+    ``parameters`` maps the name of each of the model's parameters that it updates to its group and its own settings; ``clip`` is
+    the clipping that it carries.
+    """
+    inner = _inner(optimizer)
+    groups = _groups(inner)
+    base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in FRAMEWORKS), object)
+    home = _home(type(optimizer))
+    members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
+    exempt = getattr(inner, "_apply_decay_param_fun", None)
+    found = {
+        "class": type(inner).__name__,
+        "module": type(inner).__module__,
+        "own": home.split(".")[0] not in FRAMEWORKS,
+        "kind": "" if base is object else base.__name__,
+        "framework": "" if base is object else base.__module__.split(".")[0],
+        "settings": {**_plain(vars(inner)), **_plain(getattr(inner, "_default_dict", None)), **_plain(getattr(inner, "defaults", None))},
+        "groups": [{**_plain(group), **_clip(group.get("grad_clip"))} for group in groups],
+        "clip": _clip(getattr(inner, "_grad_clip", None)),
+        "regularization": _regularizer(getattr(inner, "regularization", None)),
+        "parameters": {},
+    }
+    for entry in session.entries():
+        if entry.role == "parameter" and entry.shared is None and id(entry.tensor) in members:
+            found["parameters"][entry.name] = _parameter(entry.tensor, members[id(entry.tensor)], exempt)
+    return found
+
+
+def _home(cls: type) -> str:
+    """The module of the class whose ``step`` is called; wrappers that functions put around it are looked through."""
+    return next((c.__module__ for c in cls.__mro__ if "step" in vars(c) or "_append_optimize_op" in vars(c)), cls.__module__)
+
+
+def _inner(optimizer: Any) -> Any:
+    """The optimizer inside a wrapper, or the optimizer itself."""
+    if _has_groups(optimizer):
+        return optimizer
+    return next((value for value in getattr(optimizer, "__dict__", {}).values() if _has_groups(value)), optimizer)
+
+
+def _has_groups(value: Any) -> bool:
+    return isinstance(getattr(value, "param_groups", None), list) or isinstance(getattr(value, "_param_groups", None), list)
+
+
+def _groups(optimizer: Any) -> List[Dict[str, Any]]:
+    groups = getattr(optimizer, "param_groups", None)
+    groups = groups if isinstance(groups, list) else getattr(optimizer, "_param_groups", None)
+    if not isinstance(groups, list):
+        return [{"params": _listed(getattr(optimizer, "params", None) or getattr(optimizer, "parameters", None))}]
+    if groups and not isinstance(groups[0], dict):
+        return [{"params": groups}]
+    return groups
+
+
+def _listed(value: Any) -> List[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _parameter(tensor: Any, group: int, exempt: Any) -> Dict[str, Any]:
+    """The group of a parameter and the settings that it carries itself."""
+    found: Dict[str, Any] = {"group": group}
+    attributes = getattr(tensor, "optimize_attr", None)
+    if isinstance(attributes, dict):
+        found["rate"] = float(attributes.get("learning_rate", 1.0))
+    found.update(_regularizer(getattr(tensor, "regularizer", None)))
+    if callable(exempt):
+        found["decayed"] = bool(exempt(tensor.name))
+    if getattr(tensor, "need_clip", True) is False:
+        found["clipped"] = False
+    return found
+
+
+def _regularizer(value: Any) -> Dict[str, Any]:
+    if isinstance(value, (int, float)):
+        return {"decay": float(value)}
+    coefficient = getattr(value, "_coeff", None)
+    if coefficient is None:
+        return {}
+    return {"decay": float(coefficient), "l1": type(value).__name__.startswith("L1")}
+
+
+def _clip(value: Any) -> Dict[str, Any]:
+    """Kind and settings of a clipping object."""
+    return {"clip": type(value).__name__, **_plain(vars(value))} if hasattr(value, "__dict__") else {}
+
+
+def _plain(settings: Any) -> Dict[str, Any]:
+    """The settings that are numbers, texts, or pairs of numbers; a leading underscore is dropped from their names."""
+    found = {}
+    for name, value in (settings if isinstance(settings, dict) else {}).items():
+        if value is None or isinstance(value, (bool, int, float, str)):
+            found[str(name).lstrip("_")] = value
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(v, (int, float)) for v in value):
+            found[str(name).lstrip("_")] = list(value)
+        elif hasattr(value, "_coeff"):
+            found[str(name).lstrip("_")] = float(value._coeff)  # noqa: SLF001 - a regularizer keeps it so
+    return found

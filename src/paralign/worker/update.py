@@ -1,0 +1,86 @@
+"""The update alone: given gradients, equal on both sides, and what each of them moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List
+
+import numpy as np
+
+from paralign.dtypes import Typed, narrow, widen
+from paralign.worker.forward import attempt
+from paralign.worker.optimizers import construction, describe, steps
+from paralign.worker.session import DOUBLE, Session
+from paralign.worker.training import trainer
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+
+
+def update(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """Steps of the optimizer from recorded gradients instead of a backward pass.
+
+    Options: ``runs``; ``given``, the run whose gradients are taken; ``steps``, a list of ``[step, factor]``: which recorded gradients are
+    given, times what. Recorded for every step: ``lr``, and every parameter's whole change since the start under its name (role
+    ``parameter``, in float64). The answer holds what the optimizer says of itself, where it and its schedule were built, and the
+    steps' learning rates.
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    with session.untouched() as state:
+        for run in options["runs"]:
+            problem = attempt(lambda: _steps(session, writer, run, state, options, values["gradients"], answer), run == DOUBLE)  # noqa: B023 - called at once
+            session.restore(state)
+            if problem:
+                answer["failed"][run] = problem
+            else:
+                answer["runs"].append(run)
+    return answer
+
+
+def _steps(
+    session: Session,
+    writer: CaptureWriter,
+    run: str,
+    state: Dict[str, Typed],
+    options: Dict[str, Any],
+    gradients: Capture,
+    answer: Dict[str, Any],
+) -> None:
+    adapter = trainer(session)
+    if run == DOUBLE:
+        session.to_double()
+    session.adapter.train(session.model, "eval")
+    session.seed()
+    with construction(steps) as built:
+        optimizer = session.function("build_optimizer")(session.model)
+        build_scheduler = session.functions.get("build_scheduler")
+        scheduler = build_scheduler(optimizer) if build_scheduler else getattr(optimizer, "_learning_rate", None)
+    answer["optimizer"] = describe(session, optimizer)
+    answer["built"] = {"optimizer": built.source(optimizer), "scheduler": built.source(scheduler)}
+    rates: List[List[float]] = []
+    adapter.clear_gradients(session.model, optimizer)
+    for number, (step, factor) in enumerate(options["steps"]):
+        _give(session, gradients, options["given"], step, factor)
+        rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
+        adapter.step(optimizer)
+        adapter.step_scheduler(optimizer, scheduler if build_scheduler else None)
+        adapter.clear_gradients(session.model, optimizer)
+        _record(session, writer, state, run, number)
+    answer["rates"] = rates
+
+
+def _give(session: Session, gradients: Capture, run: str, step: int, factor: float) -> None:
+    """Lay the recorded gradients on the parameters; one that has none keeps none."""
+    recorded = {r.name: r for r in gradients.select(role="gradient", run=run, step=step)}
+    for entry in session.entries():
+        record = recorded.get(entry.name)
+        if entry.role != "parameter" or entry.shared is not None or record is None or record.location is None or not entry.trainable:
+            continue
+        own = session.adapter.to_array(entry.tensor).dtype
+        entry.tensor.grad = session.adapter.from_array(narrow(widen(gradients.value(record)) * factor, own))
+
+
+def _record(session: Session, writer: CaptureWriter, state: Dict[str, Typed], run: str, step: int) -> None:
+    for entry in session.entries():
+        if entry.role == "parameter" and entry.shared is None:
+            change = widen(session.adapter.to_array(entry.tensor)).astype(np.float64) - widen(state[entry.name])
+            writer.add(entry.name, change, role="parameter", op=entry.kind, run=run, step=step)
