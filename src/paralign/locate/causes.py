@@ -105,7 +105,11 @@ def told(term: str, values: tuple[Any, ...], terms: Terms) -> str:
     if term == "rates":
         return number(value[0]) if len(set(value)) == 1 else ", ".join(number(r) for r in value)
     if term == "place":
-        return PLACES[value] if terms.family != "adamax" or value == "hat" else {"outside": "added to |gradient|", "inside": "added to the old maximum"}[value]
+        return (
+            PLACES[value]
+            if terms.family != "adamax" or value == "hat"
+            else {"outside": "added to |gradient|", "inside": "added to the old maximum"}[value]
+        )
     if term == "corrected":
         return {"both": "of both means", "none": "none", "first": "of the first mean only", "second": "of the second mean only"}[value]
     if term == "sign":
@@ -189,7 +193,9 @@ def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, A
     if term == "whole":
         return "look for a clipping of the update where the gradient is clipped in the reference, or for a schedule beside the optimizer's"
     if term == "rates" and any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()):
-        return "a rate in ParamAttr or in a parameter group is a factor on the optimizer's rate in Paddle: set it to the ratio that is wanted"
+        return (
+            "a rate in ParamAttr or in a parameter group is a factor on the optimizer's rate in Paddle: set it to the ratio that is wanted"
+        )
     if term == "first" and not difference.candidate[0] and about["class"] == "SGD" and framework(about) == "paddle":
         return f"paddle.optimizer.Momentum(momentum={number(wanted[0])}): Paddle's SGD has no momentum"
     if term == "decay" and wanted[0] and difference.candidate[0] and wanted[1] != difference.candidate[1]:
@@ -230,7 +236,7 @@ def setting_line(source: str | None, term: str) -> str | None:
         return source
     words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= int(line) <= (n.end_lineno or n.lineno)]
-    for call in sorted(calls, key=lambda c: ((c.end_lineno or c.lineno) - c.lineno)):
+    for call in sorted(calls, key=lambda c: (c.end_lineno or c.lineno) - c.lineno):
         found = [k.value.lineno for k in call.keywords if k.arg in words]
         if len(found) == 1:
             return f"{file}:{found[0]}"
@@ -248,7 +254,11 @@ def parameter_line(files: Iterable[str]) -> str | None:
         except (OSError, SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ParamAttr") and any(k.arg == "learning_rate" for k in node.keywords):
+            if (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func).endswith("ParamAttr")
+                and any(k.arg == "learning_rate" for k in node.keywords)
+            ):
                 found.add(f"{file}:{node.lineno}")
     return found.pop() if len(found) == 1 else None
 

@@ -110,7 +110,9 @@ def _divergence(divergence: Divergence, *, located: bool) -> list[Text]:
 
 def _finding(finding: Finding) -> list[Text]:
     """A cause with the errors before and after it was tried, and what to do about it."""
-    tried = "" if finding.error_after is None else f" (error {figure(finding.error_before)}, with this changed {figure(finding.error_after)})"
+    tried = (
+        "" if finding.error_after is None else f" (error {figure(finding.error_before)}, with this changed {figure(finding.error_after)})"
+    )
     return [
         Text.assemble(("proven cause: " if finding.proven else "suspected cause: ", "bold"), f"{finding.cause}{tried}"),
         Text(f"  fix: {finding.fix}"),

@@ -100,7 +100,12 @@ def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture
     pair = result.divergence.pair if result.divergence is not None else None
     finding = None if known else guilty.finding
     result.divergence = Divergence(
-        ends[0], ends[1], pair, inputs_agree=guilty.before is not None, last_agreeing=guilty.last, confirmed=finding is not None and finding.proven
+        ends[0],
+        ends[1],
+        pair,
+        inputs_agree=guilty.before is not None,
+        last_agreeing=guilty.last,
+        confirmed=finding is not None and finding.proven,
     )
     random = [
         (side, step)
@@ -192,7 +197,9 @@ def _labels(pairs: list[Pair], reference: Capture, candidate: Capture) -> list[F
             findings.append(Finding("data/label-shift", cause, "count classes from the same number on both sides", True, 1.0, 0.0))
         elif len({a for a, _ in values}) == len({b for _, b in values}) == len(set(values)) > 1:
             cause = f"{name}: classes are numbered in another order: " + ", ".join(f"{a} is {b}" for a, b in sorted(set(values))[:5])
-            findings.append(Finding("data/label-order", cause, "number the classes as the reference does: sorted folder names, as a rule", False))
+            findings.append(
+                Finding("data/label-order", cause, "number the classes as the reference does: sorted folder names, as a rule", False)
+            )
     return findings
 
 
@@ -215,7 +222,9 @@ def _ordered(captures: tuple[Capture, Capture], index: int) -> Finding | None:
 def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
     """What is wrong with batches whose samples are right."""
     counts = [int(c.array(r)) for c in (reference, candidate) for r in c.select(name="batches")]
-    sizes = [len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape]
+    sizes = [
+        len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape
+    ]
     if len(sizes) == 2 and sizes[0] != sizes[1]:  # noqa: PLR2004 - both
         cause = f"batches of {sizes[0]} in the reference, of {sizes[1]} in the candidate"
         return [Finding("data/batch-size", cause, "set the batch size as in the reference", True, abs(sizes[0] - sizes[1]) / sizes[0], 0.0)]
@@ -232,7 +241,16 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
         if one.shape != other.shape or one.ndim == 0 or not apart(one, other):
             continue
         if one.ndim > 1 and _rows(one, other):
-            return [Finding("data/batch-order", "a batch holds the reference's samples in another order", "switch shuffling off on both sides", True, apart(one, other), 0.0)]
+            return [
+                Finding(
+                    "data/batch-order",
+                    "a batch holds the reference's samples in another order",
+                    "switch shuffling off on both sides",
+                    True,
+                    apart(one, other),
+                    0.0,
+                )
+            ]
         finding = explain(None, one, other)
         if finding is None:
             cause = "the samples agree, the batches do not: shuffled, or put together in another way"

@@ -131,7 +131,7 @@ class Tracer:
     def continued(self) -> "Tracer":
         """Another tracer that knows what this one has seen so far, with bounds of its own."""
         other = Tracer(self._convert, self._made)
-        other.steps, other._seen = list(self.steps), dict(self._seen)  # noqa: SLF001 - the same class
+        other.steps, other._seen = list(self.steps), dict(self._seen)
         return other
 
     # -- events ----------------------------------------------------------------------------------------------------------------
@@ -148,7 +148,8 @@ class Tracer:
             mark = _mark(leaf, self._convert(leaf))
             known = self._step(leaf, mark)
             state.known[path] = -1 if known is None else known, mark
-            state.opaque[path] = id(leaf), state.origin
+            if known is None:
+                state.opaque[path] = id(leaf), state.origin
         self._frames[id(frame)] = state
         return self._inside
 
@@ -181,6 +182,7 @@ class Tracer:
                 if state.opaque.get(path, (None,))[0] != id(leaf):
                     state.opaque[path] = id(leaf), self._read(frame, state)
                 continue
+            state.opaque.pop(path, None)
             mark, before = _mark(leaf, value), state.known.get(path)
             known = self._step(leaf, mark)
             if known is not None:
