@@ -312,7 +312,7 @@ def _resized(given: Array | None, reference: Array, candidate: Array) -> Iterato
         return
     levels = float(np.abs(given).max()) or 1.0
     ways = [recognised(given, side, axes, 0.01 * levels) for side in (reference, candidate)]
-    fix = "use the reference's interpolation and antialiasing: PIL widens its kernel when it shrinks an image, OpenCV and tensors do not unless asked"
+    fix = "interpolate as the reference does: PIL antialiases when it shrinks an image, OpenCV and tensors do not unless asked"
     if all(ways) and ways[0] != ways[1]:
         yield "interpolation", f"resized by {ways[0]} in the reference, by {ways[1]} in the candidate", fix, _best(given, candidate, axes)
     else:

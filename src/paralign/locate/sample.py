@@ -93,7 +93,7 @@ def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
 
 
 def _pair(reference: Way, candidate: Way) -> None:
-    """Give every step of the candidate the first step of the reference with the same values that comes no earlier than its inputs' twins."""
+    """Give every step of the candidate a twin: the first step of the reference with its values, not before the twins of its inputs."""
     for step in candidate.steps:
         least = max((t for t in (candidate.steps[i].twin for i in step.inputs) if t is not None), default=-1)
         fits = [s.number for s in reference.steps if same(s.value, step.value)]
@@ -143,8 +143,8 @@ def _counterpart(
     later = _after(reference, twin)
     free = [s for s in later if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
     if twin is not None and target[1] is not None and twin.number == target[1]:
-        extra = Finding("data/extra", "the reference is done here: the candidate changes what is already right", "leave this step out", True,
-                        apart(target[0], step.value), 0.0)  # fmt: skip
+        said = "the reference is done here: the candidate changes what is already right"
+        extra = Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0)
         return Guilty(twin, step, given, extra, _named(given))
     skipped = _skipped(reference, step, given, twin)
     if skipped is not None:
@@ -179,9 +179,7 @@ def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) 
             theirs = normalisation(missing.value, after.value)
             fits = theirs is not None and all(len(a) == len(b) and np.allclose(a, b, rtol=1e-4) for a, b in zip(own, theirs, strict=True))
             if fits and normalisation(twin.value, missing.value) is not None:
-                cause = f"the candidate leaves out what the reference does here: {missing.record.op}"
-                return Guilty(missing, given, given, Finding("data/missing", cause, "put this step in", True, apart(after.value, step.value), 0.0),
-                              _named(given))  # fmt: skip
+                return Guilty(missing, given, given, _lacking(missing, apart(after.value, step.value)), _named(given))
     return None
 
 
@@ -219,9 +217,12 @@ def _left_out(reference: Way, last: Step, target: tuple[Array, int | None]) -> G
     if twin is None or not following or twin.number == target[1]:
         return None
     missing = following[0]
-    finding = Finding("data/missing", f"the candidate leaves out what the reference does here: {missing.record.op}", "put this step in", True,
-                      apart(target[0], last.value), 0.0)  # fmt: skip
-    return Guilty(missing, last, last, finding, _named(last))
+    return Guilty(missing, last, last, _lacking(missing, apart(target[0], last.value)), _named(last))
+
+
+def _lacking(missing: Step, error: float) -> Finding:
+    cause = f"the candidate leaves out what the reference does here: {missing.record.op}"
+    return Finding("data/missing", cause, "put this step in", True, error, 0.0)
 
 
 def _named(step: Step | None) -> str | None:

@@ -14,7 +14,7 @@ from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
-from paralign.locate import causes, recipes, update
+from paralign.locate import causes, lines, recipes, update
 from paralign.locate.rules import RULES, Terms, Trace
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
 from paralign.run.recorder import both
@@ -353,7 +353,7 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     for capture, record in ((experiment.reference, pair.reference), (experiment.candidate, pair.candidate)):
         answer = capture.manifest.settings["answer"]
         source = _source(capture, blamed)
-        ends.append(Point(record.name if record is not None else "", answer["optimizer"]["class"], source, causes.code_at(source)))
+        ends.append(Point(record.name if record is not None else "", answer["optimizer"]["class"], source, lines.code_at(source)))
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
     )
@@ -369,5 +369,5 @@ def _source(capture: Capture, blamed: Difference | None) -> str | None:
             return str(built["scheduler"])
         own = [about["parameters"].get(n, {}).get("rate", 1.0) for n in about["parameters"]]
         if any(rate != 1.0 for rate in own) and len(about["groups"]) == 1:
-            return causes.parameter_line(capture.manifest.files) or built["optimizer"]
-    return causes.setting_line(built["optimizer"], term)
+            return lines.parameter_line(capture.manifest.files) or built["optimizer"]
+    return lines.setting_line(built["optimizer"], term)
