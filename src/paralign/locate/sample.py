@@ -20,6 +20,9 @@ Array = np.ndarray[Any, Any]
 #: arrays of fewer elements are found everywhere: they prove nothing by being equal
 LEAST = 8
 
+#: unless they have fractions
+FEW = 3
+
 
 @dataclass
 class Step:
@@ -32,9 +35,16 @@ class Step:
     twin: int | None = None
 
     @property
+    def said(self) -> str:
+        """What the step is called: a transform, a variable, or the function that returns it."""
+        returned = self.record.op == "return" and self.record.attrs.get("function")
+        return str(self.record.attrs["function"] if returned else self.record.op)
+
+    @property
     def telling(self) -> bool:
         """Whether an equal value elsewhere is no accident."""
-        return self.value.size >= LEAST and float(np.ptp(self.value)) > 0
+        fractions = self.value.size >= FEW and bool((self.value != np.round(self.value)).any())
+        return (self.value.size >= LEAST or fractions) and float(np.ptp(self.value)) > 0
 
 
 @dataclass
@@ -221,12 +231,12 @@ def _left_out(reference: Way, last: Step, target: tuple[Array, int | None]) -> G
 
 
 def _lacking(missing: Step, error: float) -> Finding:
-    cause = f"the candidate leaves out what the reference does here: {missing.record.op}"
+    cause = f"the candidate leaves out what the reference does here: {missing.said}"
     return Finding("data/missing", cause, "put this step in", True, error, 0.0)
 
 
 def _named(step: Step | None) -> str | None:
-    return None if step is None else f"{step.record.op} at {step.record.source}"
+    return None if step is None else f"{step.said} at {step.record.source}"
 
 
 def random_steps(first: Way, second: Way) -> list[Step]:

@@ -17,7 +17,6 @@ from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResu
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.locate.sample import Guilty, Step
-    from paralign.model import Record
     from paralign.stages.context import Context
 
 #: samples of the reference among which a wrong sample of the candidate is looked for
@@ -96,15 +95,16 @@ def _index(pair: Pair) -> str:
 
 def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture], *, known: bool) -> None:
     """The divergence at the guilty step, its finding, and whether it is random."""
-    ends = [_end(step) for step in (guilty.reference, guilty.candidate)]
     pair = result.divergence.pair if result.divergence is not None else None
+    agreed = result.divergence.last_agreeing if result.divergence is not None else None
     finding = None if known else guilty.finding
+    ends = [_end(step, pair) for step in (guilty.reference, guilty.candidate)]
     result.divergence = Divergence(
         ends[0],
         ends[1],
         pair,
         inputs_agree=guilty.before is not None,
-        last_agreeing=guilty.last,
+        last_agreeing=guilty.last or agreed,
         confirmed=finding is not None and finding.proven,
     )
     random = [
@@ -126,7 +126,7 @@ def _drawn(capture: Capture) -> list[Step]:
 
 
 def _chance(random: list[tuple[str, Step]]) -> Finding:
-    said = " and ".join(f"{step.record.op} in the {side}" for side, step in random)
+    said = " and ".join(f"{step.said} in the {side}" for side, step in random)
     cause = f"random: {said} gives other values under another seed; the streams of random numbers of two programs never agree"
     return Finding("data/random", cause, "leave random augmentation out of the comparison, or fix its parameters", proven=True)
 
@@ -136,7 +136,7 @@ def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Find
     found = [(side, steps[0]) for side, c in zip(("reference", "candidate"), captures, strict=True) if (steps := _drawn(c))]
     for side, step in found:
         if result.divergence is not None:
-            setattr(result.divergence, side, _end(step))
+            setattr(result.divergence, side, _end(step, result.divergence.pair))
     return [_chance(found)] if found else []
 
 
@@ -148,18 +148,19 @@ def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
     for capture in captures:
         length = capture.manifest.settings["answer"]["length"]
         lists = [s for s in Way.read(capture, "seed-0").steps if s.value.ndim >= 1 and len(s.value) == length]
-        ends.append(_end(lists[0]) if lists else None)
+        ends.append(_end(lists[0], divergence.pair) if lists else None)
     if ends[1] is None:
         return False
     divergence.reference, divergence.candidate = ends[0] or divergence.reference, ends[1]
     return True
 
 
-def _end(step: Step | None) -> Point | None:
+def _end(step: Step | None, pair: Pair | None) -> Point | None:
+    """One end of a divergence: the sample that differs, and the step of its way."""
     if step is None:
         return None
-    record: Record = step.record
-    return Point(record.op, str(record.attrs.get("kind", "")), record.source, code_at(record.source))
+    record = None if pair is None else pair.candidate or pair.reference
+    return Point("" if record is None else record.name, step.said, step.record.source, code_at(step.record.source))
 
 
 def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture], of: str) -> None:

@@ -98,7 +98,7 @@ def _record(session: Session, writer: CaptureWriter, tracer: Tracer, sample: Any
             op=step.op,
             source=step.source,
             inputs=tuple(ids[n] for n in step.inputs),
-            attrs={"kind": step.kind, "number": step.number},
+            attrs={"kind": step.kind, "number": step.number, "function": step.function},
         )
         ids.append(record.id)
     for path, leaf in leaves(sample, session.adapter.is_tensor):

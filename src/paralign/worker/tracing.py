@@ -60,6 +60,7 @@ class Step(NamedTuple):
     source: str
     op: str
     kind: str
+    function: str
     inputs: Tuple[int, ...]
 
 
@@ -232,7 +233,9 @@ class Tracer:
         elif not self._is_users(frame.f_code.co_filename):
             source = self._caller(frame) or source
         number = len(self.steps)
-        self.steps.append(Step(number, value._replace(array=value.array.copy()), source, op, kind, tuple(sorted(inputs))))
+        self.steps.append(
+            Step(number, value._replace(array=value.array.copy()), source, op, kind, frame.f_code.co_name, tuple(sorted(inputs)))
+        )
         if not _plain(leaf):
             self._seen[id(leaf)] = leaf, number, mark
         state.known[path] = number, mark
@@ -318,7 +321,7 @@ class Tracer:
             if value is None or line is None:
                 return None
             self._constants[path, name] = len(self.steps)
-            self.steps.append(Step(len(self.steps), value, f"{path}:{line}", name, "constant", ()))
+            self.steps.append(Step(len(self.steps), value, f"{path}:{line}", name, "constant", "", ()))
         return self._constants[path, name]
 
     def _statement(self, code: "CodeType", line: int) -> "Statement":
