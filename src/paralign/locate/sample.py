@@ -160,7 +160,7 @@ def _counterpart(
     if skipped is not None:
         return skipped
     for other in free:
-        if other.value.size < LEAST:
+        if not other.telling:
             continue
         finding = explain(None if twin is None else twin.value, other.value, step.value)
         if finding is not None and finding.proven:
