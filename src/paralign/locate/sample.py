@@ -114,23 +114,47 @@ def _walk(reference: Way, candidate: Way, last: Step, target: tuple[Array, int |
     """Go back from a wrong step through wrong inputs to one whose inputs are all right."""
     step, seen = last, {last.number}
     while True:
-        wrong = [candidate.steps[i] for i in step.inputs if i not in seen and _is_wrong(reference, candidate.steps[i], step)]
-        if not wrong:
+        wrong = [s for s in _inputs(candidate, step) if s.number not in seen and _is_wrong(reference, s, step)]
+        arrays = [s for s in wrong if s.value.size >= LEAST or step.value.size < LEAST]
+        if not arrays:
             break
-        step = max(wrong, key=lambda s: (s.value.size, s.number))
+        step = max(arrays, key=lambda s: (s.value.size, s.number))
         seen.add(step.number)
-    for number in step.inputs:  # a number of the same name that differs is what makes the line wrong
+    blamed = next(iter(wrong), None) or _misnumbered(reference, candidate, step)
+    return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed)
+
+
+def _inputs(candidate: Way, step: Step) -> list[Step]:
+    """What a step was made from; of an array, numbers that prove nothing are looked through."""
+    found: dict[int, Step] = {}
+    waiting, seen = list(step.inputs), set()
+    while waiting:
+        number = waiting.pop()
+        if number in seen:
+            continue
+        seen.add(number)
         held = candidate.steps[number]
-        names = [s for s in reference.steps if s.record.op == held.record.op and s.value.size == held.value.size]
-        if held.value.size < LEAST and held.twin is None and names and step.value.size >= LEAST:
-            return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed=held)
-    return _counterpart(reference, candidate, step, _given(candidate, step), target)
+        if held.value.size == 1 and step.value.size >= LEAST:
+            waiting += held.inputs
+        else:
+            found[number] = held
+    return [found[n] for n in sorted(found)]
+
+
+def _misnumbered(reference: Way, candidate: Way, step: Step) -> Step | None:
+    """A number that an array's line reads, where the reference has a variable of that name with another value."""
+    for number in step.inputs if step.value.size >= LEAST else ():
+        held = candidate.steps[number]
+        namesakes = [s for s in reference.steps if s.record.op == held.record.op and s.value.shape == held.value.shape]
+        if held.value.size < LEAST and namesakes and all(not same(s.value, held.value) for s in namesakes):
+            return held
+    return None
 
 
 def _given(candidate: Way, step: Step) -> Step | None:
-    """The largest right value that a step was made from."""
-    before = [candidate.steps[i] for i in step.inputs if candidate.steps[i].twin is not None and candidate.steps[i].telling]
-    return max(before, key=lambda s: (s.value.size, s.number), default=None)
+    """The right value that a step was made from: the last of those with most axes."""
+    before = [s for s in _inputs(candidate, step) if s.twin is not None and s.telling]
+    return max(before, key=lambda s: (min(s.value.ndim, 2), s.number), default=None)
 
 
 def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
@@ -147,34 +171,41 @@ def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
 def _counterpart(
     reference: Way, candidate: Way, step: Step, given: Step | None, target: tuple[Array, int | None], blamed: Step | None = None
 ) -> Guilty:
-    """The reference's step that corresponds to a guilty one: of those that come after the twin of its input, the first that explains it."""
-    twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
+    """The reference's step that corresponds to a guilty one: of those after the twin of its input, the nearest that explains it."""
     twin = reference.steps[given.twin] if given is not None and given.twin is not None else None
-    later = _after(reference, twin)
-    free = [s for s in later if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
-    if twin is not None and target[1] is not None and twin.number == target[1]:
+    if given is not None and given.telling and same(target[0], given.value):
         said = "the reference is done here: the candidate changes what is already right"
-        extra = Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0)
-        return Guilty(twin, step, given, extra, _named(given))
+        return Guilty(
+            twin, step, given, Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0), _named(given)
+        )
     skipped = _skipped(reference, step, given, twin)
     if skipped is not None:
         return skipped
-    for other in free:
-        if not other.telling:
-            continue
-        finding = explain(None if twin is None else twin.value, other.value, step.value)
-        if finding is not None and finding.proven:
-            blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
-            return Guilty(other, blamed or step, given, finding, _named(given))
+    free = _unmatched(reference, candidate, step, twin)
+    explained = [
+        (o, f) for o in free if o.telling and (f := explain(None if twin is None else twin.value, o.value, step.value)) and f.proven
+    ]
+    if explained:
+        other, finding = min(explained, key=lambda found: found[1].error_before or 0.0)
+        blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
+        return Guilty(other, blamed or step, given, finding, _named(given))
     added = None if twin is None else explain(None, twin.value, step.value)
-    if added is not None and added.proven and given is not None:
+    if added is not None and added.proven:
         added.rule, added.cause, added.fix = "data/extra", f"a step that the reference does not have: {added.cause}", "leave this step out"
         return Guilty(twin, step, given, added, _named(given))
-    nearest = free[0] if free else None
+    nearest: Step | None = next((s for s in free if twin is None or not same(s.value, twin.value)), None)
     if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
         nearest = reference.steps[target[1]]
-    finding = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
-    return Guilty(nearest, blamed or step, given, finding, _named(given))
+    suspected = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
+    return Guilty(nearest, blamed or step, given, suspected, _named(given))
+
+
+def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) -> list[Step]:
+    """Steps of the reference that a wrong step may correspond to: made from the twin of its input, and no other step's twin."""
+    twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
+    met = [reference.steps[n].value for n in twins if twin is None or n != twin.number]
+    found = [s for s in _after(reference, twin) if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
+    return [s for s in found if not any(same(s.value, value) for value in met)]
 
 
 def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) -> Guilty | None:

@@ -28,6 +28,9 @@ ALIKE = 1e-4
 #: seeds under which the sample is traced, to see what is random
 SEEDS = 6
 
+#: leaves nearer than this differ by rounding
+ROUNDED = 1e-6
+
 _SAMPLE = re.compile(r"sample_(\d+)")
 
 
@@ -47,10 +50,9 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         return
-    result.findings += _labels(result.pairs, reference, candidate)
     ordered = _ordered(captures, index) if of == "dataset" and first is not None else None
-    result.findings += [ordered] if ordered is not None else []
-    located = _located(captures, first, of, wrong)
+    result.findings += _labels(result.pairs, reference, candidate) if ordered is None else [ordered]
+    located = None if any(p.key == "length" for p in wrong) else _located(captures, first, of, wrong)
     if located is not None:
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
@@ -74,18 +76,13 @@ def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wro
     if first is not None:
         names = [_SAMPLE.sub("sample", p.key) for p in wrong if p.key.startswith(f"sample_{_index(first)}")]
     else:
-        names = [n for n in ways[1].leaves if n in ways[0].leaves and of == "loader"]
-        names = [n for n in names if apart(ways[0].leaves[n][0], ways[1].leaves[n][0]) > 1e-5]  # noqa: PLR2004 - some roundings of float32
+        names = list(ways[1].leaves) if of == "loader" else []
     for name in names:
-        twin = _twin_leaf(name, ways)
-        found = locate(ways[0], ways[1], name) if twin == name else None
-        if found is not None:
-            return found
+        if all(name in way.leaves for way in ways) and apart(*(way.leaves[name][0] for way in ways)) > ROUNDED:
+            found = locate(ways[0], ways[1], name)
+            if found is not None:
+                return found
     return None
-
-
-def _twin_leaf(name: str, ways: list[Way]) -> str | None:
-    return name if all(name in way.leaves for way in ways) else None
 
 
 def _index(pair: Pair) -> str:
