@@ -157,14 +157,6 @@ def test_harmless_differences_do_not_draw_the_blame(compare, what):
     assert result.findings[0].rule in ("data/flip", "data/extra")
 
 
-def test_a_random_step_is_named_as_such(compare):
-    result, path = compare(("picture = crop(picture, 24)", "picture = crop(picture, 24)[:, ::(1 if np.random.rand() < 0.5 else -1)]"))
-    assert result.verdict == DIVERGED
-    assert result.divergence.candidate.source == line_of(path, "np.random.rand() <")
-    assert [f.rule for f in result.findings] == ["data/random"]
-    assert "gives other values under another seed" in result.findings[0].cause
-
-
 def test_a_loader_alone_is_followed_into_its_data_set(compare):
     alone = SIDE.replace("def build_dataset(split)", "def made(split)").replace("Loader(build_dataset(split)", "Loader(made(split)")
     result, path = compare(("def build_dataset(split)", "def made(split)"), ("Loader(build_dataset(split)", "Loader(made(split)"),
