@@ -23,7 +23,7 @@ def line_of(project, text):
 )
 def test_the_line_and_the_cause_are_reported(project, old, new, line, rule):
     project.edit("candidate", old, new)
-    done = project.check("--stage", "data")
+    done = project.check("data")
     assert done.code == 1, done.err
     stage = project.stage("data")
     assert [f["rule"] for f in stage["findings"]] == [rule]

@@ -28,6 +28,9 @@ ALIKE = 1e-4
 #: seeds under which the sample is traced, to see what is random
 SEEDS = 6
 
+#: rules that explain batches by how samples were put together
+REARRANGED = ("data/batch-order", "data/batch-size", "data/drop-last")
+
 #: leaves nearer than this differ by rounding
 ROUNDED = 1e-6
 
@@ -53,12 +56,14 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     ordered = _ordered(captures, index) if of == "dataset" and first is not None else None
     result.findings += _labels(result.pairs, reference, candidate) if ordered is None else [ordered]
     located = None if any(p.key == "length" for p in wrong) else _located(captures, first, of, wrong)
+    if of == "loader":
+        together = _batches(reference, candidate)
+        rearranged = [f for f in together if f.rule in REARRANGED]
+        result.findings += rearranged or ([] if located is not None else _random(result, captures) or together)
     if located is not None:
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
-    if of == "loader" and located is None:
-        result.findings += _random(result, captures) or _batches(reference, candidate)
     if any(c.manifest.settings["answer"]["exhausted"] for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
 
