@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import shutil
@@ -127,6 +128,7 @@ def truth(plant: Plant, target: Path) -> set[str]:
     now = path.read_text(encoding="utf-8").splitlines()
     before = (PROGRAMS / plant.program / edit.file).read_text(encoding="utf-8").splitlines()
     lines = {line for line in changed(before, now) if not _elsewhere(plant, now[line - 1])}
+    lines |= {line for first, last in statements("\n".join(now)) if lines & set(range(first, last + 1)) for line in range(first, last + 1)}
     found = {f"{path}:{line}" for line in lines}
     for other in target.glob("*.py") if plant.at else ():
         text = other.read_text(encoding="utf-8").splitlines()
@@ -139,6 +141,12 @@ def truth(plant: Plant, target: Path) -> set[str]:
 def _elsewhere(plant: Plant, line: str) -> bool:
     """Whether a changed line belongs to an edit other than the first."""
     return any(line.strip() and line.strip() in edit.new and line.strip() not in plant.edits[0].new for edit in plant.edits[1:])
+
+
+def statements(text: str) -> list[tuple[int, int]]:
+    """First and last line of each statement that holds no other: a call is reported by one of its lines, whichever argument was edited."""
+    simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
+    return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(ast.parse(text)) if isinstance(node, simple)]
 
 
 def changed(before: list[str], now: list[str]) -> set[int]:
