@@ -13,36 +13,39 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import corpus
 import tables
-
-#: a program's plants take a few minutes; a process that takes longer hangs
-LIMIT = 3600
 
 
 def worker(script: str, program: str, ids: list[str], extra: dict[str, str]) -> list[dict[str, Any]]:
     """Run one program's plants in a process of their own; one that dies is started again after the plant that killed it."""
     found: list[dict[str, Any]] = []
     while len(found) < len(ids):
-        rest = ids[len(found) :]
-        done = subprocess.run(
-            [sys.executable, str(corpus.HERE / script), program, *rest],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-            env={"OMP_NUM_THREADS": "1", **os.environ, **extra},
-        )
-        found += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        with tempfile.TemporaryFile("w+") as told:
+            found += answers([sys.executable, str(corpus.HERE / script), program, *ids[len(found) :]], extra, told)
+            told.seek(0)
+            last = (told.read().strip().splitlines() or ["nothing was said"])[-1]
         if len(found) < len(ids):
-            told = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-            print(f"{script} {program}: ended with {done.returncode} at {ids[len(found)]}: {told}", file=sys.stderr)
-            found.append({"id": ids[len(found)], "crashed": told[:300]})
+            print(f"{script} {program}: ended at {ids[len(found)]}: {last}", file=sys.stderr)
+            found.append({"id": ids[len(found)], "crashed": last[:300]})
+    return found
+
+
+def answers(command: list[str], extra: dict[str, str], told: TextIO) -> list[dict[str, Any]]:
+    """The answers of one process, each shown as it comes."""
+    found = []
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, **extra}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, text=True, env=environment) as process:
+        for line in process.stdout or ():
+            row = json.loads(line)
+            found.append(row)
+            print(row["id"], tables.brief(row), file=sys.stderr, flush=True)
     return found
 
 

@@ -109,6 +109,14 @@ def _told(answer: Row | None) -> str:
     return "**line**" if answer["exact"] else ("listed" if answer.get("listed") else "yes")
 
 
+def brief(row: Row) -> str:
+    """What each tool said, and which lines were right and named, in a line."""
+    ours = row.get("paralign", {})
+    said = "; ".join(f"{tool}: {_told(row[tool])}" for tool in TOOLS if tool in row)
+    places = [place.split("/")[-1] for place in ours.get("places", [])]
+    return f"({row.get('stage', '')}) {said} | {row.get('truth', '')} {places} {ours.get('failed', '')} {ours.get('note', '')}"
+
+
 def every(rows: list[Row]) -> str:
     """A line for each plant."""
     lines = ["| plant | stage | bug | what | paralign | reprod_log | padiff | padiff, defaults |", "|---|---|---|---|---|---|---|---|"]
