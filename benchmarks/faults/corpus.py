@@ -35,6 +35,8 @@ class Plant:
 
     ``at`` is text of the line that *runs* what was changed, where the edit is elsewhere: a layer is built in one line and called in
     another, and either is the true line. ``weights`` says for a renamed tensor which ones it holds, joined along the last axis.
+    ``named``: the weights are carried over by their names beforehand, because the mistake is that names mean something else, and
+    paralign's own mapping would find the assignment that makes it none.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Plant:
     at: str = ""
     program: str = ""
     weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    named: bool = False
 
     @property
     def id(self) -> str:
@@ -68,11 +71,12 @@ def fault(
     at: str = "",
     file: str = "candidate.py",
     more: tuple[Edit, ...] = (),
+    named: bool = False,
 ) -> Plant:
     """A mistake in one place; ``more`` are edits that it needs elsewhere (an import), which are no true lines."""
     if stage not in STAGES:
         raise ValueError(f"{name}: no stage {stage!r}")
-    return Plant(name, what, (Edit(old, new, file), *more), stage, bugs, at)
+    return Plant(name, what, (Edit(old, new, file), *more), stage, bugs, at, named=named)
 
 
 def harmless(name: str, what: str, *edits: tuple[str, str] | Edit, weights: dict[str, tuple[str, ...]] | None = None) -> Plant:

@@ -83,6 +83,7 @@ PLANTS = [
         "only one direction of the contrast",
         "return (rows + columns) / 2",
         "return rows",
+        at="rows = F.cross_entropy",
         file="losses.py",
     ),
     fault(
