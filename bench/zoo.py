@@ -66,7 +66,12 @@ def examined(pair, limit):
         environment["PYTHONPATH"] = os.pathsep.join([str(FORMERS), environment.get("PYTHONPATH", "")])
     try:
         done = subprocess.run(
-            [sys.executable, __file__, "--pair", pair.reference, pair.candidate], capture_output=True, text=True, env=environment, timeout=limit, check=False
+            [sys.executable, __file__, "--pair", pair.reference, pair.candidate],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=limit,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return {**row, "verdict": "error", "told": f"no result after {limit} s"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zoo_inputs import images, operators, tokens
 
+
 def hf(ours, theirs, config, port=None, inputs=None, **renamed):
     """A model of transformers against one of paddlenlp, both from small configurations."""
 

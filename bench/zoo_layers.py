@@ -155,8 +155,13 @@ def layer_pairs():
         ("nn.PReLU", "nn.PReLU(8)", None, image),
         ("nn.PReLU of one", "nn.PReLU()", None, image),
     ]
-    every += [(f"nn.{text}", f"nn.{text}()", None, x * 3) for text in ("GELU", "SiLU", "Hardswish", "Hardsigmoid", "Softplus", "ELU", "LeakyReLU")]
-    every += [(f"nn.{text}", f"nn.{text}()", None, x * 3) for text in ("Mish", "SELU", "CELU", "ReLU6", "Hardtanh", "LogSigmoid", "Softsign", "Tanhshrink")]
+    every += [
+        (f"nn.{text}", f"nn.{text}()", None, x * 3) for text in ("GELU", "SiLU", "Hardswish", "Hardsigmoid", "Softplus", "ELU", "LeakyReLU")
+    ]
+    every += [
+        (f"nn.{text}", f"nn.{text}()", None, x * 3)
+        for text in ("Mish", "SELU", "CELU", "ReLU6", "Hardtanh", "LogSigmoid", "Softsign", "Tanhshrink")
+    ]
     every += _resizing(image)
     found = [(name, "paddle.nn", layer(ours, theirs, value)) for name, ours, theirs, value in every]
     found.append(("nn.Bilinear", "paddle.nn", layer("nn.Bilinear(5, 6, 4)", None, sequence(3, 5), sequence(3, 6))))

@@ -15,6 +15,7 @@ VISION = [
     ("wide_resnet50_2", 64),
     ("wide_resnet101_2", 64),
     ("vgg11", 64),
+    ("vgg13", 64),
     ("vgg16", 64),
     ("vgg16_bn", 64),
     ("densenet121", 64),
@@ -26,6 +27,7 @@ VISION = [
     ("mobilenet_v3_large", 96),
     ("shufflenet_v2_x0_5", 96),
     ("shufflenet_v2_x1_0", 96),
+    ("shufflenet_v2_x1_5", 96),
     ("shufflenet_v2_x2_0", 96),
     ("squeezenet1_0", 96),
     ("squeezenet1_1", 96),
@@ -100,8 +102,56 @@ def mobilenetv1(relu):
     return build
 
 
+def mended(build, mend):
+    """A pair whose known difference is taken out of the candidate: that nothing else differs is then shown by its verdict."""
+
+    def both():
+        model, candidate, inputs = build()
+        for layer in candidate.sublayers():
+            mend(layer)
+        return model, candidate, inputs
+
+    return both
+
+
+def upscaling(layer):
+    """Dropout as PyTorch has it, which does nothing in eval mode."""
+    if type(layer).__name__ == "Dropout":
+        layer.mode = "upscale_in_train"
+
+
+def ceiling(layer):
+    """The same, and pooling that rounds sizes up."""
+    upscaling(layer)
+    if type(layer).__name__ == "MaxPool2D":
+        layer.ceil_mode = True
+
+
+def unpadded(layer):
+    """The same, and a first convolution without padding."""
+    ceiling(layer)
+    if type(layer).__name__ == "Conv2D" and layer._in_channels == 3:
+        layer._padding, layer._updated_padding = 0, [0, 0]
+
+
+def epsilon(layer):
+    """Dropout as PyTorch has it, and BatchNorm with torchvision's epsilon."""
+    upscaling(layer)
+    if type(layer).__name__ == "BatchNorm2D":
+        layer._epsilon = 1e-3
+
+
+MENDED = [
+    ("squeezenet1_0", 96, "ceil_mode, dropout", ceiling),
+    ("squeezenet1_1", 96, "padding, ceil_mode, dropout", unpadded),
+    ("alexnet", 224, "dropout", upscaling),
+    ("inception_v3", 128, "epsilon, dropout", epsilon),
+]
+
+
 def torchvision_pairs():
-    return [(f"torchvision.{n}", f"paddle.vision.{n}", vision(n, s)) for n, s in VISION]
+    found = [(f"torchvision.{n}", f"paddle.vision.{n}", vision(n, s)) for n, s in VISION]
+    return found + [(f"torchvision.{n} [{what} mended]", f"paddle.vision.{n}", mended(vision(n, s), mend)) for n, s, what, mend in MENDED]
 
 
 def timm_pairs():

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, List
 
 __version__ = "0.1.0"
 
-__all__ = ["Capture", "CheckResult", "ParalignError", "Side", "StageResult", "Tolerance", "check", "compare"]
+__all__ = [
+    "Capture",
+    "CheckResult",
+    "ParalignError",
+    "Side",
+    "StageResult",
+    "Tolerance",
+    "check",
+    "compare",
+    "convert_weights",
+    "diff_weights",
+]
 
 _HOMES = {
     "Capture": "paralign.capture",
@@ -21,11 +32,14 @@ _HOMES = {
     "Tolerance": "paralign.model",
     "check": "paralign.api",
     "compare": "paralign.api",
+    "convert_weights": "paralign.api",
+    "diff_weights": "paralign.conversion.difference",
 }
 
 if TYPE_CHECKING:
-    from paralign.api import check, compare
+    from paralign.api import check, compare, convert_weights
     from paralign.capture import Capture
+    from paralign.conversion.difference import diff_weights
     from paralign.errors import ParalignError
     from paralign.model import CheckResult, Side, StageResult, Tolerance
 

@@ -1,4 +1,4 @@
-"""The public verbs: ``check`` and ``compare``."""
+"""The public verbs: ``check``, ``compare`` and ``convert_weights``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from paralign import stages as stage_runs
 from paralign.capture import Capture
+from paralign.conversion import Conversion, modelled, plain
+from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
+from paralign.run.functions import project as project_of
 from paralign.run.live import Live, functions_of
 from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
@@ -201,22 +204,26 @@ def check_project(
     names = check_stages(stages) if stages else project.stages
     folder = Path(out).resolve() if out is not None else project.out.resolve()
     _make(folder, "workers", "captures")
-    with ExitStack() as stack:
-        recorders = {
-            name: _recorder(project, name, side, folder, reuse=name == "reference" and not fresh)
-            for name, side in (("reference", project.reference), ("candidate", project.candidate))
-        }
-        for recorder in recorders.values():
-            stack.callback(recorder.close)
-        context = Context(recorders["reference"], recorders["candidate"], project.settings)
+    with _sides(project, folder, fresh=fresh) as context:
         result = _run(context, names, progress or (lambda _: None), lambda: _given(project, context, folder), None)
         result.preflight += (
-            [f"reused from an earlier run of the reference: {', '.join(sorted(recorders['reference'].reused))} (--fresh runs it again)"]
-            if recorders["reference"].reused
+            [f"reused from an earlier run of the reference: {', '.join(sorted(context.reference.reused))} (--fresh runs it again)"]
+            if context.reference.reused
             else []
         )
     artifacts.write(result, context.artifacts, folder)
     return result, folder
+
+
+@contextmanager
+def _sides(project: Project, folder: Path, *, fresh: bool) -> Iterator[Context]:
+    """Both sides of a project, ready to record into a folder; their workers end when this is left."""
+    with ExitStack() as stack:
+        reference = _recorder(project, "reference", project.reference, folder, reuse=not fresh)
+        candidate = _recorder(project, "candidate", project.candidate, folder, reuse=False)
+        stack.callback(reference.close)
+        stack.callback(candidate.close)
+        yield Context(reference, candidate, project.settings)
 
 
 def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool) -> Recorder:
@@ -412,3 +419,73 @@ def compare(
     if paths[0].is_dir():
         return compare_captures(Capture.open(paths[0]), Capture.open(paths[1]), tolerance)
     return compare_files(paths[0], paths[1], tolerance)
+
+
+def convert_weights(
+    source: str | Path,
+    destination: str | Path,
+    *,
+    model: str | Path | list[str] | None = None,
+    rules: Rules | str | Path | None = None,
+    inputs: Any = None,
+    origin: str | None = None,
+    prove: bool = True,
+    within: str | None = None,
+    strip: str | None = None,
+    max_shard_bytes: int | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    step: Callable[[str], None] = lambda _: None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Conversion:
+    """Convert a checkpoint: to another format, or to another model's names and layouts; about one tensor is in memory at a time.
+
+    Args:
+        source: a file, an index of shards, or a folder that holds one.
+        destination: its name tells the format.
+        model: the folder of a ``paralign.toml`` whose two sides build the models, or two of ``FILE.py:FUNCTION``; None where rules say
+            all, or where nothing but the format is to change.
+        rules: renamings and routes, or the path of a file of them.
+        inputs: with ``model``, an ``[inputs]`` entry as in a project file; it goes before the project's.
+        origin: whose weights these are, where that is not told: ``torch``, ``paddle``, ``numpy``; with ``model`` also ``reference``,
+            ``candidate``.
+        prove: with ``model``, whether to run both.
+        within: dotted keys under which the tensors lie in the source; None: they are looked for.
+        strip: a prefix to be taken off the names; None: those of wrappers, such as ``module.``.
+        max_shard_bytes: write shards of at most so many bytes, and an index.
+        overwrite: whether a checkpoint that is there may be replaced.
+        dry_run: plan and prove, but write nothing.
+        step: called with a line for every step.
+        progress: told of bytes written, bytes in all, and the file.
+
+    Returns:
+        What it came to; see :class:`~paralign.conversion.Conversion` for the verdicts. Nothing is written where a tensor has no place.
+
+    Raises:
+        UsageError: as :func:`paralign.formats.convert`; a rule speaks of no tensor; the source belongs to neither model.
+        UnsafeFile, CaptureFormatError, UnsupportedTensor: as :func:`paralign.formats.open_checkpoint`.
+        WorkerFailed: a model cannot be built.
+    """
+    checkpoint = plain.opened(source, within, strip)
+    wanted = rules if isinstance(rules, Rules) or rules is None else plain.rules_of(Path(rules))
+    if model is None:
+        found = plain.plan(checkpoint, Path(destination), wanted, origin)
+    else:
+        with tempfile.TemporaryDirectory(prefix="paralign-") as scratch, _modelled(model, inputs, Path(scratch), step) as context:
+            found = modelled.plan(context, checkpoint, Path(destination), wanted, prove=prove, origin=origin, progress=step)
+    if found.verdict != INCOMPLETE:
+        plain.carry(found, checkpoint, dry_run=dry_run, overwrite=overwrite, max_shard_bytes=max_shard_bytes, progress=progress)
+    return found
+
+
+@contextmanager
+def _modelled(model: str | Path | list[str], inputs: Any, folder: Path, step: Callable[[str], None]) -> Iterator[Context]:
+    """Both models of a conversion, described and with their inputs; what they record goes into a folder."""
+    project = project_of(model, folder) if isinstance(model, list) else read(Path(model))
+    project.inputs = project.inputs if inputs is None else inputs
+    _make(folder, "workers", "captures")
+    with _sides(project, folder, fresh=True) as context:
+        step("starting both sides")
+        _describe(context, CheckResult(), None)
+        context.inputs, _ = _given(project, context, folder)
+        yield context

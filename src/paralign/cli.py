@@ -8,6 +8,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from paralign import __version__
+from paralign.commands import weights
 from paralign.errors import (
     CaptureFormatError,
     EnvironmentUnavailable,
@@ -21,8 +22,6 @@ from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from rich.console import Console
 
     from paralign.model import CheckResult
 
@@ -89,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--atol", type=_number, help="absolute tolerance instead of error ÷ noise")
     compare.add_argument("--rtol", type=_number, help="relative tolerance, with --atol")
     compare.set_defaults(run=_compare)
+    weights.add_commands(commands)
     return top
 
 
@@ -200,6 +200,7 @@ def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False) -
     if json:
         print(result.to_json())
     else:
+        from paralign.report.console import console
         from paralign.report.text import pairs, render
 
         out = console()
@@ -209,14 +210,6 @@ def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False) -
         if footer:
             out.print(footer, style="dim", soft_wrap=True, highlight=False, markup=False)
     return CODES[result.verdict]
-
-
-def console() -> Console:
-    """Standard output; as wide as it needs to be where it is no terminal."""
-    from rich.console import Console
-
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=400)
 
 
 if __name__ == "__main__":

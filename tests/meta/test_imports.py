@@ -17,7 +17,7 @@ import paralign
 SOURCE = Path(paralign.__file__).parent
 
 #: from top to bottom; a folder may import only what stands below it (and itself)
-ORDER = ["__main__", "cli", "api", "report", "stages", "locate", "align", "comparison", "weights", "formats", "run", "worker", "adapters", "compat", "init", "capture",
+ORDER = ["__main__", "cli", "commands", "api", "report", "conversion", "stages", "locate", "align", "comparison", "formats", "weights", "run", "worker", "adapters", "compat", "init", "capture",
          "model", "dtypes", "errors", "__init__"]  # fmt: skip
 
 #: folders that are put on a user's own interpreter

@@ -221,8 +221,10 @@ def test_moves_rename_transpose_and_leave_out(tmp_path, source):
     [
         ([("none", "x", None)], "holds no tensor 'none'"),
         ([("n", "x", None), ("h", "x", None)], "two tensors would be called 'x'"),
-        ([("h", "x", "transpose(0)")], r"transpose\(0\) does not fit a tensor of shape \(3, 4\)"),
-        ([("h", "x", "reshape(3)")], r"'reshape\(3\)' is no transform of weights"),
+        ([("h", "x", "transpose(0)")], r"a transposition of 1 axes does not fit a tensor of 2"),
+        ([("h", "x", "reshape(3)")], r"reshape\(3\) does not fit a tensor of shape \(3, 4\)"),
+        ([("h", "x", "rows(2, 4)")], r"rows\(2, 4\) does not fit a tensor of shape \(3, 4\)"),
+        ([("h", "x", "flip(0)")], r"'flip\(0\)' is no transform of weights"),
         ([("h", "x", "transpose(0, 0)")], r"'transpose\(0, 0\)' is no transform of weights"),
         ([("h", "a\0b", None)], "holds characters that files cannot hold"),
         ([("h", "\ud800", None)], "holds characters that files cannot hold"),

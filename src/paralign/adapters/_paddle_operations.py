@@ -327,19 +327,14 @@ def _attributes(op: str, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[
 
 
 def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> Any:
-    """The result with other values, through which gradients still pass as through the operation's own."""
+    """The result with other values: written into what the operation changed in place, in place of what it made anew."""
     placed = []
     for old, value in zip(outputs, new):
-        if value is old:
-            placed.append(old)
-        elif any(old is given for given in inputs):
+        if value is not old and any(old is given for given in inputs):
             with paddle.no_grad():
                 paddle.assign(value, output=old)
-            placed.append(old)
-        elif old.stop_gradient:
-            placed.append(value)
-        else:
-            placed.append(old + (value - old).detach())
+            value = old  # noqa: PLW2901 - the same tensor with other values
+        placed.append(value)
     return replaced(result, _is_tensor, iter(placed))
 
 

@@ -219,6 +219,9 @@ class Observing(Protocol):
     def storage(self, tensor: Any) -> int:
         """A number that tensors have in common while they share memory."""
 
+    def substitute(self, made: Any, value: Any) -> Any:
+        """A tensor of other values through which gradients pass as through the one that was made."""
+
     def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
         """Have ``sink`` called with the whole gradient of a tensor in a later backward pass, until the function that is returned is called.
 

@@ -249,6 +249,10 @@ class PaddleAdapter:
         """The address of the memory that the tensor is a view of."""
         return int(tensor.data_ptr()) - int(tensor.offset)
 
+    def substitute(self, made: Any, value: Any) -> Any:
+        """What was made, plus the difference as a constant."""
+        return value if made.stop_gradient else made + (value - made).detach()
+
     def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
         """By a hook on the tensor."""
         return _paddle_operations.on_gradient(tensor, sink)

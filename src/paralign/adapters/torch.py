@@ -245,6 +245,10 @@ class TorchAdapter:
         """The address of the memory that the tensor is a view of."""
         return int(tensor.untyped_storage().data_ptr())
 
+    def substitute(self, made: Any, value: Any) -> Any:  # noqa: ARG002 - as the protocol has it
+        """The value: what an operation hands on below the graph of gradients takes the place of what it made."""
+        return value
+
     def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
         """By a hook on the tensor."""
         return _torch_operations.on_gradient(tensor, sink)

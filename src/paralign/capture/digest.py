@@ -44,7 +44,6 @@ SPREAD = 1e-6
 _LARGEST = sys.float_info.max
 _MOMENTS, _COUNTS = 8, 3
 _M2 = _MOMENTS + len(LEVELS)
-_NOTHING, _NO_EXCESS = (0.0,) * 6, (0.0,) * len(LEVELS)
 _FORMS = {"m2": (_M2, _M2 + _COUNTS), "m1": (_MOMENTS, _MOMENTS + _COUNTS), "c1": (2, 3), "e1": (1,)}
 
 
@@ -71,7 +70,7 @@ def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
             return constant(passes.size, *(low for low, _ in passes.parts))
         low, high = passes.extremes() if passes.size else (0.0, 0.0)
         found = measured(passes, low, high, passes.counts) if max(abs(low), abs(high)) else None
-    return written(found or Figures(float(value.array.size), 0.0, _NOTHING, _NO_EXCESS, tuple(map(float, passes.counts))))
+    return written(found or Figures(float(value.array.size), 0.0, counts=tuple(map(float, passes.counts))))
 
 
 def constant(size: int, *value: float) -> str:
@@ -82,7 +81,7 @@ def constant(size: int, *value: float) -> str:
 def written(known: Figures) -> str:
     """The digest ``m2`` of figures."""
     tail = "".join(f",{count:.0f}" for count in known.counts) if any(known.counts) else ""
-    return f"m2:{known.size:.0f}," + ",".join(repr(float(x) + 0.0) for x in (known.rms, *known.moments, *known.excess)) + tail
+    return f"m2:{known.size:.0f}," + ",".join(repr(float(x) + 0.0) for x in (known.rms, *known.shares())) + tail
 
 
 def digested(passes: Passes) -> Optional[str]:
@@ -119,7 +118,7 @@ def distance(one: str, other: str) -> float:
         return math.inf
     largest = max(first.rms, second.rms)
     found = abs(first.rms - second.rms) / largest if largest else 0.0
-    for x, y in zip(first.moments + first.excess, second.moments + second.excess):
+    for x, y in zip(first.shares(), second.shares()):
         found = max(found, abs(x - y) / max(1.0, abs(x), abs(y)))
     return found
 
@@ -149,7 +148,7 @@ def is_evidence(digest: str) -> bool:
         numbers(digest)
         return False
     known = figures(digest)
-    telling = (known.moments[0], *known.extremes)
+    telling = (known.mean, known.low, known.high)
     return known.size - sum(known.counts) >= LEAST and max(telling) - min(telling) > SPREAD
 
 
@@ -173,8 +172,8 @@ def quantile(digest: str, share: float) -> Tuple[float, float]:
     known = figures(digest)
     if not known.size - sum(known.counts):
         return math.nan, math.nan
-    low, high = known.extremes
-    points = sorted({(low, known.mean - low), (high, 0.0), *_inner(known)})
+    low, high = known.low, known.high
+    points = sorted({(low, known.level_mean() - low), (high, 0.0), *_inner(known)})
     for (left, more), (right, less) in zip(points, points[1:]):
         above = (more - less) / (right - left)  # at most the share above ``left``, at least that above ``right``
         if above - _ROUNDING / (right - left) > 1.0 - share:
@@ -226,16 +225,18 @@ def figures(digest: str) -> Figures:
     found = numbers(digest)
     if digest.startswith("m"):
         end = _M2 if digest.startswith("m2") else _MOMENTS
-        return Figures(found[0], found[1], found[2:_MOMENTS], found[_MOMENTS:end], found[end:] or (0.0,) * _COUNTS)
+        size, rms, mean, absolute, third, fourth, low, high = found[:_MOMENTS]
+        counts = found[end:] or (0.0,) * _COUNTS
+        return Figures(size, rms, mean, absolute, third, fourth, low, high, found[_MOMENTS:end], counts)
     if digest.startswith("e1:"):
-        return Figures(0.0, 0.0, _NOTHING, _NO_EXCESS)
+        return Figures(0.0, 0.0)
     size, real, imaginary = (*found, 0.0)[:3]
     modulus = min(math.hypot(real, imaginary), _LARGEST)
     if modulus == 0.0:
-        return Figures(size, 0.0, _NOTHING, _NO_EXCESS)
+        return Figures(size, 0.0)
     mean = real / modulus
     third = mean if len(found) < len("cri") else 1.0  # of complex values all but the mean is of the modulus
-    return Figures(size, modulus, (mean, 1.0, third, 1.0, third, third), tuple(max(third - level, 0.0) for level in LEVELS))
+    return Figures(size, modulus, mean, 1.0, third, 1.0, third, third, tuple(max(third - level, 0.0) for level in LEVELS))
 
 
 #: what the rounding of a float32 tensor's figures may come to
@@ -244,7 +245,6 @@ _ROUNDING = 1e-6
 
 def _inner(known: Figures) -> Iterator[Tuple[float, float]]:
     """Levels strictly between the extremes, and the mean excess over each; that over zero follows from ``mean`` and ``absolute``."""
-    low, high = known.extremes
-    for level, excess in (*zip(LEVELS, known.excess), (0.0, (known.moments[1] + known.moments[0]) / 2)):
-        if low < level < high:
+    for level, excess in (*zip(LEVELS, known.excess), (0.0, (known.absolute + known.mean) / 2)):
+        if known.low < level < known.high:
             yield level, excess

@@ -40,28 +40,31 @@ _LARGEST = sys.float_info.max
 
 
 class Figures(NamedTuple):
-    """The numbers of a digest, over the finite elements.
+    """The numbers of a digest, over the finite elements; all but the first two are of elements divided by ``rms``.
 
-    ``moments`` are the means of ``x``, ``abs(x)``, ``x**3``, ``x**4``, the least and the greatest ``x``, of elements divided by ``rms``;
-    ``excess`` the means of ``max(x - level, 0)`` of the same for each of ``LEVELS``, or none in digests of older captures. ``counts`` are
-    those of NaN, plus and minus infinity, which ``size`` includes.
+    ``mean``, ``absolute``, ``third``, ``fourth`` are the means of ``x``, ``abs(x)``, ``x**3``, ``x**4``; ``excess`` those of
+    ``max(x - level, 0)`` for each of ``LEVELS``, or none in digests of older captures. ``counts`` are those of NaN, plus and minus
+    infinity, which ``size`` includes.
     """
 
     size: float
     rms: float
-    moments: Tuple[float, ...]
-    excess: Tuple[float, ...]
+    mean: float = 0.0
+    absolute: float = 0.0
+    third: float = 0.0
+    fourth: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    excess: Tuple[float, ...] = (0.0,) * len(LEVELS)
     counts: Tuple[float, ...] = (0.0, 0.0, 0.0)
 
-    @property
-    def extremes(self) -> Tuple[float, float]:
-        """The least and the greatest, as multiples of ``rms``."""
-        return self.moments[-2], self.moments[-1]
+    def shares(self) -> Tuple[float, ...]:
+        """What stands between ``rms`` and ``counts``, in the order in which it is written."""
+        return (self.mean, self.absolute, self.third, self.fourth, self.low, self.high, *self.excess)
 
-    @property
-    def mean(self) -> float:
-        """The mean of what ``extremes`` and ``excess`` are of: of complex elements the moduli, whose real parts ``moments`` begins with."""
-        return self.moments[1] if self.moments[-2] >= 0 else self.moments[0]
+    def level_mean(self) -> float:
+        """The mean of what ``excess`` is taken of: of complex elements the moduli, while ``mean`` is that of the real parts."""
+        return self.absolute if self.low >= 0 else self.mean
 
 
 class Passes(Protocol):
@@ -109,7 +112,12 @@ def measured(passes: Passes, low: float, high: float, counts: Sequence[float] = 
     return Figures(
         float(size + sum(counts)),
         min(float(np.ldexp(rms, exponent)), _LARGEST),
-        (mean / rms, absolute / rms, cube / rms / rms / rms, fourth / square / square, low / rms, high / rms),
+        mean / rms,
+        absolute / rms,
+        cube / rms / rms / rms,
+        fourth / square / square,
+        low / rms,
+        high / rms,
         tuple(excess),
         tuple(map(float, counts)),
     )

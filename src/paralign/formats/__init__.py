@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from paralign.formats.checkpoint import Checkpoint, Entry
-from paralign.formats.convert import Move, Summary, convert
+from paralign.formats.convert import Summary, convert
 from paralign.formats.opening import open_checkpoint
 from paralign.formats.saving import save, write
 from paralign.formats.writing import Outgoing
 
-__all__ = ["Checkpoint", "Entry", "Move", "Outgoing", "Summary", "convert", "open_checkpoint", "save", "write"]
+__all__ = ["Checkpoint", "Entry", "Outgoing", "Summary", "convert", "open_checkpoint", "save", "write"]

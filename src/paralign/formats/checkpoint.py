@@ -127,6 +127,7 @@ class Checkpoint:
         metadata: texts that the file holds about itself.
         nesting: the dotted keys that were unwrapped to reach the tensors, such as ``state_dict``; None where there are none.
         prefix: what every name begins with because of a wrapper, such as ``module.``; it is taken off on request only.
+        stripped: the prefix that was taken off.
         ignored: what the file holds besides these tensors, such as ``optimizer``.
         files: the paths of all files that it reads.
     """
@@ -135,7 +136,7 @@ class Checkpoint:
         self.path, self.format = path, contents.format
         self.metadata, self.nesting, self.ignored = contents.metadata, contents.nesting, contents.ignored
         self._files = contents.files
-        self.prefix = wrapping(contents.tensors)
+        self.prefix, self.stripped = wrapping(contents.tensors), strip or None
         self._tensors = stripped(contents.tensors, strip, str(path))
         self.names = list(self._tensors)
         self.entries: Mapping[str, Entry] = {name: stored.entry for name, stored in self._tensors.items()}
@@ -159,6 +160,18 @@ class Checkpoint:
             CaptureFormatError: the bytes of this tensor are damaged.
         """
         return self.stored(name).value()
+
+    def add(self, name: str, value: Typed) -> None:
+        """Put a tensor that is in memory beside those of the file.
+
+        Raises:
+            UsageError: there is one of this name already.
+        """
+        if name in self._tensors:
+            raise UsageError(f"the checkpoint holds {name!r} already", where=str(self.path))
+        self._tensors[name] = held(value.array, value.dtype)
+        self.names.append(name)
+        self.entries = {**self.entries, name: self._tensors[name].entry}
 
     def release(self, name: str) -> None:
         """Give back the memory in which a tensor was looked at; its value may still be used and comes from the file again."""

@@ -1,20 +1,22 @@
-"""From one checkpoint to another, tensor by tensor: renamed and transposed on the way."""
+"""From one checkpoint to another, tensor by tensor: renamed, laid out otherwise, taken apart and joined on the way."""
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from paralign.dtypes import Typed
 from paralign.errors import UsageError
 from paralign.formats.checkpoint import Entry, some
+from paralign.formats.joining import joined
 from paralign.formats.opening import open_checkpoint
 from paralign.formats.paddle import FOREIGN
 from paralign.formats.saving import FORMATS, write
 from paralign.formats.writing import Outgoing
+from paralign.weights.byname import Way
+from paralign.weights.transforms import compose, reached, take
 
 if TYPE_CHECKING:
     import os
@@ -23,18 +25,8 @@ if TYPE_CHECKING:
     from paralign.formats.checkpoint import Checkpoint, Stored
     from paralign.formats.saving import Progress
 
-_TRANSPOSE = re.compile(r"transpose\(\s*(\d{1,2}(?:\s*,\s*\d{1,2})*)\s*\)")
-
 #: what readers of safetensors files expect under ``format`` in the metadata, by the source's format
 _ORIGIN = {"torch": "pt", "torch legacy": "pt", "paddle": "pd", "npz": "np", "npy": "np", "pickle": "np"}
-
-
-class Move(NamedTuple):
-    """A tensor's way: its name in the source, its name in the destination, and ``transpose(1, 0)`` or the like, or None."""
-
-    source: str
-    destination: str
-    transform: str | None = None
 
 
 @dataclass
@@ -68,7 +60,7 @@ def convert(
     source: str | os.PathLike[str] | Checkpoint,
     destination: str | os.PathLike[str],
     *,
-    moves: Iterable[tuple[str, str, str | None]] | None = None,
+    moves: Iterable[Way | tuple[str, str, str | None]] | None = None,
     overwrite: bool = False,
     max_shard_bytes: int | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -79,7 +71,8 @@ def convert(
     Args:
         source: a path that :func:`open_checkpoint` takes, or what it gave.
         destination: its name tells the format; see :func:`paralign.formats.saving.write`.
-        moves: what to write, and how: ``(name in the source, name in the destination, transform)``; None: every tensor as it is.
+        moves: what to write, and how: :class:`~paralign.weights.Way`, or ``(name in the source, name in the destination, transform)``;
+            None: every tensor as it is.
         overwrite: whether a checkpoint that is there may be replaced.
         max_shard_bytes: write shards of at most so many bytes, and an index.
         metadata: texts for a safetensors file; None: those of the source, or where the weights came from (``format``).
@@ -116,56 +109,44 @@ def convert(
     )
 
 
-def outgoing(checkpoint: Checkpoint, moves: Iterable[tuple[str, str, str | None]] | None = None) -> tuple[list[Outgoing], list[str]]:
+def outgoing(checkpoint: Checkpoint, moves: Iterable[Way | tuple[str, str, str | None]] | None = None) -> tuple[list[Outgoing], list[str]]:
     """The tensors of a checkpoint on their way out, and the names of those that stay.
 
     Raises:
-        UsageError: a name that the checkpoint lacks, or a transform that does not fit its tensor.
+        UsageError: a name that the checkpoint lacks, a transform that does not fit its tensor, or parts that do not make a whole.
     """
-    chosen = [Move(*move) for move in moves] if moves is not None else [Move(name, name) for name in checkpoint.names]
+    chosen = [Way(*move) for move in moves] if moves is not None else [Way(name, name) for name in checkpoint.names]
     going = {move.source for move in chosen}
-    return [_moved(checkpoint.stored(move.source), move) for move in chosen], [name for name in checkpoint.names if name not in going]
+    parts: dict[str, list[Way]] = {}
+    items: list[Outgoing | str] = []
+    for move in chosen:
+        if move.into is None:
+            items.append(_moved(checkpoint.stored(move.source), move))
+            continue
+        if move.destination not in parts:
+            items.append(move.destination)
+        parts.setdefault(move.destination, []).append(move)
+    found = [joined(checkpoint, item, parts[item]) if isinstance(item, str) else item for item in items]
+    return found, [name for name in checkpoint.names if name not in going]
 
 
-def _moved(stored: Stored, move: Move) -> Outgoing:
-    axes, entry = parse(move.transform), stored.entry
-    identity = None if stored.identity is None else (stored.identity, axes)
-    if axes is None or axes == tuple(range(len(entry.shape))):
+def _moved(stored: Stored, move: Way) -> Outgoing:
+    entry, transform = stored.entry, compose(move.transform)  # which leaves out what moves nothing
+    identity = None if stored.identity is None else (stored.identity, transform)
+    try:
+        shape = reached(move.transform, entry.shape)
+    except UsageError as misfit:
+        raise UsageError(misfit.what, where=move.source, hint=misfit.hint) from misfit
+    if transform is None:
         return Outgoing(
             move.destination, entry, stored.value, stored.parts if stored.direct else (), stored.expect, stored.release, identity
-        )
-    if len(axes) != len(entry.shape):
-        raise UsageError(
-            f"{move.transform} does not fit a tensor of shape {entry.shape}",
-            where=move.source,
-            hint=f"give a transform of {len(entry.shape)} axes, or none",
         )
 
     def value() -> Typed:
         plain = stored.value()
-        return Typed(plain.array.transpose(axes), plain.dtype)
+        return Typed(take(transform, plain.array), plain.dtype)
 
-    return Outgoing(
-        move.destination, Entry(entry.dtype, tuple(entry.shape[axis] for axis in axes)), value, (), stored.expect, stored.release, identity
-    )
-
-
-def parse(transform: str | None) -> tuple[int, ...] | None:
-    """The axes of a transposition written as text; None for None.
-
-    Raises:
-        UsageError: any other text.
-
-    >>> parse("transpose(1, 0)")
-    (1, 0)
-    """
-    if transform is None:
-        return None
-    found = _TRANSPOSE.fullmatch(transform)
-    axes = tuple(int(axis) for axis in found.group(1).split(",")) if found else ()
-    if not axes or sorted(axes) != list(range(len(axes))):
-        raise UsageError(f"{transform!r} is no transform of weights", hint="write it as transpose(1, 0), each axis once, or leave it out")
-    return axes
+    return Outgoing(move.destination, Entry(entry.dtype, shape), value, (), stored.expect, stored.release, identity)
 
 
 def _metadata(checkpoint: Checkpoint) -> dict[str, str]:

@@ -156,6 +156,17 @@ def _format(destination: Path) -> tuple[str, str]:
     return kind, name[: -len(kind)]
 
 
+def check(destination: Path, items: Sequence[Outgoing]) -> None:
+    """Refuse what :func:`write` would refuse of these tensors, whatever the disk says.
+
+    Raises:
+        UsageError, UnsupportedTensor: as :func:`write`.
+    """
+    kind, _ = _format(destination)
+    check_items(items, kind)
+    FORMATS[kind].size(items, {})
+
+
 def check_items(items: Sequence[Outgoing], kind: str) -> None:
     """Refuse names that could not be found again, or not by every reader.
 

@@ -83,6 +83,8 @@ class Graph:
         settings = capture.manifest.settings["operations"][run]
         self.built: dict[str, list[str]] = settings["built"]
         self.kinds: dict[str, str] = settings["kinds"]
+        #: the random operations that drew something, in order
+        self.random: list[dict[str, Any]] = list(settings.get("random", ()))
         #: frozen parameters -> the lines that froze them, as far as they are known
         self.frozen: dict[str, list[str]] = dict(settings.get("frozen", {}))
         self._read([record for record in capture.records if record.run == run])
@@ -95,7 +97,7 @@ class Graph:
         for record in records:
             if record.role == "gradient":
                 self._add_gradient(record)
-            elif "operation" in record.attrs:
+            elif "operation" in record.attrs and record.role != "sample":
                 value = self.values[record.id] = Value(record)
                 if record.attrs["operation"] != "given":
                     self._add_result(record, value, made)

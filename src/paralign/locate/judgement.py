@@ -164,7 +164,7 @@ class Judgement:
         for value in dict.fromkeys(operation.inputs):
             if self.is_right(value) and is_telling(value):
                 weight = 2 if value.record.role == "parameter" else 1
-                users = {user for partner in self.partners(value) for user in partner.users if moving or user.kind not in MOVES}
+                users = {u for p in self.partners(value) for u in p.users if (moving or u.kind not in MOVES) and u.kind != "fill"}
                 shared.update(dict.fromkeys(users, weight))
         if not shared:
             return self._without_inputs(operation) if not operation.inputs else None

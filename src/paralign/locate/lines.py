@@ -29,10 +29,10 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         return GIVEN, trial.due.maker, maker
     if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
         return REGION, trial.due.maker, odd(judgement, trial.region, trial.due) or maker
-    if not judgement.lacking(trial.due) and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v)):
+    if not maker.random and not judgement.lacking(trial.due) and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v)):
         return EXTRA, trial.due.maker, maker
     twin = trial.due.maker
-    if twin is None or len(trial.region) > 1 or judgement.same_inputs(maker, twin):
+    if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
         return DIFFERENT, twin, maker
     foreign = _foreign(judgement, maker, twin)
     lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
@@ -59,7 +59,7 @@ def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
     """The first operation on the way to a value that the candidate lacks."""
     maker = value.maker
     while maker is not None:
-        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None), None)
+        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None and v.maker.kind != "fill"), None)
         if before is None:
             return maker
         maker = before.maker

@@ -32,6 +32,9 @@ _SIMPLE = 1024
 #: integers from this many on are not met by chance
 _SEVERAL = 24
 
+#: figures that all forms of digests have
+_COMMON = 6
+
 #: values that are compared one by one; of more, those with the nearest figures
 _FEW = 64
 
@@ -97,7 +100,7 @@ class Matches:
 
 def _figures(digest: str | None) -> list[float]:
     """The figures of a digest that are multiples of its root mean square."""
-    return list(digests.figures(digest or digests.EMPTY).moments)
+    return list(digests.figures(digest or digests.EMPTY).shares()[:_COMMON])
 
 
 def is_telling(value: Value) -> bool:

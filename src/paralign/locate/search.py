@@ -96,7 +96,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     if twin is not None and twin.kind == suspect.kind:
         yield from _by_twin(suspect, twin, wrong)
     yield from direct
-    if twin is not None and twin.kind != suspect.kind and judgement.same_inputs(suspect, twin):
+    if twin is not None and twin.kind != suspect.kind:
         yield from _by_twin(suspect, twin, wrong)
     for value in wrong:
         near = judgement.matches.nearest(value)[1]

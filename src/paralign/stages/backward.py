@@ -62,6 +62,8 @@ def run(context: Context) -> StageResult:
         conclude(result, " and ".join(methods))
     if result.verdict == DIVERGED and context.settings.modules != "none":
         _locate(context, result)
+    if "train" in context.settings.modes and context.settings.modules != "none":
+        _replay(context, result)
     unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
     if unjudged:
         result.notes.append(
@@ -91,6 +93,24 @@ def _locate(context: Context, result: StageResult) -> None:
             return
 
 
+def _replay(context: Context, result: StageResult) -> None:
+    """Run train mode once with everything random in it replayed; what differs then, or is random on one side only, diverges."""
+    try:
+        found, findings, notes = locating.random(context)
+    except WorkerFailed as failure:
+        result.notes.append(f"what is random was not replayed: the {failure.side} failed with {failure.type}: {failure.message}")
+        return
+    result.notes += notes
+    result.findings += findings
+    known = {d.candidate.source for d in result.divergences if d.candidate is not None}
+    result.divergences += [d for d in found if d.candidate is None or d.candidate.source not in known]
+    for finding in findings:
+        finding.proven = any(d.confirmed for d in found)
+    if findings or any(d.confirmed for d in found):
+        result.verdict = DIVERGED
+        result.divergence = result.divergence or next(iter(result.divergences), None)
+
+
 def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
     """Judge the steps of one mode, up to the one where the reference's own rounding has grown to the size of what it computes."""
     chaotic = None
@@ -116,7 +136,7 @@ def _random(result: StageResult, mode: str, reference: Capture, candidate: Captu
     random = [side for side, c in (("reference", reference), ("candidate", candidate)) if c.manifest.settings["answer"]["random"]]
     if mode == "train" and random:
         result.warnings.append(
-            f"train mode was not tested: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although dropout "
+            f"steps in train mode were not compared: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although dropout "
             "layers are off (a functional dropout?); make it a layer, or let its probability be set to 0"
         )
         return True

@@ -1,10 +1,11 @@
-"""Data: lengths, samples, each transform, batches, the last partial batch."""
+"""Data: lengths, samples, each transform, batches, the last partial batch; of the first wrong sample, the line that makes it wrong."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from paralign.model import DIVERGED, NOT_TESTED, Divergence, Pair, Point, StageResult
+from paralign.stages import samples
 from paralign.stages.context import spent
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 
@@ -24,19 +25,21 @@ def run(context: Context) -> StageResult:
     result.notes += [note for other in lacking if other is not None for note in other.notes]
     answers = [c.manifest.settings["answer"] for c in (reference, candidate)]
     traced = all(a["transforms"] for a in answers)
-    if not traced:
-        result.notes.append(
-            "transforms were not looked at one by one: both sides need transforms(split) and a data set with an attribute "
-            "`transform` (or a list `transforms`)"
-        )
-    records = [[r for r in c.records if traced or "trace" not in r.attrs] for c in (reference, candidate)]
+    kept = {"dataset": all(a["dataset"] for a in answers), "dataloader": all(a["dataloader"] for a in answers)}
+    records = [[r for r in c.records if (traced or "trace" not in r.attrs) and kept[_part(r.name)]] for c in (reference, candidate)]
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
     if any(a["truncated"] for a in answers):
         result.notes.append(f"only the first {settings.most} batches were looked at; raise [data] most to see the last one")
     conclude(result, ROUNDING)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
+        samples.follow(context, result, reference, candidate)
     return result
+
+
+def _part(name: str) -> str:
+    """What a record is of: the data set or the loader."""
+    return "dataloader" if name.startswith(("dataloader_", "batches")) else "dataset"
 
 
 def first(pairs: list[Pair]) -> Divergence | None:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import linecache
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
 from paralign.errors import UsageError, WorkerFailed
-from paralign.locate import lines
+from paralign.locate import lines, randomness
 from paralign.locate.gradients import LEAST, Fault, Gradients, GradientPatch, custom_backward, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
 from paralign.locate.replay import Guilt, Patch, guilty, suspected
 from paralign.locate.search import rank, suspects
-from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Manifest, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Manifest, Point, StageResult
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from paralign.dtypes import Typed
     from paralign.locate.graph import Operation, Value
@@ -80,12 +81,20 @@ class Recorded:
 class Watched(Recorded):
     """Both sides' operations of one pass, recorded now; a laboratory for experiments on it."""
 
-    def __init__(self, context: Context, options: dict[str, Any], values: dict[str, Capture], name: str = "operations") -> None:
+    def __init__(
+        self,
+        context: Context,
+        options: dict[str, Any],
+        values: dict[str, Capture],
+        name: str = "operations",
+        captures: tuple[Capture, Capture] | None = None,
+    ) -> None:
         self.context, self.options, self.given, self.name = context, options, values, name
         self._attempts = 0
         runs = {**options, "runs": [DOUBLE, NATIVE]}
         super().__init__(
-            *both(
+            *captures
+            or both(
                 lambda: context.reference.record(name, "operations", runs, values),
                 lambda: context.candidate.record(name, "operations", runs, values),
             )
@@ -166,6 +175,75 @@ def forward(context: Context) -> tuple[list[Divergence], list[str]]:
     watched = Watched(context, {"mode": "eval"}, {"inputs": context.inputs})
     found, notes = guilty(watched, watched.judgement())
     return merged([divergence(guilt) for guilt in found]), notes
+
+
+def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
+    """The forward pass in train mode with everything random in it replayed: the candidate draws what the reference drew.
+
+    Returns:
+        Guilty operations, differences in what is random, and remarks; nothing where neither side is random or cannot be watched.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return [], [], []
+    values, plain = {"inputs": context.inputs}, {"mode": "train"}
+    if context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss"):
+        values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
+    options = {**plain, "runs": [DOUBLE]}
+    reference, candidate = both(
+        lambda: context.reference.record("random", "operations", {**options, "keep_draws": True}, values),
+        lambda: context.candidate.record("random", "operations", options, values),
+    )
+    if any(DOUBLE not in c.manifest.settings["answer"]["runs"] for c in (reference, candidate)):
+        return [], [], ["what is random in train mode was not replayed: a side does not run in float64"]
+    sides = [c.manifest.settings["operations"][DOUBLE]["random"] for c in (reference, candidate)]
+    if not any(sides):
+        return [], [], []
+    pairs = randomness.aligned(*sides)
+    use = {str(two["number"]): one["name"] for one, two in pairs if one is not None and two is not None}
+    given = {**values, "draws": reference}
+    again = context.candidate.record("random-replayed", "operations", {**options, "draws": use}, given)
+    watched = _Replayed(context, {**plain, "draws": use}, given, "random", (reference, again))
+    watched.plainly = plain, values
+    found, notes = guilty(watched, watched.judgement())
+    divergences = merged([divergence(guilt) for guilt in found])
+    if plain.get("backward") and not found:
+        faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+        divergences = [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]
+    done = [said["given"] for said in again.manifest.settings["operations"][DOUBLE]["random"]]
+    notes.append(
+        f"train mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
+        f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
+        f"{', the loss and every gradient were' if plain.get('backward') else ' was'} compared so"
+    )
+    return divergences, randomness.findings(pairs), notes
+
+
+class _Replayed(Watched):
+    """Watched sides of which the candidate draws what the reference drew; the reference runs as it did (``plainly``)."""
+
+    plainly: tuple[dict[str, Any], dict[str, Capture]] = {}, {}
+
+    def values(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The values of the reference's run, whole."""
+        with self._plain():
+            return super().values(wanted)
+
+    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
+        """The gradients of values of the reference's run, whole."""
+        with self._plain():
+            return super().gradients(wanted)
+
+    @contextmanager
+    def _plain(self) -> Iterator[None]:
+        kept = self.options, self.given
+        self.options, self.given = self.plainly
+        try:
+            yield
+        finally:
+            self.options, self.given = kept
 
 
 def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paralign.weights.byname import Followed, Way, follow
+from paralign.weights.exact import exact
 from paralign.weights.matching import plan
 from paralign.weights.plan import SHARED, Ambiguity, Choice, Move, Option, Plan, apply, invert
 from paralign.weights.proof import Alike, Proof, prove
@@ -13,6 +15,7 @@ __all__ = [
     "Ambiguity",
     "Choice",
     "Drop",
+    "Followed",
     "Move",
     "Option",
     "Plan",
@@ -20,7 +23,10 @@ __all__ = [
     "Rename",
     "Route",
     "Rules",
+    "Way",
     "apply",
+    "exact",
+    "follow",
     "invert",
     "plan",
     "prove",

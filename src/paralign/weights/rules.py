@@ -11,6 +11,7 @@ import string
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import UsageError
@@ -56,13 +57,17 @@ class Rename:
 
 @dataclass(frozen=True)
 class Route:
-    """A tensor whose values take a way of their own, as parts of packed weights do."""
+    """A tensor whose values take a way of their own, as parts of packed weights do.
+
+    ``shape`` is that of the candidate's tensor where only a part of it is filled: without a model, nothing else tells it.
+    """
 
     reference: str
     candidate: str
     transform: str | None = None
     into: str | None = None
     count: int = 0
+    shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,11 +80,15 @@ class Drop:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a plan follows, or what the user wants it to follow."""
+    """What a plan follows, or what the user wants it to follow.
+
+    ``others`` is ``keep`` where what no route speaks of is laid out alike on both sides; without a model, nothing else tells that.
+    """
 
     renames: tuple[Rename, ...] = ()
     routes: tuple[Route, ...] = ()
     drops: tuple[Drop, ...] = ()
+    others: str = ""
 
     def rows(self) -> list[tuple[str, str, str, int]]:
         """The table: reference, candidate, way, how many it was seen for."""
@@ -93,16 +102,24 @@ def learn(pairs: Iterable[tuple[str, str]], *, shorten: bool = True) -> list[Ren
     >>> learn([("enc.0.attn.q", "l.0.q"), ("enc.1.attn.q", "l.1.q"), ("enc.0.ln", "l.0.norm"), ("enc.1.ln", "l.1.norm")])
     [Rename(reference='enc.{a}.attn.*', candidate='l.{a}.*', count=2), Rename(reference='enc.{a}.ln', candidate='l.{a}.norm', count=2)]
     """
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for one, other in pairs:
-        if one != other:
-            groups[re.sub(r"\d+", "#", one), re.sub(r"\d+", "#", other)].append((one, other))
-    exact = [rename for members in groups.values() for rename in _regular(members)]
+    exact = [rename for members in alike((one, other) for one, other in pairs if one != other) for rename in regular(members)]
     return _shortened(exact) if shorten else exact
 
 
-def _regular(members: Sequence[tuple[str, str]]) -> list[Rename]:
-    """One rename for pairs that differ only in their numbers, if those correspond; else one for each."""
+def alike(pairs: Iterable[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Pairs of paths in groups whose members differ only in their numbers.
+
+    >>> alike([("a.0", "b.0"), ("c", "d"), ("a.1", "b.1")])
+    [[('a.0', 'b.0'), ('a.1', 'b.1')], [('c', 'd')]]
+    """
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for one, other in pairs:
+        groups[re.sub(r"\d+", "#", one), re.sub(r"\d+", "#", other)].append((one, other))
+    return list(groups.values())
+
+
+def regular(members: Sequence[tuple[str, str]]) -> list[Rename]:
+    """One rename for pairs that are :func:`alike`, if their numbers correspond; else one for each."""
     ours = [[int(n) for n in re.findall(r"\d+", one)] for one, _ in members]
     theirs = [[int(n) for n in re.findall(r"\d+", other)] for _, other in members]
     letters: dict[int, str] = {}
@@ -166,6 +183,7 @@ def _stems(rename: Rename) -> tuple[str, str]:
     return ".".join(ours), ".".join(theirs)
 
 
+@lru_cache(maxsize=10_000)
 def _compiled(pattern: str) -> re.Pattern[str]:
     body, below = (pattern[: -len(_BELOW)], r"(?P<below>\..+)?") if pattern.endswith(_BELOW) else (pattern, "")
     seen: set[str] = set()
@@ -186,18 +204,22 @@ def to_toml(rules: Rules) -> str:
     reference = "a.{a}"
     candidate = "b.{a}"
     """
-    blocks: list[tuple[str, dict[str, str | None]]] = [
-        ("rename", {"reference": r.reference, "candidate": r.candidate}) for r in rules.renames
-    ]
+    blocks: list[tuple[str, dict[str, Any]]] = [("rename", {"reference": r.reference, "candidate": r.candidate}) for r in rules.renames]
     blocks += [
-        ("route", {"reference": r.reference, "candidate": r.candidate, "transform": r.transform, "into": r.into}) for r in rules.routes
+        ("route", {"reference": r.reference, "candidate": r.candidate, "transform": r.transform, "into": r.into, "shape": r.shape})
+        for r in rules.routes
     ]
     blocks += [("drop", {"side": d.side, "name": d.name}) for d in rules.drops]
-    texts = [
-        "\n".join([f"[[{kind}]]", *(f"{key} = {_quoted(value)}" for key, value in entry.items() if value is not None)])
+    texts = [f"others = {_quoted(rules.others)}"] if rules.others else []
+    texts += [
+        "\n".join([f"[[{kind}]]", *(f"{key} = {_written(value)}" for key, value in entry.items() if value is not None)])
         for kind, entry in blocks
     ]
     return "\n\n".join(texts) + ("\n" if texts else "")
+
+
+def _written(value: str | tuple[int, ...]) -> str:
+    return _quoted(value) if isinstance(value, str) else str(list(value))
 
 
 def _quoted(text: str) -> str:
@@ -208,7 +230,7 @@ def _quoted(text: str) -> str:
 #: table -> (keys that must be there, keys that may be)
 _TABLES = {
     "rename": ({"reference", "candidate"}, set[str]()),
-    "route": ({"reference", "candidate"}, {"transform", "into"}),
+    "route": ({"reference", "candidate"}, {"transform", "into", "shape"}),
     "drop": ({"side", "name"}, set[str]()),
 }
 
@@ -223,13 +245,20 @@ def rules_from_toml(text: str, source: str = "rules.toml") -> Rules:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"the rules are no TOML: {error}", where=source, hint="mend that line") from error
+    others = content.pop("others", "")
+    if others not in ("", "keep"):
+        raise UsageError(f"others = {others!r} is not a choice", where=source, hint='write others = "keep" at the top, or leave it out')
     found: dict[str, list[Any]] = {table: [] for table in _TABLES}
     for table, entries in content.items():
         if table not in _TABLES or not isinstance(entries, list):
-            raise UsageError(f"unknown entry {table!r} among the rules", where=source, hint="there are [[rename]], [[route]] and [[drop]]")
+            raise UsageError(
+                f"unknown entry {table!r} among the rules",
+                where=source,
+                hint='there are [[rename]], [[route]] and [[drop]], and others = "keep" above them',
+            )
         for number, entry in enumerate(entries, 1):
             found[table].append(_entry(table, entry, f"{source}: [[{table}]] number {number}"))
-    return Rules(tuple(found["rename"]), tuple(found["route"]), tuple(found["drop"]))
+    return Rules(tuple(found["rename"]), tuple(found["route"]), tuple(found["drop"]), others)
 
 
 def _entry(table: str, entry: Any, where: str) -> Rename | Route | Drop:
@@ -242,8 +271,11 @@ def _entry(table: str, entry: Any, where: str) -> Rename | Route | Drop:
             where=where,
             hint="the keys are " + ", ".join(sorted(needed | possible)),
         )
+    shape = entry.get("shape")
+    if shape is not None and not (isinstance(shape, list) and all(type(n) is int and n > 0 for n in shape)):
+        raise UsageError("shape must be a list of whole numbers", where=where, hint="write shape = [768, 256]")
     for key, value in entry.items():
-        if not isinstance(value, str) or not value:
+        if key != "shape" and (not isinstance(value, str) or not value):
             raise UsageError(f"{key} must be a text", where=where, hint="write it in quotes")
     if table == "drop":
         if entry["side"] not in ("reference", "candidate"):
@@ -254,7 +286,9 @@ def _entry(table: str, entry: Any, where: str) -> Rename | Route | Drop:
         return Rename(entry["reference"], entry["candidate"])
     for key in ("transform", "into"):
         _check_steps(entry.get(key), f"{where}, {key}")
-    return Route(entry["reference"], entry["candidate"], entry.get("transform"), entry.get("into"))
+    return Route(
+        entry["reference"], entry["candidate"], entry.get("transform"), entry.get("into"), shape=None if shape is None else tuple(shape)
+    )
 
 
 def _check_steps(transform: str | None, where: str) -> None:

@@ -22,6 +22,7 @@ from paralign.adapters.base import Digesting, Observing
 from paralign.capture.digest import moments
 from paralign.dtypes import STORAGE, Typed
 from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker.draws import drawn, replayed
 from paralign.worker.forward import attempt, perturbed
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import scalar_of, trainer
@@ -43,7 +44,8 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
 
     Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
     ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given), ``keep_gradients`` (the same of
-    gradients), ``undo`` (numbers of operations that are to hand on their input as it is); ``random`` (draw nothing anew: use the recorded draws). Values:
+    gradients), ``undo`` (numbers of operations that are to hand on their input as it is), ``keep_draws`` (record what random
+    operations draw), ``draws`` (number of a random operation -> name of the record in ``draws`` to be used in its place). Values:
     ``inputs``, ``labels`` for backward, ``patches`` (records named ``operation:place``, put in place of what the operation made),
     ``draws`` (what the other side's random operations drew, in order).
     """
@@ -76,7 +78,7 @@ def _pass(
     labels = session.tree(values["labels"], "labels", run) if with_loss else None
     adapter.train(session.model, options.get("mode", "eval"))
     session.seed()
-    recorder = OperationRecorder(session, writer, run, options, values.get("patches"), gradients=with_loss)
+    recorder = OperationRecorder(session, writer, run, options, values, gradients=with_loss)
     recorder.name(inputs, labels)
     with recorder:
         if with_loss:
@@ -106,7 +108,7 @@ class OperationRecorder:
         writer: "CaptureWriter",
         run: str,
         options: Dict[str, Any],
-        patches: "Optional[Capture]" = None,
+        values: "Dict[str, Capture]",
         *,
         gradients: bool = False,
     ) -> None:
@@ -115,8 +117,12 @@ class OperationRecorder:
         self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
         self._undo = set(options.get("undo", ()))
         self._places: Dict[int, Tuple[int, Any]] = {}
-        self._patches = {record.name: record for record in patches.records} if patches is not None else {}
-        self._patch_values = patches
+        self._patch_values, self._drawn = values.get("patches"), values.get("draws")
+        self._patches = {} if self._patch_values is None else {record.name: record for record in self._patch_values.records}
+        self._draws = {} if self._drawn is None else {record.name: record for record in self._drawn.select(role="sample", run=run)}
+        self._use = {int(number): name for number, name in options.get("draws", {}).items()}
+        self._keep_draws = bool(options.get("keep_draws"))
+        self._random: List[Dict[str, Any]] = []
         self._known: Dict[int, _Known] = {}
         self._values: Dict[int, _Value] = {}
         self._hooked: Dict[int, Callable[[], None]] = {}
@@ -139,9 +145,10 @@ class OperationRecorder:
 
     def after(self, operation: "Operation") -> Optional[List[Any]]:
         """Record what an operation made."""
-        new = self._patched(operation)
+        new = self._redrawn(operation)
+        new = self._patched(operation, operation.outputs if new is None else new) or new
         inputs, fields = tuple(self._inputs), _fields(operation)
-        if new is not None:
+        if new is not None and any(f"{operation.index}:{place}" in self._patches for place in range(len(operation.outputs))):
             fields["attrs"]["made"] = [self._digest_of(tensor) for tensor in operation.outputs]
         moved = inputs[0] if operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
         for place, tensor in enumerate(operation.outputs if new is None else new):
@@ -193,18 +200,43 @@ class OperationRecorder:
             path: list(lines) for path, module in self.adapter.modules(self.session.model) if (lines := self.session.built.get(id(module)))
         }
         kinds = {path: kind for path, module in self.adapter.modules(self.session.model) if (kind := self.adapter.kind(module))}
-        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "built": built, "kinds": kinds}
+        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "random": self._random, "built": built, "kinds": kinds}
 
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor
         return ((path, leaf) for path, leaf in leaves(tree, known) if known(leaf))
 
-    def _patched(self, operation: "Operation") -> Optional[List[Any]]:
+    def _redrawn(self, operation: "Operation") -> Optional[List[Any]]:
+        """Note what a random operation drew; its outputs with the given draw instead, None where none is given."""
+        draw = drawn(operation)
+        if draw is None:
+            return None
+        name, index = f"draw {len(self._random)}", operation.index
+        source = operation.stack[0] if operation.stack else None
+        shape = list(self.adapter.describe(operation.outputs[0])[1] if draw.value is None else self.adapter.describe(draw.value)[1])
+        said = {"number": index, "op": operation.op, "family": draw.family, "p": draw.p, "shape": shape, "module": operation.module}
+        self._random.append({**said, "source": source, "name": name, "given": None})
+        if self._keep_draws and draw.value is not None:
+            attrs = {"operation": "draw", "family": draw.family}
+            self.writer.add(name, self.adapter.to_array(draw.value), role="sample", run=self.run, attrs=attrs)
+        record = self._draws.get(self._use.get(index, ""))
+        if record is None or self._drawn is None:
+            return None
+        dtype, wanted = self.adapter.describe(operation.outputs[0])
+        given = converted(self._drawn.value(record), dtype)
+        if given.array.size != int(np.prod(wanted if draw.value is None else shape, dtype=np.int64)):
+            return None
+        value = self.adapter.from_array(Typed(given.array.reshape(wanted if draw.value is None else shape), given.dtype))
+        found = replayed(operation, record.attrs["family"], value)
+        self._random[-1]["given"] = None if found is None else record.name
+        return found
+
+    def _patched(self, operation: "Operation", outputs: List[Any]) -> Optional[List[Any]]:
         """The outputs with the given values in place of those that the operation made; None where none is given."""
         if operation.index in self._undo and operation.inputs and len(operation.outputs) == 1:
             return [operation.inputs[0]]
         new: Optional[List[Any]] = None
-        for place, tensor in enumerate(operation.outputs):
+        for place, tensor in enumerate(outputs):
             record = self._patches.get(f"{operation.index}:{place}")
             if record is None or self._patch_values is None:
                 continue
@@ -216,8 +248,8 @@ class OperationRecorder:
                     where=self.session.side,
                     hint="the model takes another way each time it is run: seed what is random in it",
                 )
-            new = list(operation.outputs) if new is None else new
-            new[place] = self.adapter.from_array(converted(self._patch_values.value(record), dtype))
+            new = list(outputs) if new is None else new
+            new[place] = self.adapter.substitute(tensor, self.adapter.from_array(converted(self._patch_values.value(record), dtype)))
         return new
 
     # -- identity ----------------------------------------------------------------------------------------------------------

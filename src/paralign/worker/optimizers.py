@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from paralign.worker.files import system_folders
 
@@ -22,26 +22,37 @@ if TYPE_CHECKING:
 FRAMEWORKS = ("torch", "paddle")
 
 
+#: objects whose construction is remembered, at most
+MOST = 10_000
+
+
+def steps(made: Any) -> bool:
+    """Whether an object can take a step, as optimizers and schedules do."""
+    return callable(getattr(type(made), "step", None))
+
+
 class Built:
     """The objects that were made while it watched, each with the line that made it."""
 
-    def __init__(self) -> None:
-        self._made: List[Tuple[Any, Optional[str]]] = []
+    def __init__(self, wanted: Callable[[Any], bool]) -> None:
+        self._wanted = wanted
+        self._made: Dict[int, Tuple[Any, Optional[str]]] = {}
         self._system = system_folders()
         self._known: Dict[str, bool] = {}
 
     def watch(self, frame: FrameType, event: str, _: Any) -> None:
-        """A profile function: notes the first constructor of every object that can take a step."""
+        """A profile function: notes the first constructor of every object that is wanted."""
         code = frame.f_code
         if event != "call" or code.co_name != "__init__" or not code.co_varnames:
             return
         made = frame.f_locals.get(code.co_varnames[0])
-        if callable(getattr(type(made), "step", None)) and all(made is not known for known, _ in self._made):
-            self._made.append((made, self._users(frame.f_back, made)))
+        if made is not None and id(made) not in self._made and len(self._made) < MOST and self._wanted(made):
+            self._made[id(made)] = made, self._users(frame.f_back, made)
 
     def source(self, made: Any) -> Optional[str]:
         """``file:line`` of the user's code that made an object; None where it was not seen."""
-        return next((line for known, line in self._made if known is made), None)
+        known = self._made.get(id(made))
+        return known[1] if known is not None and known[0] is made else None
 
     def _users(self, frame: "Optional[FrameType]", made: Any) -> Optional[str]:
         """The innermost line of the user's that led here, constructors of the object itself left out."""
@@ -61,9 +72,9 @@ class Built:
 
 
 @contextmanager
-def construction() -> Iterator[Built]:
-    """Watch what is built in this thread; an earlier profile function is put back on leaving."""
-    built, before = Built(), sys.getprofile()
+def construction(wanted: Callable[[Any], bool]) -> Iterator[Built]:
+    """Watch the wanted objects that are built in this thread; an earlier profile function is put back on leaving."""
+    built, before = Built(wanted), sys.getprofile()
     sys.setprofile(built.watch)
     try:
         yield built

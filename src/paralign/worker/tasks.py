@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter
-from paralign.worker import data, forward, operations, program, state, training, update
+from paralign.worker import data, forward, operations, program, sample, state, training, update
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -26,6 +26,7 @@ TASKS: Dict[str, Task] = {
     "update": update.update,
     "metric": data.metric,
     "data": data.data,
+    "trace": sample.trace,
     "batch": data.batch,
     "given": data.given,
     "evaluate": data.evaluate,

@@ -8,7 +8,7 @@ import numpy as np
 
 from paralign.dtypes import Typed, narrow, widen
 from paralign.worker.forward import attempt
-from paralign.worker.optimizers import construction, describe
+from paralign.worker.optimizers import construction, describe, steps
 from paralign.worker.session import DOUBLE, Session
 from paralign.worker.training import trainer
 
@@ -50,7 +50,7 @@ def _steps(
         session.to_double()
     session.adapter.train(session.model, "eval")
     session.seed()
-    with construction() as built:
+    with construction(steps) as built:
         optimizer = session.function("build_optimizer")(session.model)
         build_scheduler = session.functions.get("build_scheduler")
         scheduler = build_scheduler(optimizer) if build_scheduler else getattr(optimizer, "_learning_rate", None)

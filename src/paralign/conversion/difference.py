@@ -1,0 +1,203 @@
+"""What two checkpoints differ in: tensors, shapes, values, and how the values are spread."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.comparison import measure
+from paralign.conversion import plain
+from paralign.conversion.shrunk import Group, groups
+from paralign.conversion.spread import Spread, spread
+from paralign.dtypes import Typed
+from paralign.formats.convert import outgoing
+from paralign.weights import Rules, Way, follow
+from paralign.weights.transforms import compose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paralign.formats import Checkpoint
+    from paralign.formats.writing import Outgoing
+
+#: a square matrix is taken as transposed if that makes the distance so much smaller
+CLEARLY = 0.1
+
+
+@dataclass
+class Row:
+    """A tensor of both checkpoints.
+
+    Args:
+        reference: its name in the first.
+        candidate: its name in the second.
+        dtypes: element types.
+        shapes: shapes, the first's after its way to the second.
+        way: what was done to the first's values before they were compared; '' for nothing.
+        spreads: how the values of each are spread.
+        distance: relative L2 distance; None where the shapes differ.
+        mismatched: elements that differ; None where the shapes differ.
+        note: what else is to be known.
+    """
+
+    reference: str
+    candidate: str
+    dtypes: tuple[str, str]
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    way: str = ""
+    spreads: tuple[Spread, Spread] = field(default_factory=lambda: (Spread(), Spread()))
+    distance: float | None = None
+    mismatched: int | None = None
+    note: str = ""
+
+    def same(self, tolerance: float) -> bool:
+        """Whether nothing tells the two apart but distances up to a tolerance."""
+        if self.distance is None or self.mismatched is None or self.dtypes[0] != self.dtypes[1]:
+            return False
+        return self.mismatched == 0 or (self.distance <= tolerance and self.spreads[0].unfinite == self.spreads[1].unfinite)
+
+
+@dataclass
+class Difference:
+    """What two checkpoints differ in.
+
+    Args:
+        reference: the first.
+        candidate: the second.
+        frameworks: which framework laid each out; '' where nothing tells.
+        rows: the tensors that both hold.
+        missing: tensors of the first that the second lacks.
+        extra: tensors of the second that the first lacks.
+        dropped: tensors that only one framework has, or that a rule leaves out.
+        tolerance: relative L2 distance up to which values count as the same.
+        groups: tensors that play the same part, the most suspicious first; see :mod:`paralign.conversion.shrunk`.
+        notes: what else is to be known.
+    """
+
+    reference: Path
+    candidate: Path
+    frameworks: tuple[str, str] = ("", "")
+    rows: list[Row] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    tolerance: float = 0.0
+    groups: list[Group] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def different(self) -> list[Row]:
+        """The tensors that differ, those of another shape or type first, then by distance."""
+        found = [row for row in self.rows if not row.same(self.tolerance)]
+        return sorted(found, key=lambda row: (row.distance is not None, row.dtypes[0] == row.dtypes[1], -(row.distance or 0.0)))
+
+    @property
+    def same(self) -> bool:
+        """Whether both hold the same tensors with the same values."""
+        return bool(self.rows) and not (self.missing or self.extra or self.different)
+
+    def to_json(self) -> str:
+        """Everything as JSON."""
+        told = {"same": self.same, "different": [row.candidate for row in self.different], **asdict(self)}
+        told["reference"], told["candidate"] = str(self.reference), str(self.candidate)
+        return json.dumps(told, indent=2)
+
+
+def diff_weights(
+    reference: str | Path,
+    candidate: str | Path,
+    *,
+    rules: Rules | str | Path | None = None,
+    tolerance: float = 0.0,
+    within: str | None = None,
+    strip: str | None = None,
+    step: Callable[[str], None] = lambda _: None,
+) -> Difference:
+    """Compare two checkpoints tensor by tensor, of any formats, about two tensors in memory at a time; nothing is run.
+
+    Args:
+        reference: the first.
+        candidate: the second.
+        rules: how the names and layouts of the first become those of the second, or the path of such a file; None: equal names, and
+            those that differ between frameworks whatever the model.
+        tolerance: relative L2 distance up to which values count as the same.
+        within: dotted keys under which the tensors lie in either; None: they are looked for.
+        strip: a prefix to be taken off the names of both; None: those of wrappers, such as ``module.``.
+        step: called with a line for every tensor.
+
+    Raises:
+        UsageError: a rule speaks of no tensor, or does not fit.
+        UnsafeFile, CaptureFormatError, UnsupportedTensor: as :func:`paralign.formats.open_checkpoint`.
+    """
+    known = rules if isinstance(rules, Rules) or rules is None else plain.rules_of(Path(rules))
+    first, second = plain.opened(reference, within, strip), plain.opened(candidate, within, strip)
+    return differ(first, second, known, tolerance=tolerance, step=step)
+
+
+def differ(
+    reference: Checkpoint, candidate: Checkpoint, rules: Rules | None, *, tolerance: float, step: Callable[[str], None]
+) -> Difference:
+    """As :func:`diff_weights`, of checkpoints that are open."""
+    here, there = plain.origin(reference), plain.origin(candidate)
+    crossing = bool(here and there and here != there)
+    wanted = rules if rules is not None else plain.spelling(reference, here, there) if crossing else Rules()
+    followed = follow(wanted, reference.names)
+    sources: dict[str, list[Way]] = {}
+    for way in followed.ways:
+        sources.setdefault(way.destination, []).append(way)
+    items, _ = outgoing(reference, followed.ways)
+    found = Difference(reference.path, candidate.path, (here, there), dropped=list(followed.dropped), tolerance=tolerance)
+    for item in items:
+        if item.name not in candidate.entries:
+            found.missing.append(sources[item.name][0].source)
+            continue
+        step(item.name)
+        found.rows.append(_row(item, sources[item.name], candidate, turning=crossing and rules is None))
+        item.release()
+        candidate.release(item.name)
+    extra = [name for name in candidate.names if name not in sources]
+    counters = [name for name in extra if crossing and name.rpartition(".")[2] == plain.COUNTER]
+    found.dropped += counters
+    found.extra = [name for name in extra if name not in counters]
+    found.groups = groups([(row.candidate, len(row.shapes[1]), row.spreads) for row in found.rows if row.mismatched != 0])
+    found.notes = _notes(reference, candidate, found)
+    return found
+
+
+def _row(item: Outgoing, ways: list[Way], candidate: Checkpoint, *, turning: bool) -> Row:
+    ours, theirs = item.value(), candidate.value(item.name)
+    row = Row(
+        " + ".join(way.source for way in ways),
+        item.name,
+        (ours.dtype, theirs.dtype),
+        (item.entry.shape, theirs.array.shape),
+        "; ".join(dict.fromkeys(way.transform for way in ways if way.transform)),
+        (spread(ours), spread(theirs)),
+    )
+    if row.shapes[0] == row.shapes[1]:
+        stats = measure(ours, theirs)
+        row.distance, row.mismatched = stats.rel_l2, stats.mismatched + stats.nan + stats.inf
+    if turning and len(row.shapes[0]) == plain.MATRIX and row.shapes[0] == row.shapes[1][::-1] and row.mismatched != 0:
+        _turn(row, ours, theirs)
+    return row
+
+
+def _turn(row: Row, ours: Typed, theirs: Typed) -> None:
+    """Hold a matrix of one framework against its transpose in the other, where that fits better."""
+    stats = measure(Typed(ours.array.T, ours.dtype), theirs)
+    if row.distance is None or stats.rel_l2 < CLEARLY * row.distance:
+        row.distance, row.mismatched = stats.rel_l2, stats.mismatched
+        row.way = compose(row.way or None, "transpose(1, 0)") or ""
+        row.note = "compared transposed: " + (
+            "the values say so" if row.shapes[0][0] == row.shapes[0][1] else "the shapes allow no other way"
+        )
+        row.shapes = row.shapes[1], row.shapes[1]
+
+
+def _notes(reference: Checkpoint, candidate: Checkpoint, found: Difference) -> list[str]:
+    notes = [f"{checkpoint.path.name}: {line}" for checkpoint in (reference, candidate) for line in plain.unwrapped(checkpoint)]
+    if not found.rows:
+        notes.append("no tensor is in both: give --rules, or take a prefix off with --strip")
+    return notes

@@ -1,0 +1,85 @@
+"""What a conversion of weights came to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paralign.weights import Rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.weights import Way
+
+#: the verdicts: names and layouts as they were, which nothing has to prove; as the user's rules say; shown by running both models;
+#: neither shown nor refuted; refuted by running both models; tensors without a place, so that nothing was written
+KEPT, FOLLOWED, PROVEN, UNPROVEN, DIFFERS, INCOMPLETE = "kept", "as the rules say", "proven", "not proven", "differs", "incomplete"
+
+
+@dataclass
+class Conversion:
+    """A conversion, planned and perhaps written.
+
+    Args:
+        source: what was read.
+        destination: what was asked for.
+        verdict: one of the verdicts of this module.
+        frameworks: which framework laid the tensors out in the source, and which is to read the destination; '' where nothing tells.
+        ways: the way of every tensor that goes.
+        rules: the same as a short table that makes these ways of the names again.
+        dropped: tensors of the source that need no place, or that a rule leaves out.
+        left: what else the source holds, such as the optimizer's state.
+        untold: matrices whose layout nothing tells; they were not transposed.
+        unplaced: tensors of either side without a twin, each with the reason.
+        ambiguous: what the proof could not tell apart.
+        untested: what it had no runs for.
+        notes: what else is to be known.
+        runs: how often the models were run.
+        error: of the outputs, in units of what is allowed; None where nothing was run.
+        files: what was written; of shards, the index is last. Empty where nothing was.
+        bytes: of these files.
+        seconds: that the writing took.
+    """
+
+    source: Path
+    destination: Path
+    verdict: str = KEPT
+    frameworks: tuple[str, str] = ("", "")
+    ways: list[Way] = field(default_factory=list)
+    rules: Rules = field(default_factory=Rules)
+    dropped: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    untold: list[str] = field(default_factory=list)
+    unplaced: list[tuple[str, str]] = field(default_factory=list)
+    ambiguous: list[str] = field(default_factory=list)
+    untested: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    runs: int = 0
+    error: float | None = None
+    files: list[Path] = field(default_factory=list)
+    bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def unchanged(self) -> int:
+        """How many tensors keep their name and layout."""
+        return sum(1 for way in self.ways if way.source == way.destination and way.transform is None and way.into is None)
+
+    def to_json(self) -> str:
+        """Everything as JSON; an error that is not finite becomes text."""
+        told: dict[str, Any] = {
+            "source": str(self.source),
+            "destination": str(self.destination),
+            "verdict": self.verdict,
+            "frameworks": dict(zip(("source", "destination"), self.frameworks, strict=True)),
+            "error": None if self.error is None else self.error if self.error < float("inf") else "infinite",
+            "unplaced": [{"tensor": name, "why": why} for name, why in self.unplaced],
+            "tensors": [way._asdict() for way in self.ways],
+            "rules": [dict(zip(("reference", "candidate", "way", "count"), row, strict=True)) for row in self.rules.rows()],
+            "files": [str(path) for path in self.files],
+        }
+        plain = ("dropped", "left", "untold", "ambiguous", "untested", "notes", "runs", "bytes", "seconds", "unchanged")
+        told |= {name: getattr(self, name) for name in plain}
+        return json.dumps(told, indent=2)

@@ -1,0 +1,88 @@
+"""Random operations of two runs: which belongs to which, and whether they are random alike."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from paralign.model import Finding
+from paralign.worker.draws import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Said = dict[str, Any]
+
+#: two operations that could be one another's are worth this much, alike probabilities and names of modules a little more
+_PAIR, _PROBABILITY, _NAME = 1.0, 0.3, 0.2
+
+
+def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[Said | None, Said | None]]:
+    """The random operations of both sides in order, paired as far as their sizes and kinds allow; what is left over alone.
+
+    Args:
+        reference: descriptions of the reference's (``family``, ``shape``, ``p``, ``module``, …), in order.
+        candidate: the candidate's.
+    """
+    rows, columns = len(reference), len(candidate)
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        for j in range(columns - 1, -1, -1):
+            worth = _worth(reference[i], candidate[j])
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], worth + best[i + 1][j + 1] if worth else 0.0)
+    pairs: list[tuple[Said | None, Said | None]] = []
+    i = j = 0
+    while i < rows and j < columns:
+        worth = _worth(reference[i], candidate[j])
+        if worth and best[i][j] == worth + best[i + 1][j + 1]:
+            pairs.append((reference[i], candidate[j]))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            pairs.append((reference[i], None))
+            i += 1
+        else:
+            pairs.append((None, candidate[j]))
+            j += 1
+    return pairs + [(r, None) for r in reference[i:]] + [(None, c) for c in candidate[j:]]
+
+
+def _worth(reference: Said, candidate: Said) -> float:
+    """How well two random operations go together; 0 where one's numbers cannot be the other's."""
+    if math.prod(reference["shape"]) != math.prod(candidate["shape"]) or not fits(reference["family"], candidate["family"]):
+        return 0.0
+    known = reference["p"] is not None and candidate["p"] is not None
+    alike = known and abs(reference["p"] - candidate["p"]) < SAME
+    ends = [said["module"].rpartition(".")[2] for said in (reference, candidate)]
+    return _PAIR + (_PROBABILITY if alike else 0.0) + (_NAME if ends[0] == ends[1] and ends[0] else 0.0)
+
+
+#: probabilities that differ by less are the same, stored in float32
+SAME = 1e-6
+
+
+def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
+    """What differs in whether, and with which probability, operations are random."""
+    found = []
+    for one, other in pairs:
+        if one is None and other is not None:
+            cause = f"{_at(other)} is random; the reference has no random operation there"
+            found.append(Finding("random operation", cause, "remove it, or see why it is off in the reference's train mode"))
+        elif other is None and one is not None:
+            cause = f"the reference is random at {_at(one)}{_share(one)}; the candidate has no random operation there"
+            found.append(Finding("random operation", cause, "add it, or see whether the layer is in train mode"))
+        elif one is not None and other is not None and _differ(one, other):
+            cause = f"{_at(other)} drops {other['p']:.6g} of its input, the reference {one['p']:.6g} ({_at(one)})"
+            found.append(Finding("probability", cause, f"set the probability to {one['p']:.6g}"))
+    return found
+
+
+def _differ(one: Said, other: Said) -> bool:
+    return one["p"] is not None and other["p"] is not None and abs(one["p"] - other["p"]) > SAME
+
+
+def _share(said: Said) -> str:
+    return f", which drops {said['p']:.6g}" if said["p"] is not None else ""
+
+
+def _at(said: Said) -> str:
+    return "  ".join(part for part in (said["module"], said["op"], said["source"] or "") if part)

@@ -1,0 +1,171 @@
+"""Conversions and differences of weights on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from paralign.report.text import figure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from paralign.conversion import Conversion
+    from paralign.conversion.difference import Difference, Row
+    from paralign.conversion.shrunk import Group as Shrunk
+
+#: verdict -> how it is shown, and what it means
+VERDICTS = {
+    "kept": ("bold green", "nothing but the format changed"),
+    "as the rules say": ("bold green", "no model was run"),
+    "proven": ("bold green", "with these weights both models give the same outputs"),
+    "not proven": ("bold yellow", "nothing shows that this is right"),
+    "differs": ("bold red", "with these weights the models give different outputs"),
+    "incomplete": ("bold red", "not every tensor has a place; nothing was written"),
+}
+
+#: names listed of many
+MOST = 20
+
+
+def conversion(found: Conversion, *, planned: bool, rules: Path | None) -> RenderableType:
+    """The rules of a conversion, what it leaves out, what was written, the verdict."""
+    parts: list[RenderableType] = []
+    if found.rules.rows():
+        parts.append(_rules(found))
+    parts.append(Text(f"{found.unchanged} of {len(found.ways)} tensors keep name and layout", "dim"))
+    if found.dropped:
+        parts.append(Text(f"left out, for the other side has no such tensor: {_some(found.dropped, 4)}", "dim"))
+    if found.left:
+        parts.append(Text(f"also in the source, and left there: {_some(found.left, 4)}", "dim"))
+    parts += _lines("no place", [f"{name}: {why}" for name, why in found.unplaced])
+    parts += _lines("ambiguous", found.ambiguous)
+    parts += _lines("not tried, for want of runs", found.untested)
+    parts += [Text.assemble(("note: ", "yellow" if found.verdict in ("not proven", "differs") else "dim"), line) for line in found.notes]
+    parts += _hints(found)
+    if rules is not None:
+        parts.append(Text(f"rules: {rules}", overflow="fold"))
+    if planned:
+        parts.append(Text("nothing was written: --dry-run"))
+    for path in found.files[-1:]:
+        parts.append(
+            Text(f"written: {path} ({len(found.ways)} tensors, {found.bytes / 1e6:.1f} MB, {found.seconds:.1f} s)", overflow="fold")
+        )
+    style, meaning = VERDICTS[found.verdict]
+    proof = f" (error {figure(found.error)} of what is allowed, {found.runs} runs)" if found.error is not None else ""
+    parts.append(Text.assemble("verdict: ", (found.verdict, style), f": {meaning}{proof}"))
+    return Group(*parts)
+
+
+def _rules(found: Conversion) -> Table:
+    table = _table(("source", "left"), ("destination", "left"), ("way", "left"), ("tensors", "right"))
+    for reference, candidate, way, count in found.rules.rows():
+        table.add_row(Text(reference), Text(candidate), Text(way), str(count or ""))
+    return table
+
+
+def _table(*columns: tuple[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name, side in columns:
+        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    return table
+
+
+def _lines(title: str, lines: list[str]) -> list[RenderableType]:
+    if not lines:
+        return []
+    shown = [Text(line) for line in lines[:MOST]]
+    more = [Text(f"… and {len(lines) - MOST} more (--json lists all)", "dim")] if len(lines) > MOST else []
+    return [Text(f"{title}:", "yellow"), Padding(Group(*shown, *more), (0, 0, 0, 2), expand=False)]
+
+
+def _hints(found: Conversion) -> list[RenderableType]:
+    if not found.unplaced:
+        return []
+    return [
+        Text(
+            "to leave a tensor out, write [[drop]] with its side (reference: in the source; candidate: in the destination) and name into a "
+            "file for --rules; [[rename]] and [[route]] give one a place",
+            "dim",
+        )
+    ]
+
+
+def _some(names: list[str], most: int) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def difference(found: Difference, *, every: bool) -> RenderableType:
+    """What two checkpoints differ in: tensors that one lacks, the tensors that differ most, groups that one training shrank."""
+    parts: list[RenderableType] = [
+        Text(f"first:  {found.reference} ({found.frameworks[0] or 'framework not told'})", "dim", overflow="fold"),
+        Text(f"second: {found.candidate} ({found.frameworks[1] or 'framework not told'})", "dim", overflow="fold"),
+    ]
+    parts += _lines("only in the first", found.missing)
+    parts += _lines("only in the second", found.extra)
+    if found.dropped:
+        parts.append(Text(f"not compared: {_some(found.dropped, 3)}", "dim"))
+    rows = found.rows if every else found.different[:MOST]
+    if rows:
+        parts.append(_figures(rows))
+    if len(found.different) > MOST and not every:
+        parts.append(Text(f"… and {len(found.different) - MOST} more that differ (--all lists every tensor)", "dim"))
+    suspects = [group for group in found.groups if every or group.smaller]
+    if suspects:
+        parts += _suspects(suspects)
+    parts += [Text(f"note: {note}", "dim") for note in found.notes]
+    alike = len(found.rows) - len(found.different)
+    parts.append(
+        Text.assemble(
+            ("the same" if found.same else "different", "bold green" if found.same else "bold red"),
+            f": {alike} tensors agree, {len(found.different)} differ, {len(found.missing)} only in the first, "
+            f"{len(found.extra)} only in the second",
+        )
+    )
+    return Group(*parts)
+
+
+def _figures(rows: list[Row]) -> Table:
+    table = _table(
+        ("tensor", "left"),
+        ("distance", "right"),
+        *((f"{name} {which}", "right") for name in ("mean", "std", "least", "greatest") for which in (1, 2)),
+        ("said", "left"),
+    )
+    for row in rows:
+        one, other = row.spreads
+        pairs = ((one.mean, other.mean), (one.std, other.std), (one.low, other.low), (one.high, other.high))
+        name = row.candidate if row.reference == row.candidate else f"{row.reference} → {row.candidate}"
+        table.add_row(Text(name), figure(row.distance), *(figure(value) for pair in pairs for value in pair), Text(_told(row)))
+    return table
+
+
+def _told(row: Row) -> str:
+    said = []
+    if row.shapes[0] != row.shapes[1]:
+        said.append(f"shape {row.shapes[0]} and {row.shapes[1]}")
+    if row.dtypes[0] != row.dtypes[1]:
+        said.append(f"{row.dtypes[0]} and {row.dtypes[1]}")
+    if any(values.unfinite for values in row.spreads):
+        said.append(f"{row.spreads[0].unfinite} and {row.spreads[1].unfinite} elements are not finite")
+    return "; ".join([*said, *([row.note] if row.note else [])])
+
+
+def _suspects(found: list[Shrunk]) -> list[RenderableType]:
+    table = _table(
+        ("group", "left"),
+        ("tensors", "right"),
+        *((name, "right") for name in ("mean 1", "mean 2", "std 1", "std 2", "second ÷ first", "usual")),
+        ("said", "left"),
+    )
+    for group in found:
+        said = Text(f"abnormally small in the {group.smaller}: decayed there and not in the other?" if group.smaller else "", "yellow")
+        numbers = (*group.means, *group.deviations, group.factor, group.usual)
+        table.add_row(Text(group.name), str(group.tensors), *(figure(value) for value in numbers), said)
+    return [Text("sizes of tensors that play the same part (root mean square):", "bold"), table]

@@ -1,0 +1,247 @@
+"""A diverged data stage, followed: the first wrong sample is traced, and what is wrong with labels, order and batches is tried out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture.digest import agree, moments
+from paralign.errors import WorkerFailed
+from paralign.locate.arrays import EQUAL, apart, explain
+from paralign.locate.causes import code_at
+from paralign.locate.sample import Way, locate, random_steps
+from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.locate.sample import Guilty, Step
+    from paralign.model import Record
+    from paralign.stages.context import Context
+
+#: samples of the reference among which a wrong sample of the candidate is looked for
+SCANNED = 256
+
+#: digests of pictures that went through two decoders agree so far
+ALIKE = 1e-4
+
+#: seeds under which the sample is traced, to see what is random
+SEEDS = 6
+
+_SAMPLE = re.compile(r"sample_(\d+)")
+
+
+def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Point the divergence at lines of code, and add findings; leaves the result as it is where a side cannot be traced."""
+    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    whole = [p for p in wrong if _SAMPLE.match(p.key) and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
+    of = "dataset" if context.has("reference", "build_dataset") and context.has("candidate", "build_dataset") else "loader"
+    first = whole[0] if whole else None
+    match = _SAMPLE.match(first.key) if first is not None else None
+    index = int(match.group(1)) if match and not any(p.key == "length" for p in wrong) else 0
+    if of == "dataset" and not whole and not any(p.key == "length" for p in wrong):
+        of = "loader"
+    options = {"split": context.settings.split, "index": index, "of": of, "seeds": [context.settings.seed + n for n in range(SEEDS)]}
+    try:
+        captures = context.record_both("trace", "trace", {**options, "scan": SCANNED}, candidate_options={"scan": 0})
+    except WorkerFailed as failed:
+        result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
+        return
+    result.findings += _labels(result.pairs, reference, candidate)
+    ordered = _ordered(captures, index) if of == "dataset" and first is not None else None
+    result.findings += [ordered] if ordered is not None else []
+    located = _located(captures, first, of, wrong)
+    if located is not None:
+        _point(result, located, captures, known=bool(result.findings))
+    elif result.divergence is not None and not _lengths(result.divergence, captures):
+        _point_at_construction(result, captures, of)
+    if of == "loader" and located is None:
+        result.findings += _random(result, captures) or _batches(reference, candidate)
+    if any(c.manifest.settings["answer"]["exhausted"] for c in captures):
+        result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
+
+
+class _Nothing:
+    attrs: dict[str, Any] = {}  # noqa: RUF012 - never written
+
+
+_NONE = _Nothing()
+
+
+def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wrong: list[Pair]) -> Guilty | None:
+    """The guilty step on the way of the leaf that differs first."""
+    ways = [Way.read(c, "seed-0") for c in captures]
+    if first is not None:
+        names = [_SAMPLE.sub("sample", p.key) for p in wrong if p.key.startswith(f"sample_{_index(first)}")]
+    else:
+        names = [n for n in ways[1].leaves if n in ways[0].leaves and of == "loader"]
+        names = [n for n in names if apart(ways[0].leaves[n][0], ways[1].leaves[n][0]) > 1e-5]  # noqa: PLR2004 - some roundings of float32
+    for name in names:
+        twin = _twin_leaf(name, ways)
+        found = locate(ways[0], ways[1], name) if twin == name else None
+        if found is not None:
+            return found
+    return None
+
+
+def _twin_leaf(name: str, ways: list[Way]) -> str | None:
+    return name if all(name in way.leaves for way in ways) else None
+
+
+def _index(pair: Pair) -> str:
+    found = _SAMPLE.match(pair.key)
+    return found.group(1) if found else ""
+
+
+def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture], *, known: bool) -> None:
+    """The divergence at the guilty step, its finding, and whether it is random."""
+    ends = [_end(step) for step in (guilty.reference, guilty.candidate)]
+    pair = result.divergence.pair if result.divergence is not None else None
+    finding = None if known else guilty.finding
+    result.divergence = Divergence(
+        ends[0], ends[1], pair, inputs_agree=guilty.before is not None, last_agreeing=guilty.last, confirmed=finding is not None and finding.proven
+    )
+    random = [
+        (side, step)
+        for side, step, capture in zip(("reference", "candidate"), (guilty.reference, guilty.candidate), captures, strict=True)
+        if step is not None and any(s.record.source == step.record.source for s in _drawn(capture))
+    ]
+    if random and not known:
+        result.findings.append(_chance(random))
+    elif finding is not None:
+        result.findings.append(finding)
+
+
+def _drawn(capture: Capture) -> list[Step]:
+    """The steps that give other values under another seed."""
+    ways = [Way.read(capture, f"seed-{n}") for n in range(SEEDS)]
+    found = {s.record.source: s for way in ways[1:] for s in (*random_steps(ways[0], way), *random_steps(way, ways[0]))}
+    return list(found.values())
+
+
+def _chance(random: list[tuple[str, Step]]) -> Finding:
+    said = " and ".join(f"{step.record.op} in the {side}" for side, step in random)
+    cause = f"random: {said} gives other values under another seed; the streams of random numbers of two programs never agree"
+    return Finding("data/random", cause, "leave random augmentation out of the comparison, or fix its parameters", proven=True)
+
+
+def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Finding]:
+    """Random steps on the way of a sample whose batches differ; the first of each side is pointed at."""
+    found = [(side, steps[0]) for side, c in zip(("reference", "candidate"), captures, strict=True) if (steps := _drawn(c))]
+    for side, step in found:
+        if result.divergence is not None:
+            setattr(result.divergence, side, _end(step))
+    return [_chance(found)] if found else []
+
+
+def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
+    """Of data sets of different length: point at the lines that made lists of these lengths."""
+    if divergence.pair is None or divergence.pair.key != "length":
+        return False
+    ends = []
+    for capture in captures:
+        length = capture.manifest.settings["answer"]["length"]
+        lists = [s for s in Way.read(capture, "seed-0").steps if s.value.ndim >= 1 and len(s.value) == length]
+        ends.append(_end(lists[0]) if lists else None)
+    if ends[1] is None:
+        return False
+    divergence.reference, divergence.candidate = ends[0] or divergence.reference, ends[1]
+    return True
+
+
+def _end(step: Step | None) -> Point | None:
+    if step is None:
+        return None
+    record: Record = step.record
+    return Point(record.op, str(record.attrs.get("kind", "")), record.source, code_at(record.source))
+
+
+def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture], of: str) -> None:
+    """Where no line of a sample's way is wrong: the lines that built the data sets or the loaders."""
+    divergence = result.divergence
+    if divergence is None:
+        return
+    for name, capture in zip(("reference", "candidate"), captures, strict=True):
+        source = capture.manifest.settings["answer"]["built"].get(of)
+        point: Point | None = getattr(divergence, name)
+        if source and (point is None or point.source is None):
+            known = ("missing", "") if point is None else (point.name, point.op)
+            setattr(divergence, name, Point(*known, source, code_at(source)))
+
+
+# -- labels, order, batches --------------------------------------------------------------------------------------------------------
+
+
+def _labels(pairs: list[Pair], reference: Capture, candidate: Capture) -> list[Finding]:
+    """Whole numbers that differ in every sample by the same amount, or by a renumbering."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for pair in pairs:
+        if not _SAMPLE.match(pair.key) or pair.reference is None or pair.candidate is None:
+            continue
+        sides = [np.asarray(c.array(r)) for c, r in ((reference, pair.reference), (candidate, pair.candidate)) if r.location is not None]
+        if len(sides) == 2 and all(s.dtype.kind in "iu" and s.size == 1 for s in sides):  # noqa: PLR2004 - both
+            found.setdefault(_SAMPLE.sub("sample", pair.key), []).append((int(sides[0].reshape(-1)[0]), int(sides[1].reshape(-1)[0])))
+    findings = []
+    for name, values in found.items():
+        if all(a == b for a, b in values) or len(values) < 2:  # noqa: PLR2004 - one proves nothing
+            continue
+        shifts = {b - a for a, b in values}
+        if len(shifts) == 1 and len({a for a, _ in values}) > 1:
+            cause = f"{name}: the candidate's number is the reference's plus {shifts.pop()}, in all {len(values)} samples"
+            findings.append(Finding("data/label-shift", cause, "count classes from the same number on both sides", True, 1.0, 0.0))
+        elif len({a for a, _ in values}) == len({b for _, b in values}) == len(set(values)) > 1:
+            cause = f"{name}: classes are numbered in another order: " + ", ".join(f"{a} is {b}" for a, b in sorted(set(values))[:5])
+            findings.append(Finding("data/label-order", cause, "number the classes as the reference does: sorted folder names, as a rule", False))
+    return findings
+
+
+def _ordered(captures: tuple[Capture, Capture], index: int) -> Finding | None:
+    """Whether the candidate's sample is another sample of the reference."""
+    scans = [r for r in captures[0].records if r.name.startswith("scan_") and r.digest is not None]
+    own = {r.name.partition(".")[2]: r for r in captures[1].select(run="seed-0") if r.name.startswith("sample") and r.location is not None}
+    for leaf, record in own.items():
+        value = captures[1].array(record)
+        if np.asarray(value).size <= 1 or not float(np.ptp(np.asarray(value, np.float64))):
+            continue
+        digest = moments(value)
+        matches = [int(r.name[5:]) for r in scans if r.leaf == leaf and r.digest and agree(r.digest, digest, ALIKE)]
+        if matches and index not in matches:
+            cause = f"sample {index} of the candidate is sample {matches[0]} of the reference: the samples come in another order"
+            return Finding("data/order", cause, "sort what the data set lists, by the same rule on both sides", True, 1.0, 0.0)
+    return None
+
+
+def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
+    """What is wrong with batches whose samples are right."""
+    counts = [int(c.array(r)) for c in (reference, candidate) for r in c.select(name="batches")]
+    sizes = [len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape]
+    if len(sizes) == 2 and sizes[0] != sizes[1]:  # noqa: PLR2004 - both
+        cause = f"batches of {sizes[0]} in the reference, of {sizes[1]} in the candidate"
+        return [Finding("data/batch-size", cause, "set the batch size as in the reference", True, abs(sizes[0] - sizes[1]) / sizes[0], 0.0)]
+    if len(counts) == 2 and abs(counts[0] - counts[1]) == 1:  # noqa: PLR2004 - both
+        cause = f"{counts[0]} batches in the reference, {counts[1]} in the candidate: the last, partial batch is left out on one side"
+        return [Finding("data/drop-last", cause, "set drop_last alike on both sides", proven=False)]
+    for record in reference.records:
+        if not record.name.startswith("dataloader_") or record.location is None:
+            continue
+        twins = candidate.select(name=record.name, leaf=record.leaf)
+        if not twins or twins[0].location is None:
+            continue
+        one, other = (np.asarray(c.array(r), np.float64) for c, r in ((reference, record), (candidate, twins[0])))
+        if one.shape != other.shape or one.ndim == 0 or not apart(one, other):
+            continue
+        if one.ndim > 1 and _rows(one, other):
+            return [Finding("data/batch-order", "a batch holds the reference's samples in another order", "switch shuffling off on both sides", True, apart(one, other), 0.0)]
+        finding = explain(None, one, other)
+        if finding is None:
+            cause = "the samples agree, the batches do not: shuffled, or put together in another way"
+            finding = Finding("data/batch", cause, "switch shuffling off on both sides, then compare collate functions", proven=False)
+        return [finding]
+    return []
+
+
+def _rows(one: Any, other: Any) -> bool:
+    """Whether two batches have the same rows in another order."""
+    rows = [row.reshape(-1) for row in one]
+    return all(any(apart(row, own.reshape(-1)) <= EQUAL for row in rows) for own in other)

@@ -1,0 +1,75 @@
+"""What random operations draw: recorded on one side, put in place of the other side's own draws.
+
+A draw is a *mask* (ones where an element is kept, as dropout draws it) or numbers of a distribution (``uniform``, ``normal``, others by
+the name of the operation). A mask can take the place of a mask, of a whole dropout (whose result is then computed from its input),
+and of uniform numbers that are compared with a probability: one is kept and zero is not, whatever the probability.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional
+
+if TYPE_CHECKING:
+    from paralign.adapters.base import Operation
+
+MASK, UNIFORM, NORMAL = "mask", "uniform", "normal"
+
+_FAMILIES = {
+    "rand": UNIFORM,
+    "rand_like": UNIFORM,
+    "uniform": UNIFORM,
+    "randn": NORMAL,
+    "randn_like": NORMAL,
+    "normal": NORMAL,
+    "gaussian": NORMAL,
+    "bernoulli": MASK,
+}
+
+
+class Draw(NamedTuple):
+    """``family`` of the numbers, the share ``p`` that a mask drops (None where it is not told), and the numbers, if they are at hand."""
+
+    family: str
+    p: Optional[float]
+    value: Any
+
+
+def drawn(operation: "Operation") -> Optional[Draw]:
+    """What a random operation drew; None for one that is not random, or has no numbers (a dropout of probability zero)."""
+    if not operation.random or not operation.outputs:
+        return None
+    name = _bare(operation.op)
+    if name in ("dropout", "native_dropout"):
+        p = operation.attrs.get("p")
+        if not p:
+            return None
+        return Draw(MASK, float(p), operation.outputs[1] if name == "native_dropout" else None)
+    family = _FAMILIES.get(name, name)
+    kept = operation.attrs.get("p") if family == MASK else None
+    return Draw(family, None if kept is None else 1.0 - float(kept), operation.outputs[0])
+
+
+def replayed(operation: "Operation", family: str, value: Any) -> Optional[List[Any]]:
+    """The outputs that a random operation has with another side's draw, of the shape of its own; None where it cannot be used.
+
+    ``value`` is a tensor of the element type of the operation's first output.
+    """
+    name, mine = _bare(operation.op), drawn(operation)
+    if mine is None or not fits(family, mine.family):
+        return None
+    if name not in ("dropout", "native_dropout"):
+        return [value, *operation.outputs[1:]]
+    given, p = operation.inputs[0], float(operation.attrs["p"])
+    scale = 1.0 if operation.attrs.get("mode") == "downgrade_in_infer" or p >= 1.0 else 1.0 / (1.0 - p)
+    result = given * value * scale
+    return [result] if len(operation.outputs) == 1 else [result, value.to(operation.outputs[1].dtype), *operation.outputs[2:]]
+
+
+def fits(reference: str, candidate: str) -> bool:
+    """Whether a draw of one family can take the place of another."""
+    return reference == candidate or (reference == MASK and candidate == UNIFORM)
+
+
+def _bare(op: str) -> str:
+    parts = op.split(".")
+    return (parts[1] if len(parts) > 1 else parts[0]).strip("_").replace("_inplace", "")

@@ -1,0 +1,130 @@
+"""One sample in detail: every step on its way, traced twice with different seeds, so that random steps show."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+import zlib
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+import numpy as np
+
+from paralign.capture.digest import moments
+from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker.data import add_leaves
+from paralign.worker.optimizers import construction
+from paralign.worker.tracing import Tracer
+from paralign.worker.trees import leaves, to_value
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.dtypes import Typed
+    from paralign.worker.session import Session
+
+#: seconds that looking through other samples may take
+PATIENCE = 20.0
+
+
+def trace(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Trace one sample of the data set, or one batch of a loader without one.
+
+    Options: ``split``; ``index``; ``of``: ``dataset`` or ``loader``; ``seeds``; ``scan``: of how many samples digests are recorded as
+    ``scan_<n>``. Recorded in run ``seed-<n>``: ``step_<n>`` for every step, with the line that made it and the records that it
+    was made from, and the sample itself. The answer says where data set and loader were built.
+    """
+    session.seed()
+    with construction(_wanted) as built:
+        building = Tracer(lambda value: _array(session, value), built.source)
+        with building.watching():
+            loader = session.function("build_dataloader")(options["split"]) if options["of"] == "loader" else None
+            dataset = session.function("build_dataset")(options["split"]) if loader is None else loader
+    inner = getattr(loader, "dataset", None)
+    found = inner if hasattr(inner, "__getitem__") else dataset
+    answer: Dict[str, Any] = {
+        "built": {"dataset": built.source(found) or built.source(dataset), "loader": built.source(loader)},
+        "exhausted": False,
+        "length": len(found) if hasattr(found, "__len__") else None,
+        "batch": loader is not None and found is not inner,
+    }
+    for number, seed in enumerate(options["seeds"]):
+        tracer = building.continued()
+        sample = _taken(session, found, options["index"], seed, tracer)
+        _record(session, writer, tracer, sample, f"seed-{number}")
+        answer["exhausted"] = answer["exhausted"] or tracer.exhausted
+    _scan(session, writer, found, options.get("scan", 0))
+    return answer
+
+
+def _wanted(made: Any) -> bool:
+    return callable(made) or hasattr(type(made), "__getitem__") or hasattr(type(made), "__iter__")
+
+
+def _array(session: Session, value: Any) -> "Optional[Typed]":
+    """A value as an array; None for text and for what holds none."""
+    if value is None or isinstance(value, (str, bytes, type)) or callable(value):
+        return None
+    try:
+        if isinstance(value, (list, tuple)):
+            texts = value and isinstance(value[0], str)
+            value = np.asarray([zlib.crc32(os.path.basename(v).encode("utf-8", "surrogateescape")) for v in value] if texts else value)
+        found = to_value(value, session.adapter)
+    except UnsupportedTensor:
+        return None
+    return found if not isinstance(found, str) else None
+
+
+def _taken(session: Session, dataset: Any, index: int, seed: int, tracer: Tracer) -> Any:
+    """The sample, taken while the tracer watches."""
+    session.adapter.seed(seed)
+    if hasattr(dataset, "__getitem__"):
+        with tracer.watching():
+            return dataset[index]
+    rest = itertools.islice(iter(dataset), index, None)
+    with tracer.watching():
+        for sample in rest:
+            return sample
+    raise UsageError(f"there is no sample {index}", where=session.side, hint="the data set gives fewer samples than it did before")
+
+
+def _record(session: Session, writer: CaptureWriter, tracer: Tracer, sample: Any, run: str) -> None:
+    ids: List[int] = []
+    for step in tracer.steps:
+        record = writer.add(
+            f"step_{step.number}",
+            step.value,
+            role="sample",
+            run=run,
+            op=step.op,
+            source=step.source,
+            inputs=tuple(ids[n] for n in step.inputs),
+            attrs={"kind": step.kind, "number": step.number},
+        )
+        ids.append(record.id)
+    for path, leaf in leaves(sample, session.adapter.is_tensor):
+        made = tracer.result[path] if path in tracer.result else _alike(session, tracer, leaf)
+        add_leaves(session, writer, "sample" + (f".{path}" if path else ""), leaf, run=run, attrs={"made": made})
+
+
+def _alike(session: Session, tracer: Tracer, leaf: Any) -> Optional[int]:
+    """The last step that holds the same values, for a leaf that was wrapped on its way out."""
+    value = _array(session, leaf)
+    if value is None:
+        return None
+    equal = (s.number for s in reversed(tracer.steps) if s.value.dtype == value.dtype and np.array_equal(s.value.array, value.array))
+    return next(equal, None)
+
+
+def _scan(session: Session, writer: CaptureWriter, dataset: Any, count: int) -> None:
+    """Digests of the first samples, to recognise one of the other side among them."""
+    if not count or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        return
+    began = time.perf_counter()
+    for index in range(min(count, len(dataset))):
+        if time.perf_counter() - began > PATIENCE:
+            return
+        session.seed()
+        for path, leaf in leaves(dataset[index], session.adapter.is_tensor):
+            value = _array(session, leaf)
+            if value is not None and value.array.size > 1:
+                writer.add(f"scan_{index}", value, role="sample", leaf=path, digest=moments(value), keep=False)

@@ -1,0 +1,92 @@
+"""Ports in which names, order of definition and structure differ: those of the same model map and prove, wrong ones are never aligned."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from paralign import Side, check
+
+torch = pytest.importorskip("torch")
+paddle = pytest.importorskip("paddle")
+
+pytestmark = [pytest.mark.torch, pytest.mark.paddle]
+
+sys.path.insert(0, str(Path(__file__).parent))
+import ports  # noqa: E402 - it needs both frameworks
+import ports_more  # noqa: E402, F401 - fills the tables of ports
+
+
+def run(make, **options):
+    torch.manual_seed(0)
+    paddle.seed(0)
+    model, port, inputs = make()
+    sides = Side(model=model, framework="torch"), Side(model=port, framework="paddle")
+    return check(*sides, inputs=inputs, stages=["weights", "forward"], **options)
+
+
+def told(result):
+    return [f"{s.name}: {n}" for s in result.stages for n in (*s.notes, *(n for p in s.pairs if p.verdict != "aligned" for n in p.notes))]
+
+
+@pytest.mark.parametrize("name", ports.EQUIVALENT)
+def test_a_port_of_the_same_model_maps_and_proves(name):
+    result = run(ports.EQUIVALENT[name])
+    assert [s.verdict for s in result.stages] == ["aligned", "aligned"], told(result)
+    assert all(p.how != "none" for p in result["weights"].pairs)
+
+
+@pytest.mark.parametrize("name", ports.DIFFERENT)
+def test_a_port_of_another_model_is_never_aligned(name):
+    result = run(ports.DIFFERENT[name])
+    assert result.verdict == "diverged", told(result)
+
+
+def test_all_that_cannot_be_told_apart_is_named():
+    notes = run(ports.EQUIVALENT["equal_branches_that_are_added"])["weights"].notes
+    assert (
+        "ambiguous: the outputs are the same whichever way round these are filled: a.bias, a.weight, b.bias, b.weight "
+        "(from left.bias, left.weight, right.bias, right.weight)" in notes
+    )
+    many = run(ports.EQUIVALENT["ten_equal_branches_that_are_added"])["weights"].notes
+    assert next(n for n in many if n.startswith("ambiguous")).endswith("and 14 more)")
+
+
+def test_what_nothing_uses_is_not_called_mapped_where_names_do_not_tell():
+    def make():
+        names = {"torch": ("body", "one", "two"), "paddle": ("body", "left", "right")}
+        ours = ports.torch_model(lambda: {n: torch.nn.Linear(8, 8) for n in names["torch"]}, lambda m, x: m.body(x))
+        return ours, ports.paddle_model(lambda: {n: paddle.nn.Linear(8, 8) for n in names["paddle"]}, lambda m, x: m.body(x)), ports.X
+
+    result = run(make)
+    assert (result["weights"].verdict, result["forward"].verdict) == ("underpowered", "aligned")
+    weak = {p.key: p.notes for p in result["weights"].pairs if p.verdict == "underpowered"}
+    assert set(weak) == {"one.weight", "one.bias", "two.weight", "two.bias"}
+    assert weak["one.weight"] == ["nothing shows that this is its place: the outputs do not depend on it"]
+
+
+def test_equal_and_constant_tensors_are_moved_to_be_told_apart_and_put_back():
+    """Both norms of a new model hold ones and zeros: their places show only once they hold something else."""
+    torch.manual_seed(0)
+    model, port, inputs = ports.EQUIVALENT["norms_used_the_other_way_round"]()
+    before = {n: t.clone() for n, t in model.state_dict().items()}
+    sides = Side(model=model, framework="torch"), Side(model=port, framework="paddle")
+    result = check(*sides, inputs=inputs, stages=["weights", "forward"])
+    assert {p.key: p.candidate.name for p in result["weights"].pairs}["norm1.weight"] == "norm2.weight"
+    assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
+
+
+def test_rules_force_a_mapping_that_the_run_then_refutes():
+    rules = "\n".join(
+        f'[[rename]]\nreference = "blocks.{{a}}.{one}"\ncandidate = "layers.{{a}}.{other}"'
+        for one, other in zip("qkvo", "kqvo", strict=True)
+    )
+    make = lambda: (ports.torch_stack(ports.torch_split), ports.paddle_stack(ports.paddle_split), ports.X)  # noqa: E731 - a name for it
+    assert run(make).verdict == "aligned"
+    from paralign.weights import rules_from_toml
+
+    forced = run(make, rules=rules_from_toml(rules))
+    assert (forced["weights"].verdict, forced["forward"].verdict) == ("aligned", "diverged")
+    assert {p.how for p in forced["weights"].pairs} == {"user"}
