@@ -9,9 +9,10 @@ import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
@@ -36,7 +37,7 @@ class Plant:
     ``at`` is text of the line that *runs* what was changed, where the edit is elsewhere: a layer is built in one line and called in
     another, and either is the true line. ``weights`` says for a renamed tensor which ones it holds, joined along the last axis.
     ``named``: the weights are carried over by their names beforehand, because the mistake is that names mean something else, and
-    paralign's own mapping would find the assignment that makes it none.
+    paralign's own mapping would find the assignment that makes it none. ``given`` makes other inputs of the program's own.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Plant:
     program: str = ""
     weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool = False
+    given: Callable[[Any], Any] | None = None
 
     @property
     def id(self) -> str:
@@ -79,9 +81,16 @@ def fault(
     return Plant(name, what, (Edit(old, new, file), *more), stage, bugs, at, named=named)
 
 
-def harmless(name: str, what: str, *edits: tuple[str, str] | Edit, weights: dict[str, tuple[str, ...]] | None = None) -> Plant:
-    """A change that means the same."""
-    return Plant(name, what, tuple(e if isinstance(e, Edit) else Edit(*e) for e in edits), weights=weights or {})
+def harmless(
+    name: str,
+    what: str,
+    *edits: tuple[str, str] | Edit,
+    weights: dict[str, tuple[str, ...]] | None = None,
+    given: Callable[[Any], Any] | None = None,
+    bugs: str = "",
+) -> Plant:
+    """A change that means the same; or inputs on which tools have called right ports wrong."""
+    return Plant(name, what, tuple(e if isinstance(e, Edit) else Edit(*e) for e in edits), bugs=bugs, weights=weights or {}, given=given)
 
 
 def programs() -> list[str]:
@@ -127,6 +136,8 @@ def plant_copy(plant: Plant, folder: Path) -> Path:
 
 def truth(plant: Plant, target: Path) -> set[str]:
     """The true lines, as ``file:line``: what the first edit changed (around a deletion, its neighbours) and where that runs."""
+    if not plant.edits:
+        return set()
     edit = plant.edits[0]
     path = target / edit.file
     now = path.read_text(encoding="utf-8").splitlines()

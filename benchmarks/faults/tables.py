@@ -38,6 +38,7 @@ CLASSES = {
     "impl-diff": "B158",
     "order": "B161",
     "default-dist": "B129",
+    "false-alarm": "B047 B049",
 }
 _CLASS_OF = {bug: name for name, bugs in CLASSES.items() for bug in bugs.split()}
 
