@@ -188,6 +188,7 @@ PLANTS = [
         "a parameter is not handed to the optimizer",
         "heads = [model.scale, *model.boxes",
         "heads = [*model.boxes",
+        at="parameters=[{",
     ),
     fault("update", "decay", "weight-decay", "weight decay ten times smaller", "weight_decay=1e-2", "weight_decay=1e-3"),
     harmless(

@@ -38,7 +38,7 @@ PLANTS = [
         "a third of the queries are active",
         "3 * int(np.ceil(np.log(length)))",
         "int(np.ceil(np.log(length)))",
-        at="chosen = paddle.to_tensor(",
+        at="length, count",
     ),
     fault(
         "forward",
