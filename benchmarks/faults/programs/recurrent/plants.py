@@ -122,6 +122,7 @@ PLANTS = [
         "no correction of the first moment",
         "rate = self.get_lr() / (1 - self.beta1**self.count)",
         "rate = self.get_lr()",
+        at="parameter.set_value(parameter - rate",
     ),
     fault(
         "update",
