@@ -115,6 +115,11 @@ def _bert():
         ("HF.ElectraModel", "paddlenlp.ElectraModel", hf("Electra", "Electra", {**SMALL, "embedding_size": 128})),
         ("HF.ErnieModel", "paddlenlp.ErnieModel", hf("Ernie", "Ernie", {**SMALL, "use_task_id": False})),
         ("HF.RobertaModel", "paddlenlp.RobertaModel", hf("Roberta", "Roberta", SMALL, inputs=(tokens(least=2),))),
+        (
+            "HF.RobertaModel [pad_token_id=1]",
+            "paddlenlp.RobertaModel",
+            hf("Roberta", "Roberta", {**SMALL, "pad_token_id": 1}, inputs=(tokens(least=2),)),
+        ),
         ("HF.DistilBertModel", "paddlenlp.DistilBertModel", hf("DistilBert", "DistilBert", DISTIL, SMALL)),
     ]
 
