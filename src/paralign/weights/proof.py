@@ -85,7 +85,7 @@ def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: fl
     made otherwise once: where the error stays allowed, the run cannot tell.
 
     Args:
-        plan: complete or not; an incomplete plan can be right in what it has, but is never proven.
+        plan: complete or not; one that lacks more than computed tables is tried as it is, and never proven though its outputs be equal.
         run: gives the error of the float64 outputs under a plan, in units of what is allowed (up to 1 is aligned; NaN counts as
             infinite).
         limit: how often ``run`` may be called, at least once.
@@ -93,7 +93,7 @@ def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: fl
     """
     search = _Search(run, max(limit, 1), time.monotonic() + seconds)
     proof = Proof(plan, search.error(plan) or 0.0)
-    if not proof.right:
+    if not proof.right and all(_computed(m) for m in (*plan.missing, *plan.extra)):
         _descend(proof, search)
     if proof.right:
         proof.plan = _without_computed(proof.plan)
@@ -104,20 +104,22 @@ def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: fl
 
 
 def _without_computed(plan: Plan) -> Plan:
-    """A plan under which the outputs are equal, without the buffers that need no twin then: a model computes them when it is built."""
+    """A plan under which the outputs are equal, without the tables that need no twin then: a model computes them when it is built."""
     computed = [m for m in (*plan.missing, *plan.extra) if _computed(m)]
     if not computed:
         return plan
     found = copy.copy(plan)
     found.missing, found.extra = ([m for m in side if not _computed(m)] for side in (plan.missing, plan.extra))
-    note = "a buffer that only one side keeps: the outputs are equal without it"
+    note = "a table that no training changes and only one side keeps: the outputs are equal without it"
     found.dropped = [*plan.dropped, *(replace(m, how="dropped", note=note) for m in computed)]
     return found
 
 
 def _computed(move: Move) -> bool:
     record = move.reference if move.reference is not None else move.candidate
-    return record is not None and record.role == "buffer" and record.attrs.get("leaf") not in STATISTICS
+    if record is None or record.attrs.get("leaf") in STATISTICS:
+        return False
+    return record.role == "buffer" or not record.attrs.get("trainable", True)
 
 
 @dataclass
