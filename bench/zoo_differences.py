@@ -32,6 +32,7 @@ DIFFERENCES = {
         "windows are shifted also in the last stage, where one window is the whole image"
     ),
     ("HF.BertModel +pad ids", "paddlenlp.BertModel"): PADDING,
+    ("HF.AlbertModel", "paddlenlp.AlbertModel"): "exact GELU by default for the approximation by tanh",
     ("HF.RobertaModel", "paddlenlp.RobertaModel"): "positions begin behind the padding token, which is 0 for 1 by default",
     (
         "HF.CLIPVisionModel [n-th Linear->n-th Linear]",
