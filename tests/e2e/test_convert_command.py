@@ -125,7 +125,7 @@ def test_rules_alone(run, ruled):
     assert done.code == 0, done.err
     assert done.out.splitlines()[1].split() == ["module_{a}.fc.*", "blocks.{a}.*", "6"]
     assert done.out.splitlines()[2].split("  ")[-1].strip() == "3"
-    assert "left out, for the other side has no such tensor: steps" in done.out
+    assert "left out, for nothing on the other side needs it: steps" in done.out
     assert "verdict: as the rules say" in done.out
     one, other = open_checkpoint(ruled / "a.pth"), open_checkpoint(ruled / "b.pdparams")
     assert np.array_equal(other.value("blocks.2.weight").array, one.value("module_2.fc.weight").array.T)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 SIDES = ("reference", "candidate")
 
+#: frames of the user's own code that are shown of a failure
+FRAMES = 3
+
 
 def plan(
     context: Context,
@@ -69,7 +72,7 @@ def plan(
     stray = _stray(checkpoint, here.records, rules, found)
     planned = mapping.plan(here.records, there.records, *frameworks, rules=_without(rules, stray, here.records))
     spelt = _held(checkpoint, here, planned, found)
-    found.unplaced += [_reason(move) for move in (*planned.missing, *planned.extra)]
+    found.unplaced += dict.fromkeys(_reason(move) for move in (*planned.missing, *planned.extra))
     if found.unplaced:
         found.verdict = INCOMPLETE
     elif prove:
@@ -203,12 +206,15 @@ def _proven(
         context.weights = _loaded(context, checkpoint, state, spelt)
         outputs = forward.reference_alone(context)
         proof = mapping.prove(planned, lambda tried: forward.distance(context, lambda: stage.load(context, tried)), limit=stage.RUNS)
-        if math.isinf(proof.error):  # then either it does not run, or its outputs are built otherwise
+        if math.isinf(proof.error):  # then either it does not run, which is raised here, or its outputs are built otherwise
             context.candidate.record("why", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
     except WorkerFailed as failure:
-        found.notes.append(f"the models could not be run: {failure}")
+        found.notes.append(f"the models could not be run: {failure.what}" + "".join(f"\n  {frame}" for frame in failure.frames[-FRAMES:]))
         return planned
     found.runs, found.error = proof.runs, proof.error
+    if math.isinf(proof.error):
+        found.notes.append("the outputs cannot be compared (NaN, another number of them, or other shapes): let both models return the same")
+        return planned
     if not proof.proven:
         found.verdict = DIFFERS
         found.notes.append(

@@ -127,14 +127,16 @@ def carry(
     Raises:
         UsageError: a transform or a part does not fit, or the destination cannot be written.
     """
+    places = {name: number for number, name in enumerate(checkpoint.names)}
+    ways = sorted(found.ways, key=lambda way: (places.get(way.source, 0), way.destination))  # the same whoever made them
     if dry_run:
-        check(found.destination, outgoing(checkpoint, found.ways)[0])
+        check(found.destination, outgoing(checkpoint, ways)[0])
         return
     kind = {framework: text for text, framework in SAID.items()}.get(found.frameworks[1])
     done = convert(
         checkpoint,
         found.destination,
-        moves=found.ways,
+        moves=ways,
         overwrite=overwrite,
         max_shard_bytes=max_shard_bytes,
         metadata={**checkpoint.metadata, "format": kind} if kind else None,
