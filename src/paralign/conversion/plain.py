@@ -92,12 +92,15 @@ def plan(checkpoint: Checkpoint, destination: Path, rules: Rules | None, framewo
         framework: which one laid the source's tensors out, where the user says so.
 
     Raises:
-        UsageError: a rule speaks of no tensor.
+        UsageError: a rule speaks of no tensor, or the framework is none.
     """
+    if framework in ("reference", "candidate"):
+        raise UsageError(f"--from {framework} needs --model", hint="without models, say which framework laid the tensors out")
     here = framework or origin(checkpoint)
     there = reader(destination) or here
     crossing = here != there
-    followed = follow(rules if rules is not None else spelling(checkpoint, here, there) if crossing and here else Rules(), checkpoint.names)
+    wanted = rules if rules is not None else spelling(checkpoint, here, there) if crossing and here else Rules()
+    followed = follow(wanted, checkpoint.names)
     found = Conversion(checkpoint.path, destination, frameworks=(here, there), ways=followed.ways, dropped=followed.dropped)
     found.left = list(checkpoint.ignored)
     found.notes += unwrapped(checkpoint)
@@ -148,7 +151,7 @@ def carry(
 
 def spelling(checkpoint: Checkpoint, here: str, there: str) -> Rules:
     """The rules for names that differ between frameworks whatever the model: statistics of norms, counters of calls."""
-    ends = dict(zip(STATISTICS[here], STATISTICS[there], strict=True))
+    ends = dict(zip(STATISTICS.get(here, ()), STATISTICS.get(there, ()), strict=False))
     ways, dropped = [], []
     for name in checkpoint.names:
         owner, dot, leaf = name.rpartition(".")
