@@ -167,6 +167,14 @@ def test_rules_alone(run, ruled):
     assert content(ruled / "c.pdparams") == content(ruled / "b.pdparams")
 
 
+def test_a_file_that_rules_led_to_claims_no_framework_that_is_not_known(run, ruled):
+    done = run("convert", "weights", ruled / "a.pth", ruled / "b.safetensors", "--rules", ruled / "rules.toml")
+    assert done.code == 0
+    assert open_checkpoint(ruled / "b.safetensors").metadata == {}
+    assert run("convert", "weights", ruled / "a.pth", ruled / "c.safetensors").code == 0
+    assert open_checkpoint(ruled / "c.safetensors").metadata == {"format": "pt"}
+
+
 def test_rules_that_do_not_speak_of_every_matrix_are_no_success(run, ruled):
     (ruled / "rules.toml").write_text(RULES.replace('others = "keep"', ""))
     done = run("convert", "weights", ruled / "a.pth", ruled / "b.pdparams", "--rules", ruled / "rules.toml", "--json")

@@ -97,8 +97,8 @@ def plan(checkpoint: Checkpoint, destination: Path, rules: Rules | None, framewo
     if framework in ("reference", "candidate"):
         raise UsageError(f"--from {framework} needs --model", hint="without models, say which framework laid the tensors out")
     here = framework or origin(checkpoint)
-    there = reader(destination) or here
-    crossing = here != there
+    there = reader(destination) or (here if rules is None else "")  # where rules lead, only the user knows
+    crossing = bool(there) and here != there
     wanted = rules if rules is not None else spelling(checkpoint, here, there) if crossing and here else Rules()
     followed = follow(wanted, checkpoint.names)
     found = Conversion(checkpoint.path, destination, frameworks=(here, there), ways=followed.ways, dropped=followed.dropped)
@@ -136,13 +136,14 @@ def carry(
         check(found.destination, outgoing(checkpoint, ways)[0])
         return
     kind = {framework: text for text, framework in SAID.items()}.get(found.frameworks[1])
+    kept = {key: text for key, text in checkpoint.metadata.items() if key != "format" and text not in checkpoint.entries}
     done = convert(
         checkpoint,
         found.destination,
         moves=ways,
         overwrite=overwrite,
         max_shard_bytes=max_shard_bytes,
-        metadata={**checkpoint.metadata, "format": kind} if kind else None,
+        metadata={**kept, "format": kind} if kind else None if found.verdict == KEPT else kept,
         progress=progress,
     )
     found.files, found.bytes, found.seconds = done.files, done.bytes, done.seconds
