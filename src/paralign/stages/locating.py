@@ -259,7 +259,11 @@ def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
-    if context.inputs is None or context.labels is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+    if (
+        context.inputs is None
+        or context.labels is None
+        or not all(context.about[side].get("observes") for side in ("reference", "candidate"))
+    ):
         return [], []
     options = {"mode": MODES[mode], "backward": True}
     watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
@@ -296,7 +300,9 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
         result.divergences.append(gradient_divergence(fault, judgement))
     if result.divergences:
         result.verdict, result.divergence = DIVERGED, result.divergences[0]
-        result.notes.append("nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms")
+        result.notes.append(
+            "nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms"
+        )
     result.notes.append(
         f"{len(judgement.reference.operations)} and {len(judgement.candidate.operations)} operations; "
         f"{sum(v not in judgement.wrong for v in judgement.candidate.values.values())} of {len(judgement.candidate.values)} values of the "
@@ -330,7 +336,9 @@ def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
     notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
     if fault.wrong_after is not None:
         notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
-    return Divergence(reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes)
+    return Divergence(
+        reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes
+    )
 
 
 def merged(found: list[Divergence]) -> list[Divergence]:
