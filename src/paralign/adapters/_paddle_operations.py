@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TENSOR = paddle.Tensor
 
 #: methods of the tensor class that compute, copy or cut and do not go through the functions
-_METHODS = ("clone", "detach", "contiguous", "copy_", "_getitem_dygraph", "_setitem_dygraph", "_getitem_from_offset")
+_METHODS = ("clone", "detach", "detach_", "contiguous", "copy_", "_getitem_dygraph", "_setitem_dygraph", "_getitem_from_offset")
 _OPERATORS = [
     "add",
     "radd",
@@ -170,8 +170,8 @@ def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Ite
     watch = Watch(sink, source, paths)
     with ExitStack() as stack:
         with _PATCHING:
-            _ACTIVE.append(watch)
-            if len(_ACTIVE) == 1:
+            _Active.watches = (*_Active.watches, watch)
+            if len(_Active.watches) == 1:
                 _PATCHES.install()
         stack.callback(_leave, watch)
         yield
@@ -179,13 +179,15 @@ def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Ite
 
 def _leave(watch: Watch) -> None:
     with _PATCHING:
-        _ACTIVE.remove(watch)
-        if not _ACTIVE:
+        _Active.watches = tuple(other for other in _Active.watches if other is not watch)
+        if not _Active.watches:
             _PATCHES.remove()
 
 
-#: observations in progress, of all threads, the innermost last
-_ACTIVE: List[Watch] = []
+class _Active:
+    """Observations in progress, of all threads, the innermost last; never changed in place, as other threads may be reading."""
+
+    watches: Tuple[Watch, ...] = ()
 
 
 class _Patches:
@@ -276,7 +278,7 @@ def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        watches = [watch for watch in _ACTIVE if not watch.idle]
+        watches = [watch for watch in _Active.watches if not watch.idle]
         if not watches:
             return function(*args, **kwargs)
         return _perform(op, function, args, kwargs, watches)
