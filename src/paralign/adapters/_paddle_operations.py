@@ -10,6 +10,7 @@ import functools
 import sys
 import threading
 import types
+import warnings
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -218,7 +219,10 @@ class _Patches:
                 setattr(_TENSOR, name, _wrap(name, method))
         flag = vars(_TENSOR)["stop_gradient"]
         self._undo.append((_TENSOR, "stop_gradient", flag))
-        _TENSOR.stop_gradient = _Flag(flag.__get__, _wrap("stop_gradient", _setting(flag)), flag)
+        _TENSOR.stop_gradient = _Wrapped(flag.__get__, _wrap("stop_gradient", _setting(flag)), flag)
+        data = vars(_TENSOR)["data"]
+        self._undo.append((_TENSOR, "data", data))
+        _TENSOR.data = _Wrapped(_wrap("detach", data.__get__), data.__set__, data)
 
     def remove(self) -> None:
         """Put everything back that nobody else has replaced since."""
@@ -231,12 +235,12 @@ class _Patches:
 _PATCHES = _Patches()
 
 
-class _Flag(property):
-    """``stop_gradient`` with a setter that is seen as an operation: a value that is cut off from the graph of gradients."""
+class _Wrapped(property):
+    """An attribute that is seen as an operation where it cuts a value off from the graph of gradients: set ``stop_gradient``, get ``data``."""
 
-    def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], flag: Any) -> None:
+    def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], attribute: Any) -> None:
         super().__init__(getter, setter)
-        self._paralign_wraps = flag
+        self._paralign_wraps = attribute
 
 
 def _setting(flag: Any) -> Callable[..., Any]:
@@ -348,5 +352,11 @@ def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[]
     def hook(gradient: Any) -> Any:
         return None if gradient is None else sink(gradient)  # Paddle hands over None where no gradient came
 
-    remove: Callable[[], None] = tensor.register_hook(hook).remove
+    helper = tensor.register_hook(hook)
+
+    def remove() -> None:
+        with warnings.catch_warnings():  # an operation in place gives its tensor another place in the graph, without the hook
+            warnings.simplefilter("ignore", RuntimeWarning)
+            helper.remove()
+
     return remove
