@@ -15,8 +15,7 @@ from paralign.conversion.outcome import DIFFERS, INCOMPLETE, PROVEN, UNPROVEN, C
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.checkpoint import some
 from paralign.model import Manifest
-from paralign.stages import forward, judging
-from paralign.stages import weights as stage
+from paralign.stages import assignment, forward, judging
 from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:
@@ -205,7 +204,8 @@ def _proven(
     try:
         context.weights = _loaded(context, checkpoint, state, spelt)
         outputs = forward.reference_alone(context)
-        proof = mapping.prove(planned, lambda tried: forward.distance(context, lambda: stage.load(context, tried)), limit=stage.RUNS)
+        with assignment.Trials.under_way(context, planned) as trials:
+            proof = mapping.prove(planned, trials.error, limit=assignment.RUNS, seconds=assignment.SECONDS, least=assignment.LEAST)
         if math.isinf(proof.error):  # then either it does not run, which is raised here, or its outputs are built otherwise
             context.candidate.record("why", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
     except WorkerFailed as failure:
@@ -226,7 +226,7 @@ def _proven(
         found.notes.append("the outputs are constant: they are equal whatever the weights are. Use other inputs or trained weights")
         return planned
     found.verdict = PROVEN
-    found.ambiguous, found.untested = list(proof.ambiguous), list(proof.untested)
+    found.ambiguous, found.untested = [alike.told() for alike in proof.ambiguous], list(proof.untested)
     found.notes += [f"the run chose otherwise than names and order: {line}" for line in proof.changed]
     return proof.plan
 

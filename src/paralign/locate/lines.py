@@ -227,8 +227,8 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     with_before, with_after = _common(missing, other), _common(missing, after) if after is not None else 0
     same_line_after = after is not None and missing.source == after.source and missing.source != other.source
     chosen, common = (user, with_after) if with_after > with_before or same_line_after else (maker, with_before)
-    depth = max(0, len(chosen.stack) - common - 1)
-    return chosen.stack[min(depth, len(chosen.stack) - 1)]
+    level = min(common + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
+    return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
 
 
 def _computing(operation: Operation | None) -> Operation | None:

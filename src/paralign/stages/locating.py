@@ -10,7 +10,7 @@ from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
 from paralign.errors import UsageError, WorkerFailed
 from paralign.locate import lines, randomness
-from paralign.locate.gradients import LEAST, Fault, Gradients, GradientPatch, custom_backward, proven
+from paralign.locate.gradients import LEAST, Fault, GradientPatch, Gradients, custom_backward, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
@@ -191,7 +191,8 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
     """
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
         return [], [], []
-    values, plain = {"inputs": context.inputs}, {"mode": "train"}
+    values: dict[str, Capture] = {"inputs": context.inputs}
+    plain: dict[str, Any] = {"mode": "train"}
     if context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss"):
         values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
     options = {**plain, "runs": [DOUBLE]}
@@ -285,7 +286,7 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
             raise UsageError(
                 f"the {side}'s capture holds no operations" if capture.complete else f"the {side}'s capture is incomplete",
                 where=str(capture.path),
-                hint="name the folders `operations` or `gradients-eval` that `paralign check` leaves in result/captures/reference and …/candidate",
+                hint="name the folders `operations` or `gradients-eval` of a check: result/captures/reference and …/candidate",
             )
     both_sides = Recorded(reference, candidate)
     judgement = both_sides.judgement()
