@@ -114,6 +114,7 @@ class OperationRecorder:
     ) -> None:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
+        self._digesting = isinstance(self.adapter, Digesting)  # asked once: the check looks at every name of the protocol
         self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
         self._undo = set(options.get("undo", ()))
         self._places: Dict[int, Tuple[int, Any]] = {}
@@ -345,7 +346,7 @@ class OperationRecorder:
         """Digest and sketch; where an operation only moved values, those of the value before it, as far as they stay the same."""
         if before is not None and before.size == size and kind in ("view", "copy"):
             return before.digest, before.sketch
-        if isinstance(self.adapter, Digesting):
+        if self._digesting:
             digest, sketch = self.adapter.fingerprint(tensor)
             return digest, sketch
         return moments(self.adapter.to_array(tensor)), None
