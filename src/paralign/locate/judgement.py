@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.capture import digest as digests
-from paralign.locate.matching import ALIKE, Matches, is_telling, ordered_distance
+from paralign.locate.matching import ALIKE, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
@@ -138,7 +137,7 @@ class Judgement:
         found = []
         for first, second in pairs:
             if first.digest and second.digest:
-                far, in_order = digests.distance(first.digest, second.digest), ordered_distance(first, second)
+                far, in_order = apart(first, second), ordered_distance(first, second)
                 found.append((first, second, max(far, in_order or 0.0)))
         return found
 

@@ -32,6 +32,9 @@ _SIMPLE = 1024
 #: integers from this many on are not met by chance
 _SEVERAL = 24
 
+#: bounded means below this are zero
+SMALLEST = 1e-12
+
 #: figures that all forms of digests have
 _COMMON = 6
 
@@ -57,31 +60,33 @@ class Matches:
         self._groups = {size: sorted(found, key=lambda item: item[0]) for size, found in groups.items()}
         self._scales = {size: [rms for rms, _ in found] for size, found in self._groups.items()}
         self._figures = {size: np.array([_figures(v.digest) for _, v in found]) for size, found in self._groups.items()}
-        self._equal: dict[str, list[Value]] = {}
+        self._equal: dict[tuple[str, float | None], list[Value]] = {}
         self._near: dict[Value, tuple[float, Value | None]] = {}
 
     def equals(self, value: Value) -> list[Value]:
         """The reference's values that hold the same elements, in the order in which they were seen; in any order of elements."""
         if value.digest is None:
             return []
-        if value.digest not in self._equal:
-            found = [v for d, v in self._within(value.digest, self.equal) if d <= self.equal]
-            self._equal[value.digest] = sorted(found, key=lambda v: v.order)
-        return self._equal[value.digest]
+        key = value.digest, value.bounded
+        if key not in self._equal:
+            found = [v for d, v in self._within(value, self.equal) if d <= self.equal]
+            self._equal[key] = sorted(found, key=lambda v: v.order)
+        return self._equal[key]
 
     def nearest(self, value: Value) -> tuple[float, Value | None]:
         """Distance and value of the reference's nearest value, None where none is alike (see ``ALIKE``)."""
         if value not in self._near:
             same = self.equals(value)
             if same and value.digest is not None:
-                best = min(same, key=lambda v: (digests.distance(v.digest or "", value.digest or ""), v.order))
-                self._near[value] = (digests.distance(best.digest or "", value.digest), best)
+                best = min(same, key=lambda v: (apart(v, value), v.order))
+                self._near[value] = (apart(best, value), best)
             else:
-                near = self._within(value.digest, ALIKE) if value.digest is not None else []
+                near = self._within(value, ALIKE) if value.digest is not None else []
                 self._near[value] = min(near, key=lambda item: item[0], default=(math.inf, None))
         return self._near[value]
 
-    def _within(self, digest: str, limit: float) -> list[tuple[float, Value]]:
+    def _within(self, value: Value, limit: float) -> list[tuple[float, Value]]:
+        digest = value.digest or digests.EMPTY
         size, rms = digests.size_and_rms(digest)
         found = self._groups.get(size, [])
         if not found:
@@ -94,8 +99,21 @@ class Matches:
             own = _figures(digest)
             gaps = np.abs(self._figures[size][first:last] - own) / np.maximum(1.0, np.abs(own))
             places = places[gaps.max(axis=1) <= 2 * limit]
-        near = ((digests.distance(found[place][1].digest or "", digest), found[place][1]) for place in places)
-        return [(far, value) for far, value in near if far <= limit]
+        near = ((apart(found[place][1], value), found[place][1]) for place in places)
+        return [(far, other) for far, other in near if far <= limit]
+
+
+def apart(one: Value, other: Value) -> float:
+    """How far two values are apart by their elements in any order; infinite where their counts differ, or nothing is known of one.
+
+    Masked elements of -1e9 beside ordinary ones would hide these: what is bounded of them is compared as well.
+    """
+    if one.digest is None or other.digest is None:
+        return math.inf
+    far = digests.distance(one.digest, other.digest)
+    if one.bounded is not None and other.bounded is not None:
+        far = max(far, abs(one.bounded - other.bounded) / max(abs(one.bounded), abs(other.bounded), SMALLEST))
+    return far
 
 
 def _figures(digest: str | None) -> list[float]:
