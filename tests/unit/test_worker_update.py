@@ -75,7 +75,7 @@ class Descent:
     def step(self):
         for weight in self.param_groups[0]["params"]:
             if weight.grad is not None:
-                weight -= (self.param_groups[0]["lr"] * weight.grad).astype(weight.dtype)
+                weight[...] = weight - self.param_groups[0]["lr"] * weight.grad
 
 
 class Halve:
