@@ -59,8 +59,9 @@ def run(context: Context) -> StageResult:
             result.notes += [note for note in notes if note not in result.notes]
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
     conclude(result, " and ".join(methods))
-    if result.verdict == DIVERGED and "eval" in context.settings.modes:
-        agreed = not any(p.key.startswith(("loss_0", "gradient_0")) and p.judged and p.verdict == DIVERGED for p in result.pairs)
+    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    if any(not p.key.endswith("(train)") for p in wrong):
+        agreed = not any(p.key.startswith(("loss_0", "gradient_0")) for p in wrong)
         update.explain(context, result, reference, agreed=agreed)
         conclude(result, " and ".join(methods))
     if result.verdict == DIVERGED and context.settings.modules != "none":
