@@ -25,24 +25,29 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     ``order``: the right elements in another order.
     """
     trial, judgement = guilt.trial, guilt.judgement
-    maker = trial.value.maker or trial.suspect
+    maker, twin = trial.value.maker or trial.suspect, trial.due.maker
     if trial.why == "order":
-        return ORDER, trial.due.maker, maker
+        return ORDER, twin, maker
     if trial.why == "end":
-        return MISSING, _first_lacking(judgement, trial.due) or trial.due.maker, maker
-    if any(judgement.is_right(v) is False and v.maker is None for v in maker.inputs):
-        return GIVEN, trial.due.maker, maker
+        return MISSING, _first_lacking(judgement, trial.due) or twin, maker
+    if any(not judgement.is_right(v) and v.maker is None for v in maker.inputs):
+        return GIVEN, twin, maker
     if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
-        return REGION, trial.due.maker, odd(judgement, trial.region, trial.due) or maker
-    if (
-        not maker.random
-        and not judgement.lacking(trial.due)
-        and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v))
-    ):
-        return EXTRA, trial.due.maker, maker
-    twin = trial.due.maker
+        return REGION, twin, odd(judgement, trial.region, trial.due) or maker
+    if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
+        return EXTRA, twin, maker
     if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
         return DIFFERENT, twin, maker
+    return _by_inputs(judgement, maker, twin)
+
+
+def _takes(judgement: Judgement, operation: Operation, due: Value) -> bool:
+    """Whether an operation takes a value of the reference."""
+    return any(due in judgement.partners(v) for v in operation.inputs if judgement.is_right(v))
+
+
+def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[str, Operation | None, Operation]:
+    """The kind of fault of an operation that takes other values than its twin."""
     foreign = _foreign(judgement, maker, twin)
     lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
     if lacked:
@@ -249,8 +254,10 @@ def _given_back(operation: Operation, missing: Operation, judgement: Judgement) 
 
 
 def _called(judgement: Judgement, operation: Operation) -> str:
-    """The line at which an operation, or the module that it belongs to, is given another value than the reference's: where its calls
-    part from those that made the value."""
+    """The line at which an operation, or the module that it belongs to, is given another value than the reference's.
+
+    That is where its calls part from those that made the value.
+    """
     value = next((v for v in operation.inputs if v.maker is not None and judgement.is_right(v) and v.record.role != "parameter"), None)
     maker = _computing(value.maker if value is not None else None)
     if maker is None:
