@@ -13,6 +13,7 @@ from paralign.capture import Capture
 from paralign.conversion import Conversion, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed
+from paralign.formats.saving import check_destination
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
@@ -21,6 +22,7 @@ from paralign.run.live import Live, functions_of
 from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Recorder, both, installed, own_code
+from paralign.stages import locating
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
 from paralign.weights import Rules, rules_from_toml
@@ -35,6 +37,9 @@ NEEDS_WEIGHTS = frozenset({"weights", "forward", "metric", "loss", "backward", "
 
 #: stage -> earlier stages whose divergence it inherits
 FOLLOWS = {"forward": ("weights",), "backward": ("weights", "forward", "loss"), "infer": ("weights", "forward", "data")}
+
+#: the two sides, as they are called in folders and reports
+SIDES = ("reference", "candidate")
 
 Progress = "Callable[[str], None]"
 
@@ -467,6 +472,7 @@ def convert_weights(
         WorkerFailed: a model cannot be built.
     """
     checkpoint = plain.opened(source, within, strip)
+    check_destination(Path(destination), overwrite=overwrite or dry_run, sources=checkpoint.identities)
     wanted = rules if isinstance(rules, Rules) or rules is None else plain.rules_of(Path(rules))
     if model is None:
         found = plain.plan(checkpoint, Path(destination), wanted, origin)
@@ -484,8 +490,40 @@ def _modelled(model: str | Path | list[str], inputs: Any, folder: Path, step: Ca
     project = project_of(model, folder) if isinstance(model, list) else read(Path(model))
     project.inputs = project.inputs if inputs is None else inputs
     _make(folder, "workers", "captures")
-    with _sides(project, folder, fresh=True) as context:
-        step("starting both sides")
-        _describe(context, CheckResult(), None)
-        context.inputs, _ = _given(project, context, folder)
-        yield context
+    try:
+        with _sides(project, folder, fresh=True) as context:
+            step("starting both sides")
+            _describe(context, CheckResult(), None)
+            context.inputs, _ = _given(project, context, folder)
+            yield context
+    except WorkerFailed as failure:  # its log goes with the folder
+        told = "".join(f"\n  {frame}" for frame in failure.frames)
+        raise WorkerFailed(failure.type, failure.message + told, side=failure.side, frames=failure.frames) from failure
+
+
+def locate_captures(reference: str | Path, candidate: str | Path | None = None) -> CheckResult:
+    """Where two recorded runs part, by single operations, without running anything.
+
+    Args:
+        reference: a capture of operations, as a check leaves it in ``captures/reference``; or the output folder of a check, whose
+            captures of the forward pass are taken.
+        candidate: the other side's capture; None with an output folder.
+
+    Returns:
+        One stage whose ``divergences`` are suspects: only a live run can confirm them.
+
+    Raises:
+        UsageError: a path that is not there, or captures without operations.
+        CaptureFormatError: a corrupt capture.
+    """
+    paths = [Path(reference), Path(candidate)] if candidate is not None else [Path(reference) / "captures" / s for s in SIDES]
+    if candidate is None:
+        paths = [path / locating.OPERATIONS for path in paths]
+    for path in paths:
+        if not path.is_dir():
+            raise UsageError(
+                "there is no capture of operations",
+                where=str(path),
+                hint="name two captures, or the output folder of `paralign check` (a stage that agreed in all values leaves them too)",
+            )
+    return locating.recorded(Capture.open(paths[0]), Capture.open(paths[1]))

@@ -28,17 +28,21 @@ _MOST = 16
 
 
 class Paths:
-    """The paths of the modules that are running, kept by the hooks of ``_calls.attached``."""
+    """The paths of the modules that are running in this thread, kept by the hooks of ``_calls.attached``."""
 
     def __init__(self) -> None:
         self._open: List[str] = [""]
+        self._thread = threading.get_ident()
 
     def begin(self, target: "Target") -> None:
         """A module starts."""
-        self._open.append(target.name)
+        if threading.get_ident() == self._thread:
+            self._open.append(target.name)
 
     def end(self, target: "Target", *_: Any) -> None:
         """A module ends; those inside it that failed unnoticed end with it."""
+        if threading.get_ident() != self._thread:
+            return
         for depth in range(len(self._open) - 1, 0, -1):
             if self._open[depth] == target.name:
                 del self._open[depth:]
@@ -157,10 +161,13 @@ def constructed(root: Any, source: "SourceLine") -> Iterator[Dict[int, Tuple[str
 
 
 def _own_frames(module: Any, source: "SourceLine") -> int:
-    """How many of the innermost user frames are the module's own ``__init__`` methods."""
+    """How many of the innermost user frames are the module's own ``__init__`` methods; the framework may have decorated them."""
     count = 0
     frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001 - as in _calls
-    while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is module:
-        count += source.is_users(frame.f_code.co_filename)
+    while frame is not None:
+        if source.is_users(frame.f_code.co_filename):
+            if frame.f_code.co_name != "__init__" or frame.f_locals.get(next(iter(frame.f_code.co_varnames), "")) is not module:
+                break
+            count += 1
         frame = frame.f_back
     return count

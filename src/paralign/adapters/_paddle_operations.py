@@ -10,6 +10,7 @@ import functools
 import sys
 import threading
 import types
+import warnings
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -25,7 +26,17 @@ if TYPE_CHECKING:
 _TENSOR = paddle.Tensor
 
 #: methods of the tensor class that compute, copy or cut and do not go through the functions
-_METHODS = ("clone", "detach", "contiguous", "copy_", "_getitem_dygraph", "_setitem_dygraph", "_getitem_from_offset")
+_METHODS = (
+    "clone",
+    "detach",
+    "detach_",
+    "contiguous",
+    "copy_",
+    "_getitem_dygraph",
+    "_setitem_dygraph",
+    "_getitem_from_offset",
+    "_tensor_use_gpudnn",
+)
 _OPERATORS = [
     "add",
     "radd",
@@ -170,8 +181,8 @@ def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Ite
     watch = Watch(sink, source, paths)
     with ExitStack() as stack:
         with _PATCHING:
-            _ACTIVE.append(watch)
-            if len(_ACTIVE) == 1:
+            _Active.watches = (*_Active.watches, watch)
+            if len(_Active.watches) == 1:
                 _PATCHES.install()
         stack.callback(_leave, watch)
         yield
@@ -179,13 +190,15 @@ def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Ite
 
 def _leave(watch: Watch) -> None:
     with _PATCHING:
-        _ACTIVE.remove(watch)
-        if not _ACTIVE:
+        _Active.watches = tuple(other for other in _Active.watches if other is not watch)
+        if not _Active.watches:
             _PATCHES.remove()
 
 
-#: observations in progress, of all threads, the innermost last
-_ACTIVE: List[Watch] = []
+class _Active:
+    """Observations in progress, of all threads, the innermost last; never changed in place, as other threads may be reading."""
+
+    watches: Tuple[Watch, ...] = ()
 
 
 class _Patches:
@@ -216,7 +229,10 @@ class _Patches:
                 setattr(_TENSOR, name, _wrap(name, method))
         flag = vars(_TENSOR)["stop_gradient"]
         self._undo.append((_TENSOR, "stop_gradient", flag))
-        _TENSOR.stop_gradient = _Flag(flag.__get__, _wrap("stop_gradient", _setting(flag)), flag)
+        _TENSOR.stop_gradient = _Wrapped(flag.__get__, _wrap("stop_gradient", _setting(flag)), flag)
+        data = vars(_TENSOR)["data"]
+        self._undo.append((_TENSOR, "data", data))
+        _TENSOR.data = _Wrapped(_wrap("detach", data.__get__), data.__set__, data)
 
     def remove(self) -> None:
         """Put everything back that nobody else has replaced since."""
@@ -229,12 +245,12 @@ class _Patches:
 _PATCHES = _Patches()
 
 
-class _Flag(property):
-    """``stop_gradient`` with a setter that is seen as an operation: a value that is cut off from the graph of gradients."""
+class _Wrapped(property):
+    """An attribute that is seen as an operation where it cuts a value off from the graph: set ``stop_gradient``, get ``data``."""
 
-    def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], flag: Any) -> None:
+    def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], attribute: Any) -> None:
         super().__init__(getter, setter)
-        self._paralign_wraps = flag
+        self._paralign_wraps = attribute
 
 
 def _setting(flag: Any) -> Callable[..., Any]:
@@ -276,7 +292,7 @@ def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        watches = [watch for watch in _ACTIVE if not watch.idle]
+        watches = [watch for watch in _Active.watches if not watch.idle]
         if not watches:
             return function(*args, **kwargs)
         return _perform(op, function, args, kwargs, watches)
@@ -346,5 +362,11 @@ def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[]
     def hook(gradient: Any) -> Any:
         return None if gradient is None else sink(gradient)  # Paddle hands over None where no gradient came
 
-    remove: Callable[[], None] = tensor.register_hook(hook).remove
+    helper = tensor.register_hook(hook)
+
+    def remove() -> None:
+        with warnings.catch_warnings():  # an operation in place gives its tensor another place in the graph, without the hook
+            warnings.simplefilter("ignore", RuntimeWarning)
+            helper.remove()
+
     return remove

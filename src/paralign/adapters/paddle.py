@@ -130,11 +130,11 @@ class PaddleAdapter:
         name = _recordable(tensor)
         with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
             plain = tensor.detach()
-            text = _digest_paddle.digest(plain)
-            if text is None:
+            made = _digest_paddle.fingerprint(plain, name, ordered=sketch)
+            if made is None:
                 value = self.to_array(plain)
-                return moments(value), _sketch.sketch(value) if sketch else None
-            return text, _digest_paddle.sketch(plain, name) if sketch else None
+                made = moments(value), _sketch.sketch(value) if sketch else None
+            return made
 
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
@@ -231,9 +231,9 @@ class PaddleAdapter:
     def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
         """Everything that reaches a kernel through Python; operations that call others in C++ are seen as one."""
         paths = Paths()
-        with attached([] if model is None else self._targets(model), paths, "register_forward_post_hook"):
-            with _paddle_operations.observed(sink, self._source, paths):
-                yield
+        targets = [] if model is None else self._targets(model)
+        with attached(targets, paths, "register_forward_post_hook"), _paddle_operations.observed(sink, self._source, paths):
+            yield
 
     @contextmanager
     def constructions(self) -> Iterator[Dict[int, Tuple[str, ...]]]:
@@ -246,8 +246,9 @@ class PaddleAdapter:
         return _recordable(tensor), tuple(tensor.shape)
 
     def storage(self, tensor: Any) -> int:
-        """The address of the memory that the tensor is a view of."""
-        return int(tensor.data_ptr()) - int(tensor.offset)
+        """The address of the memory that the tensor is a view of; 0 where it has none."""
+        address = tensor.data_ptr() if tensor.is_dense() and tensor._is_initialized() else None  # noqa: SLF001 - no public question
+        return int(address or 0) - int(tensor.offset or 0) if address else 0
 
     def substitute(self, made: Any, value: Any) -> Any:
         """What was made, plus the difference as a constant."""

@@ -121,11 +121,11 @@ class TorchAdapter:
         name = _recordable(tensor)
         with torch.no_grad():
             plain = tensor.detach()
-            text = _digest_torch.digest(plain)
-            if text is None:
+            made = _digest_torch.fingerprint(plain, name, ordered=sketch)
+            if made is None:
                 value = self.to_array(plain)
-                return moments(value), _sketch.sketch(value) if sketch else None
-            return text, _digest_torch.sketch(plain, name) if sketch else None
+                made = moments(value), _sketch.sketch(value) if sketch else None
+            return made
 
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
@@ -229,9 +229,9 @@ class TorchAdapter:
     def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
         """Everything that reaches ``aten``; composite operations are seen as their parts."""
         paths = Paths()
-        with attached([] if model is None else self._targets(model), paths, "register_forward_hook"):
-            with _torch_operations.observed(sink, self._source, paths):
-                yield
+        targets = [] if model is None else self._targets(model)
+        with attached(targets, paths, "register_forward_hook"), _torch_operations.observed(sink, self._source, paths):
+            yield
 
     def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
         """By wrapping ``torch.nn.Module.__init__`` for the time."""

@@ -80,7 +80,7 @@ def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: in
     """
     hunt = _Hunt(laboratory, judgement, runs)
     notes: list[str] = []
-    while len(hunt.found) < most:
+    while len(hunt.lines) < most:
         if not hunt.next():
             break
     else:
@@ -97,13 +97,14 @@ class _Hunt:
         self.laboratory, self.judgement, self.runs = laboratory, judgement, runs
         self.patches: dict[tuple[int, int], Patch] = {}
         self.found: list[Guilt] = []
+        self.lines: set[str | None] = set()
         self.spent = 0
 
     def next(self) -> bool:
         """Look for one more fault; False where none is left, or none can be confirmed."""
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
-            return False
+            return self._end()
         plans = [_plan(self.judgement, suspect) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
@@ -124,11 +125,12 @@ class _Hunt:
             trial,
             self.judgement,
             confirmed=trial.why != "output" or len(trial.region) == 1,
-            error=_error(self.judgement, trial),
-            after=_after(judged, trial),
+            error=_error(trial),
+            after=_after(judged),
             seen=bool(self.judgement.wrong_outputs()),
         )
         self.found.append(guilt)
+        self.lines.add(own_line(self.judgement.candidate, trial.value.maker or trial.suspect))
         self.judgement = self._with_repeats(guilt, judged)
         return True
 
@@ -137,6 +139,23 @@ class _Hunt:
         graph = self.laboratory.run(patches)
         old = self.judgement
         return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches)
+
+    def _end(self) -> bool:
+        """An output that is right in itself, but not what is due: something is missing after it."""
+        for first, second in self.judgement.misplaced():
+            maker = second.maker
+            if maker is None or maker.written or (maker.number, second.place) in self.patches:
+                continue
+            trial = Trial(maker, second, first, "end", first.maker, [maker])
+            patch = _patch(second, self.laboratory.values([first])[0]) if first.maker is None or not first.maker.written else None
+            judged = self._judged([*self.patches.values(), patch]) if patch is not None and self.spent < self.runs else None
+            self.found.append(Guilt(trial, self.judgement, confirmed=judged is not None, error=_error(trial)))
+            if judged is None or patch is None:
+                return False
+            self.patches[patch.number, patch.place] = patch
+            self.judgement = judged
+            return True
+        return False
 
     def _suspect(self, suspect: Operation) -> None:
         """Keep the likeliest suspect, where nothing was confirmed and something is wrong."""
@@ -170,7 +189,7 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
     plan = _plan(judgement, suspect)
     wrong = next((v for v in suspect.outputs if v in judgement.wrong), suspect.outputs[0])
     trial = plan[0] if plan else Trial(suspect, wrong, wrong, "none", judgement.twin(suspect), [suspect])
-    return Guilt(trial, judgement, confirmed=False, error=_error(judgement, trial), seen=bool(judgement.wrong_outputs()))
+    return Guilt(trial, judgement, confirmed=False, error=_error(trial), seen=bool(judgement.wrong_outputs()))
 
 
 def _plan(judgement: Judgement, suspect: Operation) -> list[Trial]:
@@ -261,13 +280,13 @@ def _computing_users(value: Value) -> list[Operation]:
     return found
 
 
-def _error(judgement: Judgement, trial: Trial) -> float:
+def _error(trial: Trial) -> float:
     if trial.value.digest is None or trial.due.digest is None:
         return float("inf")
     return digests.distance(trial.due.digest, trial.value.digest)
 
 
-def _after(judgement: Judgement, trial: Trial) -> float | None:
+def _after(judgement: Judgement) -> float | None:
     """The largest error of the outputs with the reference's value in place."""
     return max((far for _, _, far in judgement.outputs), default=None)
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: norm of all gradients together)
 UNKNOWN, SMALL = 0.1, 1e-4
 
+#: gradients after an update may differ by this much more: optimizers, too, keep constants in float32, which the weights then carry
+LATER = 4.0
+
 #: a change's own noise counts where it exceeds what storing the parameters in their type explains, by this factor
 STORAGE = 3.0
 
@@ -102,11 +105,11 @@ def _replay(context: Context, result: StageResult) -> None:
         return
     result.notes += notes
     result.findings += findings
-    known = {d.candidate.source for d in result.divergences if d.candidate is not None}
-    result.divergences += [d for d in found if d.candidate is None or d.candidate.source not in known]
     for finding in findings:
         finding.proven = any(d.confirmed for d in found)
     if findings or any(d.confirmed for d in found):
+        known = {d.candidate.source for d in result.divergences if d.candidate is not None}
+        result.divergences += [d for d in found if d.candidate is None or d.candidate.source not in known]
         result.verdict = DIVERGED
         result.divergence = result.divergence or next(iter(result.divergences), None)
 
@@ -136,8 +139,8 @@ def _random(result: StageResult, mode: str, reference: Capture, candidate: Captu
     random = [side for side, c in (("reference", reference), ("candidate", candidate)) if c.manifest.settings["answer"]["random"]]
     if mode == "train" and random:
         result.warnings.append(
-            f"steps in train mode were not compared: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although dropout "
-            "layers are off (a functional dropout?); make it a layer, or let its probability be set to 0"
+            f"steps in train mode were not compared: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although "
+            "dropout layers are off (a functional dropout?); make it a layer, or let its probability be set to 0"
         )
         return True
     return False
@@ -172,7 +175,20 @@ class Steps:
         own = max((p.noise.value for p in pairs if p.noise is not None and p.key.startswith("loss")), default=0.0)
         self.loss_noise = max(self.loss_noise, own, 0.0 if outputs is None else outputs.value)
         settle(pairs, self.method, self.tolerance, least=self.loss_noise)
+        self._excuse_groups([p for p in pairs if p.key.startswith("lr_")])
         return pairs
+
+    def _excuse_groups(self, pairs: list[Pair]) -> None:
+        """Equal rates in another number or order of groups are no difference: what each parameter does is judged by its change."""
+        rates = [
+            {float(f"{float(c.array(r)):.6g}") for r in records if r is not None}
+            for c, records in ((self.reference, [p.reference for p in pairs]), (self.candidate, [p.candidate for p in pairs]))
+        ]
+        grouped = any(p.reference is None or p.candidate is None for p in pairs)
+        if rates[0] == rates[1] or (grouped and rates[0] & rates[1]):
+            for pair in (p for p in pairs if p.verdict == DIVERGED):
+                pair.judged, pair.verdict = False, ALIGNED
+                pair.notes.append("rates in other parameter groups: judged by what each parameter does")
 
     def gradients(self, step: int) -> list[Pair]:
         """The gradient of every parameter that both sides have."""
@@ -182,7 +198,8 @@ class Steps:
             if pair.noise is not None and pair.reference is not None:
                 name = pair.reference.name
                 self.gradient_noise[name] = max(self.gradient_noise.get(name, 0.0), pair.noise.value)
-        settle(pairs, self.method, self.tolerance)
+        later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
+        settle(pairs, later, self.tolerance)
         for pair in pairs:
             _excuse(pair, total)
         return pairs
