@@ -23,15 +23,17 @@ TEXT = """\
 
 Made by `python bench/zoo.py --write docs/zoo.md` (`make zoo`) with {versions}.
 
-Each pair is built with random weights in a process of its own. Constant parameters are moved by noise, so that no two
-tensors are equal by construction; BatchNorm takes its statistics from ten passes in train mode. Names, kinds of layers,
-shapes and the order of execution give a plan; both models then run in float64. Where the outputs differ by more than the
-reference differs from its own float32 run, the plan's alternatives are tried. No pair has a rule of its own.
+Each pair is built with random weights in a process of its own and handed to `paralign.check` (stages `weights` and `forward`).
+Before that, constant parameters are moved by noise, so that no two tensors are equal by construction; BatchNorm takes its
+statistics from ten passes in train mode; of two images the second is eight times as large. No pair has a rule of its own, but
+the one whose name says that it is forced.
 
-*Error ÷ allowed* up to 1 is aligned. How tensors were mapped: *name*; *rule* (a regular renaming that was learned);
-*likeness* (words, numbers and neighbours); *calls* (the order of execution decided, or there was only one of its kind and
-shape); *proof* (not what was proposed first, but what ran right); *shared* (tied). *Undecided*: how many
-other assignments come out as right too (only those that could be tried in the first 30 seconds of a pair).
+*Error ÷ allowed* up to 1 is aligned ([methods](verdicts.md#methods)). How tensors were mapped: *name*; *rule* (a regular renaming
+that was learned); *likeness* (words, numbers and neighbours); *calls* (the order of execution decided, or there was only one of
+its kind and shape); *proof* (not what was proposed first, but what ran right); *shared* (tied); *user* (forced). *Undecided*:
+groups of tensors that the run cannot tell apart, and that names do not tell apart either. Seconds are those of a busy machine.
+What pairs that are not one model differ in was read in their sources; rows that are called *mended* take that difference out of
+the candidate and show that no other is left.
 
 {pairs} pairs: {counted}. {known}.
 
@@ -128,9 +130,9 @@ def page(rows):
     packages = ("torch", "paddlepaddle", "torchvision", "transformers", "paddlenlp", "timm", "paddleclas")
     versions = ", ".join(f"{p} {v}" for p in packages if (v := version(importlib.metadata, p)))
     wrong = [r for r in rows if disagrees(r)]
-    known = f"{len(wrong)} {'disagrees' if len(wrong) == 1 else 'disagree'} with what is known of them"
+    known = f"{len(wrong)} {'disagrees' if len(wrong) == 1 else 'disagree'} with what is known of the models"
     told = ", ".join(r["reference"] for r in wrong)
-    counted = ", ".join(f"{count(rows, v)} {v}" for v in ("aligned", "diverged", "error"))
+    counted = ", ".join(f"{count(rows, v)} {v}" for v in dict.fromkeys(["aligned", "diverged", *(r["verdict"] for r in rows)]))
     return TEXT.format(versions=versions, pairs=len(rows), counted=counted, known=known + (f": {told}" if told else ""), table=table(rows))
 
 
@@ -162,7 +164,9 @@ def main():
     parser.add_argument("--expected", type=Path, default=Path(__file__).parents[1].parent / "shared" / "data" / "pairs.csv")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--merge", type=Path, nargs="+", help="rows of earlier runs (--json) instead of running anything")
+    parser.add_argument(
+        "--merge", type=Path, nargs="+", help="rows of earlier runs (--json), later ones before earlier ones, instead of running anything"
+    )
     parser.add_argument("--limit", type=int, default=400)
     options = parser.parse_args()
     if options.pair:
@@ -171,18 +175,22 @@ def main():
     sys.path.insert(0, str(Path(__file__).parent))
     from zoo_pairs import PAIRS
 
-    known, rows = expectations(options.expected), []
+    known, rows, done = expectations(options.expected), [], {}
     for file in options.merge or []:
-        rows += json.loads(file.read_text())
+        done.update({(row["reference"], row["candidate"]): row for row in json.loads(file.read_text())})
     for pair in PAIRS:
-        if options.merge or not any(text in f"{pair.group} {pair.name}" for text in options.only or [""]):
+        key = pair.reference, pair.candidate
+        if key not in done and (options.merge or not any(text in f"{pair.group} {pair.name}" for text in options.only or [""])):
             continue
-        row = examined(pair, options.limit)
-        row.update(expected=known.get((pair.reference, pair.candidate), ""), difference=pair.difference)
+        row = done.get(key) or examined(pair, options.limit)
+        row.update(expected=known.get(key, ""), difference=pair.difference)
         rows.append(row)
         print(table([row]).splitlines()[-1], flush=True)
         if options.json:
             options.json.write_text(json.dumps(rows, indent=1))
+    missing = sorted(known.keys() - {(r["reference"], r["candidate"]) for r in rows})
+    if options.merge:
+        print("\n".join(f"only in {options.expected}: {' / '.join(key)}" for key in missing))
     if options.write:
         options.write.write_text(page(rows), encoding="utf-8")
     sys.exit(any(disagrees(r) for r in rows))

@@ -77,6 +77,7 @@ GPT_PORT = {
     "attention_probs_dropout_prob": 0.0,
     "hidden_activation": "gelu",
 }
+ALBERT = {**SMALL, "embedding_size": 64, "num_hidden_groups": 1, "inner_group_num": 1}
 DISTIL = {"vocab_size": 99, "dim": 128, "n_layers": 2, "n_heads": 4, "hidden_dim": 256, "dropout": 0.0, "attention_dropout": 0.0}
 BLOOM = {"vocab_size": 99, "hidden_size": 128, "n_layer": 3, "n_head": 4, "hidden_dropout": 0.0, "attention_dropout": 0.0}
 
@@ -113,8 +114,17 @@ def _bert():
         ("HF.BertModel +pad ids", "paddlenlp.BertModel", hf("Bert", "Bert", SMALL, inputs=(padded(),))),
         (masked_name, "paddlenlp.BertModel", hf("Bert", "Bert", SMALL, inputs=masked)),
         ("HF.ElectraModel", "paddlenlp.ElectraModel", hf("Electra", "Electra", {**SMALL, "embedding_size": 128})),
+        ("HF.AlbertModel", "paddlenlp.AlbertModel", hf("Albert", "Albert", ALBERT)),
+        ("HF.AlbertModel [gelu mended]", "paddlenlp.AlbertModel", hf("Albert", "Albert", {**ALBERT, "hidden_act": "gelu"})),
+        ("HF.LayoutLMModel", "paddlenlp.LayoutLMModel", hf("LayoutLM", "LayoutLM", SMALL)),
+        ("HF.MegatronBertModel", "paddlenlp.MegatronBertModel", hf("MegatronBert", "MegatronBert", SMALL)),
         ("HF.ErnieModel", "paddlenlp.ErnieModel", hf("Ernie", "Ernie", {**SMALL, "use_task_id": False})),
         ("HF.RobertaModel", "paddlenlp.RobertaModel", hf("Roberta", "Roberta", SMALL, inputs=(tokens(least=2),))),
+        (
+            "HF.RobertaModel [pad_token_id=1]",
+            "paddlenlp.RobertaModel",
+            hf("Roberta", "Roberta", {**SMALL, "pad_token_id": 1}, inputs=(tokens(least=2),)),
+        ),
         ("HF.DistilBertModel", "paddlenlp.DistilBertModel", hf("DistilBert", "DistilBert", DISTIL, SMALL)),
     ]
 

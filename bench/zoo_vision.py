@@ -36,6 +36,8 @@ VISION = [
     ("inception_v3", 128),
 ]
 
+SWIN = ("swin_tiny_patch4_window7_224", "SwinTransformer_tiny_patch4_window7_224", 224)
+
 CLAS = [
     ("vit_small_patch16_224", "ViT_small_patch16_224", 224),
     ("deit_tiny_patch16_224", "DeiT_tiny_patch16_224", 224),
@@ -49,7 +51,7 @@ CLAS = [
     ("ghostnet_100", "GhostNet_x1_0", 96),
     ("rexnet_100", "ReXNet_1_0", 96),
     ("levit_128s", "LeViT_128S", 224),
-    ("swin_tiny_patch4_window7_224", "SwinTransformer_tiny_patch4_window7_224", 224),
+    SWIN,
 ]
 
 
@@ -130,15 +132,21 @@ def ceiling(layer):
 def unpadded(layer):
     """The same, and a first convolution without padding."""
     ceiling(layer)
-    if type(layer).__name__ == "Conv2D" and layer._in_channels == 3:
-        layer._padding, layer._updated_padding = 0, [0, 0]
+    if type(layer).__name__ == "Conv2D" and layer.weight.shape[1] == 3:
+        layer._updated_padding = [0, 0]  # noqa: SLF001 - there is no public way
 
 
 def epsilon(layer):
     """Dropout as PyTorch has it, and BatchNorm with torchvision's epsilon."""
     upscaling(layer)
     if type(layer).__name__ == "BatchNorm2D":
-        layer._epsilon = 1e-3
+        layer._epsilon = 1e-3  # noqa: SLF001 - there is no public way
+
+
+def unshifted(layer):
+    """Windows that are not shifted where one of them is the whole image."""
+    if type(layer).__name__ == "SwinTransformerBlock" and min(layer.input_resolution) <= layer.window_size:
+        layer.shift_size = 0
 
 
 MENDED = [
@@ -159,5 +167,6 @@ def timm_pairs():
     found += [
         ("timm.mobilenetv1_100", "paddle.vision.mobilenet_v1", mobilenetv1(False)),
         ("timm.mobilenetv1_100 [ReLU6->ReLU]", "paddle.vision.mobilenet_v1", mobilenetv1(True)),
+        (f"timm.{SWIN[0]} [shift mended]", f"paddleclas.{SWIN[1]}", mended(clas(*SWIN), unshifted)),
     ]
     return found

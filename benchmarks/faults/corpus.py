@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
@@ -34,6 +36,8 @@ class Plant:
 
     ``at`` is text of the line that *runs* what was changed, where the edit is elsewhere: a layer is built in one line and called in
     another, and either is the true line. ``weights`` says for a renamed tensor which ones it holds, joined along the last axis.
+    ``named``: the weights are carried over by their names beforehand, because the mistake is that names mean something else, and
+    paralign's own mapping would find the assignment that makes it none. ``given`` makes other inputs of the program's own.
     """
 
     name: str
@@ -44,6 +48,8 @@ class Plant:
     at: str = ""
     program: str = ""
     weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    named: bool = False
+    given: Callable[[Any], Any] | None = None
 
     @property
     def id(self) -> str:
@@ -67,16 +73,24 @@ def fault(
     at: str = "",
     file: str = "candidate.py",
     more: tuple[Edit, ...] = (),
+    named: bool = False,
 ) -> Plant:
     """A mistake in one place; ``more`` are edits that it needs elsewhere (an import), which are no true lines."""
     if stage not in STAGES:
         raise ValueError(f"{name}: no stage {stage!r}")
-    return Plant(name, what, (Edit(old, new, file), *more), stage, bugs, at)
+    return Plant(name, what, (Edit(old, new, file), *more), stage, bugs, at, named=named)
 
 
-def harmless(name: str, what: str, *edits: tuple[str, str] | Edit, weights: dict[str, tuple[str, ...]] | None = None) -> Plant:
-    """A change that means the same."""
-    return Plant(name, what, tuple(e if isinstance(e, Edit) else Edit(*e) for e in edits), weights=weights or {})
+def harmless(
+    name: str,
+    what: str,
+    *edits: tuple[str, str] | Edit,
+    weights: dict[str, tuple[str, ...]] | None = None,
+    given: Callable[[Any], Any] | None = None,
+    bugs: str = "",
+) -> Plant:
+    """A change that means the same; or inputs on which tools have called right ports wrong."""
+    return Plant(name, what, tuple(e if isinstance(e, Edit) else Edit(*e) for e in edits), bugs=bugs, weights=weights or {}, given=given)
 
 
 def programs() -> list[str]:
@@ -122,11 +136,14 @@ def plant_copy(plant: Plant, folder: Path) -> Path:
 
 def truth(plant: Plant, target: Path) -> set[str]:
     """The true lines, as ``file:line``: what the first edit changed (around a deletion, its neighbours) and where that runs."""
+    if not plant.edits:
+        return set()
     edit = plant.edits[0]
     path = target / edit.file
     now = path.read_text(encoding="utf-8").splitlines()
     before = (PROGRAMS / plant.program / edit.file).read_text(encoding="utf-8").splitlines()
     lines = {line for line in changed(before, now) if not _elsewhere(plant, now[line - 1])}
+    lines |= {line for first, last in statements("\n".join(now)) if lines & set(range(first, last + 1)) for line in range(first, last + 1)}
     found = {f"{path}:{line}" for line in lines}
     for other in target.glob("*.py") if plant.at else ():
         text = other.read_text(encoding="utf-8").splitlines()
@@ -139,6 +156,12 @@ def truth(plant: Plant, target: Path) -> set[str]:
 def _elsewhere(plant: Plant, line: str) -> bool:
     """Whether a changed line belongs to an edit other than the first."""
     return any(line.strip() and line.strip() in edit.new and line.strip() not in plant.edits[0].new for edit in plant.edits[1:])
+
+
+def statements(text: str) -> list[tuple[int, int]]:
+    """First and last line of each statement that holds no other: a call is reported by one of its lines, whichever argument was edited."""
+    simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
+    return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(ast.parse(text)) if isinstance(node, simple)]
 
 
 def changed(before: list[str], now: list[str]) -> set[int]:

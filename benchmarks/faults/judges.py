@@ -69,19 +69,33 @@ def paralign(base: Corpus, plant: corpus.Plant, module: ModuleType, truth: set[s
 
     stages = ASKED[plant.stage] if plant.stage else [s for s in ("data", *ASKED["update"]) if _has(base, s)]
     began = time.perf_counter()
-    result = check(side(base.reference, "torch"), side(module, "paddle"), inputs=base.given[0], labels=base.given[1], stages=stages)
+    port = side(module, "paddle")
+    if plant.named:  # its user has carried the weights over by their names
+        loaded = measure.Program(module, "paddle", base.given, "float32")
+        loaded.put(base.state)
+        port.functions["build_model"] = lambda: loaded.model
+    result = check(
+        side(base.reference, "torch"),
+        port,
+        inputs=base.given[0],
+        labels=base.given[1],
+        stages=stages,
+        weights="as-is" if plant.named else "copy",
+    )
     answer = Answer(flagged=any(s.verdict == "diverged" for s in result.stages), seconds=time.perf_counter() - began)
     answer.failed = "; ".join(
         f"{s.name}: {(s.failure or {}).get('message', s.verdict)[:200]}" for s in result.stages if s.verdict == "error"
     )
+    led: list[str] = []
     for stage in result.stages:
         if stage.verdict == "diverged":
             worst = stage.worst
             answer.note += f"{stage.name}: {worst.key if worst else ''} {worst.ratio if worst else ''}; "
             divergences = getattr(stage, "divergences", None) or [stage.divergence]
             answer.places += [_place(d) for d in divergences if d is not None and d.candidate is not None]
+            led += [line for d in divergences if d is not None and d.candidate is not None for line in d.candidate.lines]
     answer.first = answer.places[0] if answer.places else ""
-    answer.exact, answer.listed = same_line(answer.first, truth), any(same_line(place, truth) for place in answer.places)
+    answer.exact, answer.listed = same_line(answer.first, truth), any(same_line(place, truth) for place in [*answer.places, *led])
     return answer
 
 

@@ -130,7 +130,9 @@ def main() -> None:
                 continue
             module = imported(plant, Path(folder))
             truth = corpus.truth(plant, Path(folder) / module.__name__.split(".")[0])
-            row = {"id": plant.id} | {name: asdict(compare(base, plant, module, truth, options)) for name, options in SETTINGS.items()}
+            row = {"id": plant.id} | {
+                name: asdict(compare(base.of(plant), plant, module, truth, options)) for name, options in SETTINGS.items()
+            }
             print(json.dumps(row), file=answers, flush=True)
 
 

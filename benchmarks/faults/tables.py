@@ -38,6 +38,7 @@ CLASSES = {
     "impl-diff": "B158",
     "order": "B161",
     "default-dist": "B129",
+    "false-alarm": "B047 B049",
 }
 _CLASS_OF = {bug: name for name, bugs in CLASSES.items() for bug in bugs.split()}
 
@@ -107,6 +108,14 @@ def _told(answer: Row | None) -> str:
     if answer.get("exact") is None:
         return "yes"
     return "**line**" if answer["exact"] else ("listed" if answer.get("listed") else "yes")
+
+
+def brief(row: Row) -> str:
+    """What each tool said, and which lines were right and named, in a line."""
+    ours = row.get("paralign", {})
+    said = "; ".join(f"{tool}: {_told(row[tool])}" for tool in TOOLS if tool in row)
+    places = [place.split("/")[-1] for place in ours.get("places", [])]
+    return f"({row.get('stage', '')}) {said} | {row.get('truth', '')} {places} {ours.get('failed', '')} {ours.get('note', '')}"
 
 
 def every(rows: list[Row]) -> str:

@@ -9,10 +9,13 @@ import importlib
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import corpus
 import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: what of a difference in float64 counts: above what constants stored in single precision cause (2.4e-07, docs/verdicts.md), with room
 RIGHT, VISIBLE = 1e-5, 1e-6
@@ -23,11 +26,12 @@ SPREAD = 0.05
 class Corpus:
     """The reference and the right port of one program, with its weights."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, change: Callable[[Any], Any] | None = None) -> None:
         self.program = program
         self.reference, self.port = corpus.load(program, "reference"), corpus.load(program, "candidate")
         names = getattr(corpus.load(program, "plants"), "NAMES", {})
-        self.given = self.reference.inputs(), self.reference.labels() if hasattr(self.reference, "labels") else None
+        inputs = self.reference.inputs()
+        self.given = change(inputs) if change else inputs, self.reference.labels() if hasattr(self.reference, "labels") else None
         double = measure.Program(self.reference, "torch", self.given, "float64")
         port = self.right_port = measure.Program(self.port, "paddle", self.given, "float64")
         self.names = names
@@ -38,6 +42,10 @@ class Corpus:
             raise ValueError(f"{program}: the reference has nothing for {sorted(missing)}")
         self.right: dict[str, measure.Values] = {}
         self.written: dict[str, measure.Values] = {}
+
+    def of(self, plant: corpus.Plant) -> Corpus:
+        """The same on the plant's own inputs, where it has some."""
+        return Corpus(self.program, plant.given) if plant.given else self
 
     def stages(self) -> list[str]:
         """The stages that the program has functions for."""
@@ -130,7 +138,7 @@ def verify(program: str) -> int:
             try:
                 module = imported(plant, Path(folder))
                 corpus.truth(plant, Path(folder) / module.__name__.split(".")[0])
-                shown = base.shows(plant, module)
+                shown = base.of(plant).shows(plant, module)
             except Exception as error:  # noqa: BLE001 - a plant may break in any way; all are to be seen in one run
                 print(f"BAD {type(error).__name__} {plant.id}: {str(error)[:300]}")
                 wrong += 1

@@ -31,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         for plant in corpus.plants(program):
             if not wanted or plant.id in wanted:
-                print(json.dumps(judge(base, plant, Path(folder))), file=answers, flush=True)
+                print(json.dumps(judge(base.of(plant), plant, Path(folder))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ __all__ = [
     "compare",
     "convert_weights",
     "diff_weights",
+    "locate_captures",
 ]
 
 _HOMES = {
@@ -34,10 +35,11 @@ _HOMES = {
     "compare": "paralign.api",
     "convert_weights": "paralign.api",
     "diff_weights": "paralign.conversion.difference",
+    "locate_captures": "paralign.api",
 }
 
 if TYPE_CHECKING:
-    from paralign.api import check, compare, convert_weights
+    from paralign.api import check, compare, convert_weights, locate_captures
     from paralign.capture import Capture
     from paralign.conversion.difference import diff_weights
     from paralign.errors import ParalignError

@@ -21,6 +21,7 @@ from paralign.run.live import Live, functions_of
 from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Recorder, both, installed, own_code
+from paralign.stages import locating
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
 from paralign.weights import Rules, rules_from_toml
@@ -35,6 +36,9 @@ NEEDS_WEIGHTS = frozenset({"weights", "forward", "metric", "loss", "backward", "
 
 #: stage -> earlier stages whose divergence it inherits
 FOLLOWS = {"forward": ("weights",), "backward": ("weights", "forward", "loss"), "infer": ("weights", "forward", "data")}
+
+#: the two sides, as they are called in folders and reports
+SIDES = ("reference", "candidate")
 
 Progress = "Callable[[str], None]"
 
@@ -489,3 +493,31 @@ def _modelled(model: str | Path | list[str], inputs: Any, folder: Path, step: Ca
         _describe(context, CheckResult(), None)
         context.inputs, _ = _given(project, context, folder)
         yield context
+
+
+def locate_captures(reference: str | Path, candidate: str | Path | None = None) -> CheckResult:
+    """Where two recorded runs part, by single operations, without running anything.
+
+    Args:
+        reference: a capture of operations, as a check leaves it in ``captures/reference``; or the output folder of a check, whose
+            captures of the forward pass are taken.
+        candidate: the other side's capture; None with an output folder.
+
+    Returns:
+        One stage whose ``divergences`` are suspects: only a live run can confirm them.
+
+    Raises:
+        UsageError: a path that is not there, or captures without operations.
+        CaptureFormatError: a corrupt capture.
+    """
+    paths = [Path(reference), Path(candidate)] if candidate is not None else [Path(reference) / "captures" / s for s in SIDES]
+    if candidate is None:
+        paths = [path / locating.OPERATIONS for path in paths]
+    for path in paths:
+        if not path.is_dir():
+            raise UsageError(
+                "there is no capture of operations",
+                where=str(path),
+                hint="name two captures, or the output folder of `paralign check` (a stage that agreed in all values leaves them too)",
+            )
+    return locating.recorded(Capture.open(paths[0]), Capture.open(paths[1]))

@@ -88,6 +88,18 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--atol", type=_number, help="absolute tolerance instead of error ÷ noise")
     compare.add_argument("--rtol", type=_number, help="relative tolerance, with --atol")
     compare.set_defaults(run=_compare)
+
+    locate = commands.add_parser(
+        "locate",
+        help="find where two recorded runs part, by single operations",
+        epilog=EPILOG,
+        description="Find the first diverging operations of two captures that `paralign check` recorded. Nothing is run: what only a run "
+        "could confirm is said.",
+    )
+    locate.add_argument("reference", metavar="REFERENCE", help="the reference's capture of operations, or the output folder of a check")
+    locate.add_argument("candidate", metavar="CANDIDATE", nargs="?", help="the candidate's capture; left out for an output folder")
+    locate.add_argument("--json", action="store_true", help="print the report as JSON")
+    locate.set_defaults(run=_locate)
     weights.add_commands(commands)
     return top
 
@@ -194,6 +206,12 @@ def _compare(options: argparse.Namespace) -> int:
         footer="",
         full=True,
     )
+
+
+def _locate(options: argparse.Namespace) -> int:
+    from paralign.api import locate_captures
+
+    return _show(locate_captures(options.reference, options.candidate), json=options.json, footer="")
 
 
 def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False) -> int:

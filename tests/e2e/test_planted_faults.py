@@ -40,7 +40,7 @@ def test_every_edit_applies_to_running_text_and_knows_its_lines(corpus, tmp_path
             target = corpus.plant_copy(plant, tmp_path)
             for path in target.glob("*.py"):
                 ast.parse(path.read_text())
-            assert corpus.truth(plant, target), plant.id
+            assert bool(corpus.truth(plant, target)) == bool(plant.edits), plant.id
             seen[plant.stage] = seen.get(plant.stage, 0) + 1
     assert set(seen) == {"", *corpus.STAGES}
     assert seen.pop("") >= 45
@@ -60,6 +60,10 @@ def test_true_lines_are_those_that_changed(corpus, before, now, lines):
     assert corpus.changed(before.split(), now.split()) == lines
 
 
+def test_a_statement_of_many_lines_is_one_place(corpus):
+    assert corpus.statements("x = f(\n    1,\n)\nif x:\n    y = 2\n") == [(1, 3), (5, 5)]
+
+
 def test_a_line_is_the_same_wherever_its_folder_is(corpus):
     sys.path.append(str(FAULTS))
     import judges
@@ -67,7 +71,9 @@ def test_a_line_is_the_same_wherever_its_folder_is(corpus):
     truth = {"/tmp/one/llama_x/candidate.py:12"}
     assert judges.same_line("/elsewhere/llama_x/candidate.py:12", truth)
     assert judges.same_line("candidate.py:12", truth)
-    assert not any(judges.same_line(s, truth) for s in ("/tmp/one/llama_x/candidate.py:1", "llama_y/candidate.py:12", "", None, "attention"))
+    assert not any(
+        judges.same_line(s, truth) for s in ("/tmp/one/llama_x/candidate.py:1", "llama_y/candidate.py:12", "", None, "attention")
+    )
 
 
 @pytest.mark.torch

@@ -54,6 +54,13 @@ def test_all_that_cannot_be_told_apart_is_named():
     assert next(n for n in many if n.startswith("ambiguous")).endswith("and 14 more)")
 
 
+def test_an_assignment_against_the_names_is_warned_of():
+    (warning,) = run(ports.EQUIVALENT["equal_names_with_exchanged_roles"])["weights"].warnings
+    assert warning.startswith("the outputs are equal only against what names say (")
+    assert warning.endswith("): a checkpoint that is loaded by name would give others")
+    assert not run(ports.EQUIVALENT["names_that_say_nothing"])["weights"].warnings
+
+
 def test_what_nothing_uses_is_not_called_mapped_where_names_do_not_tell():
     def make():
         names = {"torch": ("body", "one", "two"), "paddle": ("body", "left", "right")}

@@ -99,6 +99,12 @@ rtol = 1e-3
     assert settings.tolerance_of("loss") == Tolerance(None, 0.5, 1e-3)
 
 
+def test_a_file_of_rules_is_looked_for_beside_the_project(port):
+    (port.folder / "rules.toml").write_text("")
+    assert port(tables="[weights]\nrules = 'rules.toml'").rules == (port.folder / "rules.toml").resolve()
+    assert port().rules is None
+
+
 def test_a_module_is_looked_for_beside_the_file_first_then_below_the_root(port):
     (port.folder / "repo").mkdir()
     (port.folder / "repo" / "candidate.py").write_text("")
@@ -149,6 +155,8 @@ WRONG = {
     "an unknown mode": ({"tables": "[backward]\nmodes = ['test']"}, "'test' is not a choice"),
     "an unknown budget": ({"tables": "[forward]\nmodules = 'all'"}, "'all' is not a choice"),
     "an unknown way of weights": ({"tables": "[weights]\nmode = 'move'"}, "'move' is not a choice"),
+    "rules that are not there": ({"tables": "[weights]\nrules = 'nowhere.toml'"}, "the file of rules is not there"),
+    "rules that are no path": ({"tables": "[weights]\nrules = 3"}, "'rules' must be of type str, not int"),
     "no steps": ({"tables": "[backward]\nsteps = 0"}, "'steps' must be at least 1"),
     "no samples": ({"tables": "[data]\nsamples = 0"}, "'samples' must be at least 1"),
     "a negative tolerance": ({"tables": "[tolerance]\nratio = -1"}, "'ratio' must not be negative"),

@@ -12,7 +12,7 @@ from paralign import weights as mapping
 from paralign.capture import Capture, CaptureWriter
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, Record, StageResult, Stats
 from paralign.run.project import Settings
-from paralign.stages import backward
+from paralign.stages import backward, update
 from paralign.stages.backward import Steps, first_wrong
 from paralign.stages.context import Context
 from paralign.stages.judging import FLOAT64
@@ -337,6 +337,14 @@ def test_between_equal_frameworks_nothing_is_inherent(bench):
     assert buffers(bench, running(BATCH * N / (N - 1)), running(BATCH), ("torch", "torch")).verdict == DIVERGED
 
 
+@pytest.fixture(autouse=True)
+def asked(monkeypatch):
+    """Whether the update was to be explained, and with what: the sides of this file cannot be run."""
+    found = []
+    monkeypatch.setattr(update, "explain", lambda _context, _result, _gradients, *, agreed: found.append(agreed))
+    return found
+
+
 # -- the whole stage -------------------------------------------------------------------------------------------------------------
 
 
@@ -357,9 +365,10 @@ def run(bench, reference, candidate, modes=("eval",), reference_options=None, ca
     return backward.run(context)
 
 
-def test_equal_steps_are_aligned(bench):
+def test_equal_steps_are_aligned(bench, asked):
     result = run(bench, [step(), {**step(), **change()}], [step(), {**step(), **change()}])
     assert (result.verdict, result.method, result.divergence) == (ALIGNED, "float64", None)
+    assert asked == []
     keys = [p.key for p in result.pairs]
     assert keys[:4] == ["loss_0", "lr_0", "gradient_0 fc.weight", "gradient_0 fc.bias"]
     assert keys[-2:] == ["update fc.weight", "update fc.bias"]
@@ -371,16 +380,18 @@ def test_a_vanishing_gradient_is_counted_in_a_note(bench):
     assert "gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: 1" in result.notes
 
 
-def test_of_wrong_gradients_the_one_nearest_to_the_loss_is_named(bench):
+def test_of_wrong_gradients_the_one_nearest_to_the_loss_is_named(bench, asked):
     result = run(bench, [step()], [step(weight=2 * WEIGHT, bias=2 * BIAS)])
     assert result.verdict == DIVERGED
     assert result.divergence.pair.key == "gradient_0 fc.bias"
+    assert asked == [False]
     assert (result.divergence.reference.name, result.divergence.last_agreeing) == ("fc.bias", "lr_0")
 
 
-def test_a_wrong_rate_comes_before_the_updates_that_it_spoils(bench):
+def test_a_wrong_rate_comes_before_the_updates_that_it_spoils(bench, asked):
     result = run(bench, [step()], [step(rate=0.2)])
     assert result.divergence.pair.key == "lr_0"
+    assert asked == [True]
     assert result.divergence.last_agreeing == "loss_0"
 
 

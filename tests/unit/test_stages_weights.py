@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from paralign.api import check
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Side
+from paralign.errors import UsageError
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Side
+from paralign.weights import Rename, Rules, rules_from_toml
 
 X = np.random.RandomState(0).randn(4, 6).astype("float32")
 
@@ -114,6 +118,101 @@ def test_two_that_fit_both_ways_are_called_ambiguous_where_nothing_can_be_run():
         "ambiguous: a.parameters.weight, b.parameters.weight could as well have gone to others of c.parameters.weight, d.parameters.weight"
     )
     assert told in check(*sides, stages=["weights"])["weights"].notes
+
+
+def test_what_nothing_was_run_for_is_not_called_mapped():
+    sides = (Side(framework="numpy", model=model) for model in (Deep(0, "a", "b"), Deep(7, "c", "d")))
+    result = check(*sides, stages=["weights"])
+    assert result.verdict == UNDERPOWERED
+    assert pairs(result)["a.parameters.weight"] == (
+        UNDERPOWERED,
+        ["others of its shape could stand here as well: nothing was run to prove it"],
+    )
+
+
+def test_where_no_assignment_is_right_none_is_called_mapped():
+    class Other(Deep):
+        def __call__(self, x):
+            return super().__call__(x) + 1
+
+    result = run(Deep(0, "a", "b"), Other(7, "c", "d"))
+    assert [s.verdict for s in result.stages] == [UNDERPOWERED, DIVERGED]
+    assert pairs(result)["b.parameters.weight"][1] == [
+        "others of its shape could stand here as well: no assignment makes the outputs equal"
+    ]
+
+
+def test_the_outputs_may_be_equal_although_a_tensor_is_missing():
+    notes = run(Model(weight=weight(), scale=np.ones(5)), Model(weight=weight(1)))["weights"].notes
+    assert "the outputs are equal although not all tensors have a twin: what is missing does not act on them" in notes
+
+
+CROSSED = """
+[[rename]]
+reference = "a"
+candidate = "d"
+
+[[rename]]
+reference = "b"
+candidate = "c"
+"""
+
+
+def test_rules_go_before_all_else_and_are_refuted_by_the_run(tmp_path):
+    (tmp_path / "rules.toml").write_text(CROSSED)
+    for rules in (rules_from_toml(CROSSED), tmp_path / "rules.toml", str(tmp_path / "rules.toml")):
+        result = run(Deep(0, "a", "b"), Deep(7, "c", "d"), rules=rules)
+        assert [s.verdict for s in result.stages] == [ALIGNED, DIVERGED]
+        assert {p.key: p.candidate.name for p in result["weights"].pairs} == {
+            "a.parameters.weight": "d.parameters.weight",
+            "b.parameters.weight": "c.parameters.weight",
+        }
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (7, "rules must be Rules or the path of a file, not int"),
+        ("nowhere.toml", "the file of rules cannot be read"),
+        (Rules((Rename("x", "y"),)), "'x' speaks of no tensor of the reference"),
+    ],
+)
+def test_rules_that_are_none(rules, said):
+    with pytest.raises(UsageError, match=re.escape(said)):
+        run(Deep(0, "a"), Deep(7, "c"), rules=rules)
+
+
+class Fresh(Deep):
+    """As a new model is: every layer holds the same values."""
+
+    def __init__(self, *names, order=None):
+        super().__init__(0, *names)
+        self.order = order or names
+        for layer in vars(self).copy().values():
+            if isinstance(layer, Held):
+                layer.parameters["weight"] = (np.arange(36, dtype=np.float32) / 36).reshape(6, 6)
+
+    def __call__(self, x):
+        for name in self.order:
+            x = np.tanh(x @ getattr(self, name).parameters["weight"])
+        return x
+
+
+def test_places_that_equal_values_hide_are_found_with_others():
+    """Both layers hold the same: only once they are moved apart does the run show that they are used the other way round."""
+    reference, candidate = Fresh("a", "b"), Fresh("c", "d", order=("d", "c"))
+    result = run(reference, candidate)
+    assert result.verdict == ALIGNED
+    assert {p.key: p.candidate.name for p in result["weights"].pairs} == {
+        "a.parameters.weight": "d.parameters.weight",
+        "b.parameters.weight": "c.parameters.weight",
+    }
+    for model in (reference, candidate):
+        assert all(
+            (layer.parameters["weight"] == Fresh("a").a.parameters["weight"]).all()
+            for layer in vars(model).values()
+            if isinstance(layer, Held)
+        )
 
 
 def test_a_shared_tensor_is_copied_once():

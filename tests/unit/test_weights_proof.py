@@ -212,3 +212,45 @@ def test_every_option_fills_the_same_slots_from_the_same_sources():
         assert sorted(m.reference.name for m in chosen.moves) == sorted(r.name for r in reference)
         assert sorted(m.candidate.name for m in chosen.moves) == sorted(r.name for r in candidate)
         assert [m.transform for m in chosen.moves] == ["transpose(1, 0)"] * 12
+
+
+def test_a_table_that_only_one_side_keeps_needs_no_twin_where_the_outputs_are_equal():
+    reference = [*REFERENCE, *state(("attn.mask", "", (5, 5)))]
+    reference[-1].role, reference[-1].id = "buffer", 99
+    candidate = state(*((f"self.{n}.weight", "Linear", (WIDTH, WIDTH)) for n in ("query", "key", "value", "dense")))
+    mapped = plan(reference, candidate, "torch", "paddle")
+    assert not mapped.complete
+    right = prove(mapped, lambda _: 0.5)
+    assert right.proven
+    assert right.plan.dropped[-1].reference.name == "attn.mask"
+    assert "only one side keeps" in right.plan.dropped[-1].note
+    wrong = prove(mapped, lambda _: 2.0)
+    assert not wrong.proven
+    assert wrong.plan.missing[0].reference.name == "attn.mask"
+
+
+@pytest.mark.parametrize("leaf", ["running_mean", "_variance"])
+def test_statistics_are_no_such_table(leaf):
+    reference = [*REFERENCE, *state((f"attn.{leaf}", "", (5,)))]
+    reference[-1].role, reference[-1].id = "buffer", 99
+    candidate = state(*((f"self.{n}.weight", "Linear", (WIDTH, WIDTH)) for n in ("query", "key", "value", "dense")))
+    proof = prove(plan(reference, candidate, "torch", "paddle"), lambda _: 0.5)
+    assert (proof.right, proof.proven) == (True, False)
+
+
+def test_parts_of_a_pack_come_in_another_order():
+    reference = state(("attn.qkv.weight", "Linear", (3 * WIDTH, WIDTH)), ("attn.out_proj.weight", "Linear", (WIDTH, WIDTH)))
+    candidate = state(("m.qkv.weight", "Linear", (WIDTH, 3 * WIDTH)), ("m.out_proj.weight", "Linear", (WIDTH, WIDTH)))
+    own = weights(reference)
+    q, k, v = np.split(own["attn.qkv.weight"].array.T, 3, axis=1)
+    truth = attention(q, k, v, own["attn.out_proj.weight"].array.T)
+
+    def port(given):
+        v, k, q = np.split(given["m.qkv.weight"], 3, axis=1)
+        return attention(q, k, v, given["m.out_proj.weight"])
+
+    proof = prove(plan(reference, candidate, "torch", "paddle"), runner(own, truth, port))
+    assert proof.proven
+    assert proof.plan.moves[0].transform == "parts(2, 1, 0) then transpose(1, 0)"
+    back = proof.plan.restore("attn.qkv.weight", {t.name: proof.plan.assemble(t.name, own.get) for t in proof.plan.targets}.get)
+    assert np.array_equal(back.array, own["attn.qkv.weight"].array)

@@ -21,6 +21,8 @@ from paralign.weights.transforms import compose, keeps, put, reached, steps, tak
         ("columns(0, 1)", (4, 2), lambda a: a[:, :1]),
         ("heads(2, 3, 1)", (12, 2), lambda a: a.reshape(2, 3, 2, 2)[:, 1].reshape(4, 2)),
         ("heads(2, 4, 0, 2)", (16,), lambda a: a.reshape(2, 4, 2)[:, 0:2].reshape(8)),
+        ("parts(2, 0, 1)", (6, 2), lambda a: np.concatenate([a[4:], a[:2], a[2:4]])),
+        ("transpose(1, 0) then parts(1, 0) then rows(1, 3)", (2, 4), lambda a: np.concatenate([a.T[2:], a.T[:2]])[1:3]),
         ("transpose(1, 0) then rows(1, 2) then reshape(2)", (2, 3), lambda a: a[:, 1]),
     ],
 )
@@ -41,6 +43,7 @@ PARTS = st.sampled_from(
         ["heads(4, 3, 0)", "heads(4, 3, 1)", "heads(4, 3, 2)"],
         ["heads(2, 4, 0, 2)", "heads(2, 4, 2)", "heads(2, 4, 3)"],
         ["columns(0, 2)", "columns(2, 6)"],
+        ["parts(2, 1, 0) then rows(0, 5)", "parts(2, 1, 0) then rows(5, 24)"],
         ["reshape(2, 72) then columns(0, 30)", "reshape(2, 72) then columns(30, 72)"],
         ["reshape(4, 6, 6) then transpose(1, 0, 2) then rows(0, 2)", "reshape(4, 6, 6) then transpose(1, 0, 2) then rows(2, 6)"],
         ["heads(4, 3, 0) then rows(0, 3)", "heads(4, 3, 0) then rows(3, 8)", "heads(4, 3, 1, 3)"],

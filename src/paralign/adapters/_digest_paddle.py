@@ -9,14 +9,36 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import paddle
-from paddle.nn.functional import relu_
+from paddle import _C_ops
 
 from paralign.capture.digest import EMPTY, digested
 from paralign.capture.sketch import CHUNK, SIZE, joined, signs
+
+#: the kernels themselves: Paddle's Python functions take longer than what they call, and an observer of operations watches those
+_NAMES = [
+    "abs",
+    "add",
+    "cast",
+    "concat",
+    "full",
+    "matmul",
+    "max",
+    "min",
+    "multiply",
+    "multiply_",
+    "relu_",
+    "reshape",
+    "scale",
+    "slice",
+    "stack",
+    "sum",
+]
+_ops = SimpleNamespace(**{name: getattr(_C_ops, name) for name in _NAMES})
 
 _SINGLE = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "bool", "uint8", "int8", "int16")
 _DOUBLE = ("float64", "int32", "int64")
@@ -41,97 +63,112 @@ _PART = 64 * SIZE
 #: elements that a matrix product adds up
 _ROW = 64
 
+_PARTS = CHUNK // _PART
+
 #: elements that are copied at once where they do not lie in order
 _COPIED = 1 << 22
 
 
-def digest(tensor: Any) -> Optional[str]:
-    """The digest of a dense tensor, or None where numpy is to make it."""
-    if tensor.dtype not in _COMPUTED or (tensor.size <= _SMALL and tensor.place.is_cpu_place()):
+def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
+    """Digest and sketch of a dense tensor, or None where numpy is to make them; ``dtype`` is its type's canonical name."""
+    if tensor.dtype not in _COMPUTED:
         return None
-    return digested(_Passes(tensor)) if tensor.size else EMPTY
+    size = int(np.prod(tensor.shape, dtype=np.int64))
+    if size <= _SMALL and tensor.place.is_cpu_place():
+        return None
+    passes = _Passes(tensor, size, fold=ordered and tensor.is_contiguous())
+    text = digested(passes) if size else EMPTY
+    if text is None or not ordered:
+        return None if text is None else (text, None)
+    if passes.folds is None:
+        passes.folds = []
+        for block in _ordered(tensor, passes.kind):
+            passes.folds += _folded(block, len(passes.folds))
+    parts = np.zeros((-(-len(passes.folds) // _PARTS) * _PARTS, SIZE))
+    if passes.folds:
+        parts[: len(passes.folds)] = _ops.stack(passes.folds, 0).numpy()
+    return text, joined(parts.reshape(-1, _PARTS, SIZE).sum(axis=1), dtype)
 
 
-def sketch(tensor: Any, dtype: str) -> "np.ndarray[Any, Any]":
-    """The sketch of a dense tensor of which :func:`digest` made a digest; ``dtype`` is its type's canonical name."""
-    kind = _COMPUTED[tensor.dtype]
-    drawn, folds = _signs(kind, str(tensor.place)), []
-    for number, part in enumerate(_ordered(tensor, kind)):
-        folds.append(_folded(part, drawn[number % len(drawn)]))
-    parts = np.zeros((-(-len(folds) // len(drawn)) * len(drawn), SIZE))
-    if folds:
-        parts[: len(folds)] = paddle.stack(folds).numpy()
-    return joined(parts.reshape(-1, len(drawn), SIZE).sum(axis=1), dtype)
+def _folded(block: Any, number: int) -> List[Any]:
+    """Sums of the bins of each part of a block, which begins with the part of this number."""
+    drawn, size = _signs(block.dtype, str(block.place)), block.shape[0]
+    folds: List[Any] = []
+    for start in range(0, size, _PART):
+        part = _cut(block, start, min(start + _PART, size))
+        signs_, length = drawn[(number + len(folds)) % _PARTS], part.shape[0]
+        rows, rest = divmod(length, SIZE)
+        signed = _ops.multiply(part, signs_ if length == _PART else _cut(signs_, 0, length))
+        if rest:  # the end of the tensor
+            signed, rows = _ops.concat([signed, _ops.full([SIZE - rest], 0.0, block.dtype, block.place)], 0), rows + 1
+        folds.append(_row_sums(_ops.reshape(signed, [rows, SIZE])))
+    return folds
 
 
-def _folded(part: Any, drawn: Any) -> Any:
-    """Sums of the bins of a part of a chunk; a whole part is folded in halves, which rounds less than a sum and is faster."""
-    size = part.shape[0]
-    if size == _PART:
-        bins, rows = (part * drawn).reshape([-1, SIZE]), _PART // SIZE
-        while rows > 1:
-            rows //= 2
-            bins = bins[:rows] + bins[rows:]
-        return bins[0]
-    rows, rest = divmod(size, SIZE)
-    signed = part * drawn[:size]
-    bins = signed[: rows * SIZE].reshape([rows, SIZE]).sum(0) if rows else paddle.zeros([SIZE], signed.dtype)
-    return paddle.concat((bins[:rest] + signed[rows * SIZE :], bins[rest:])) if rest else bins
+def _row_sums(rows: Any) -> Any:
+    """The sum of the rows of a matrix, shape ``(SIZE,)``; on the CPU by a matrix product, which is faster."""
+    if not rows.place.is_cpu_place():
+        return _ops.sum(rows, [0], None, False)
+    ones = _ones(rows.dtype, str(rows.place))
+    count = rows.shape[0]
+    row = _ops.reshape(ones if count == _ROW else _cut(ones, 0, count), [1, count])
+    return _ops.reshape(_ops.matmul(row, rows, False, False), [SIZE])
 
 
 class _Passes:
-    """See :class:`paralign.capture.passes.Passes`."""
+    """See :class:`paralign.capture.passes.Passes`; with ``fold``, the folds of a sketch are made along with the first pass."""
 
-    def __init__(self, tensor: Any) -> None:
-        self.size, self.kind = int(tensor.size), _COMPUTED[tensor.dtype]
+    def __init__(self, tensor: Any, size: int, *, fold: bool) -> None:
+        self.size, self.kind = size, _COMPUTED[tensor.dtype]
         self.reach = _REACH[self.kind]
-        self._tensor, self._low = tensor, -math.inf
+        self.folds: Optional[List[Any]] = [] if fold else None
+        self._tensor, self._dense = tensor, _dense(tensor)
         self._step = _PART if tensor.place.is_cpu_place() else CHUNK * _ON_GPU
-        self._dense = _dense(tensor)
 
-    def extremes(self) -> Tuple[float, float]:
+    def survey(self) -> "Tuple[float, float, Optional[Sequence[float]]]":
         """See ``Passes``. A NaN does not come through every maximum of Paddle's, but through every sum."""
-        found = [paddle.stack((block.min(), block.max(), block.sum())) for block in self._blocks()]
-        lows, highs, sums = paddle.stack(found, axis=1).numpy()
-        self._low = float(lows.min()) if np.isfinite(sums).all() else math.nan
-        return self._low, float(highs.max())
+        sums: List[Any] = []
+        for x in self._blocks():
+            sums += [_ops.min(x, [], False), _ops.max(x, [], False), *_powers(x)]
+            if self.folds is not None:
+                self.folds += _folded(x, len(self.folds))
+        lows, highs, *columns = zip(*_table(sums, 7))
+        spoiled = not all(math.isfinite(value) for column in (lows, highs, columns[0]) for value in column)
+        low = math.nan if spoiled else min(lows)
+        return low, max(highs), [math.nan if spoiled else math.fsum(column) for column in columns]
 
     def powers(self, factor: float) -> Sequence[float]:
         """See ``Passes``."""
-        sums: List[Any] = []
-        for x in self._scaled(factor):
-            power = x.abs()
-            sums += [_sum(x), _sum(power)]
-            for other in (power, x, x):  # in place, to ask for fewer buffers
-                power.multiply_(other)
-                sums.append(_sum(power))
-        return _totals(sums, 5)
+        table = _table([total for x in self._blocks() for total in _powers(_ops.scale(x, factor, 0.0, True))], 5)
+        return [math.fsum(column) for column in zip(*table)]
 
     def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
         """See ``Passes``."""
         rounded = [float(np.float32(level)) if self.kind == "float32" else level for level in thresholds]
         sums: List[Any] = []
-        for x in self._scaled(factor):
-            above, below = x.clone(), 0.0
-            for level in rounded:  # they ascend, so that what is cut off for one would be for the next
-                above = relu_(above.scale_(1.0, bias=below - level))
-                below = level
+        for x in self._blocks():
+            above = x
+            for before, level in zip([0.0, *rounded], rounded):  # they ascend: what is cut off for one would be for the next
+                above = _ops.relu_(_ops.scale(above, factor if above is x else 1.0, before - level, True))
                 sums.append(_sum(above))
-        return _totals(sums, len(rounded))
-
-    def _scaled(self, factor: float) -> Iterator[Any]:
-        for block in self._blocks():
-            yield block if factor == 1.0 else block * factor
+        return [math.fsum(column) for column in zip(*_table(sums, len(rounded)))]
 
     def _blocks(self) -> Iterator[Any]:
-        """All elements, in any order, of the type computed in, a few chunks at a time."""
+        """All elements, of the type computed in, a few chunks at a time; in order where a sketch is made along with it."""
         for piece in [self._dense] if self._dense is not None else _pieces(self._tensor):
-            for start in range(0, piece.shape[0], self._step):
-                yield _cast(piece[start : start + self._step], self.kind)
+            size = piece.shape[0]
+            for start in range(0, size, self._step):
+                yield _cast(_cut(piece, start, min(start + self._step, size)), self.kind)
 
 
-def _cast(tensor: Any, kind: str) -> Any:
-    return tensor.cast(kind) if tensor.dtype != getattr(paddle, kind) else tensor
+def _powers(x: Any) -> List[Any]:
+    """The five sums of ``Passes.powers``."""
+    power = _ops.abs(x)
+    sums = [_sum(x), _sum(power)]
+    for other in (power, x, x):
+        power = _ops.multiply_(power, other)  # in place, to ask the system for fewer buffers
+        sums.append(_sum(power))
+    return sums
 
 
 def _sum(x: Any) -> Any:
@@ -139,15 +176,27 @@ def _sum(x: Any) -> Any:
     size = x.shape[0]
     whole = size // _ROW * _ROW
     if not whole or not x.place.is_cpu_place():
-        return x.sum()
-    total = paddle.matmul((x if whole == size else x[:whole]).reshape([-1, _ROW]), _ones(x.dtype)).sum()
-    return total if whole == size else total + x[whole:].sum()
+        return _ops.sum(x, [], None, False)
+    rows = _ops.reshape(x if whole == size else _cut(x, 0, whole), [whole // _ROW, _ROW])
+    total = _ops.sum(_ops.matmul(rows, _ones(x.dtype, str(x.place)), False, False), [], None, False)
+    return total if whole == size else _ops.add(total, _ops.sum(_cut(x, whole, size), [], None, False))
 
 
-def _totals(sums: List[Any], width: int) -> List[float]:
-    """Sums of columns, in float64 on the host."""
-    table = paddle.stack(sums).numpy().astype(np.float64).reshape(-1, width).tolist()
-    return [math.fsum(column) for column in zip(*table)]
+def _cut(vector: Any, start: int, stop: int) -> Any:
+    if start == 0 and stop == vector.shape[0]:
+        return vector
+    return _ops.slice(vector, [0], [start], [stop], [], [])
+
+
+def _cast(tensor: Any, kind: str) -> Any:
+    target = getattr(paddle, kind)
+    return tensor if tensor.dtype == target else _ops.cast(tensor, target)
+
+
+def _table(sums: List[Any], width: int) -> List[List[float]]:
+    """Rows of sums, in float64 on the host."""
+    rows: List[List[float]] = _ops.stack(sums, 0).numpy().astype(np.float64).reshape(-1, width).tolist()
+    return rows
 
 
 def _dense(tensor: Any) -> Any:
@@ -162,11 +211,13 @@ def _dense(tensor: Any) -> Any:
 
 def _pieces(tensor: Any) -> Iterator[Any]:
     """The elements in row-major order, as contiguous vectors of bounded length; copies where they do not lie so."""
-    if tensor.size <= _COPIED or tensor.is_contiguous():
-        yield tensor.contiguous().reshape([-1])
+    size = int(np.prod(tensor.shape, dtype=np.int64))
+    if size <= _COPIED or tensor.is_contiguous():
+        view = tensor if tensor.is_contiguous() else tensor.transpose(list(range(tensor.ndim)))
+        yield view.contiguous().reshape([-1])  # of a view: Paddle puts the memory of the tensor itself into this order
         return
-    inner = int(tensor[0].size)
-    for start in range(0, len(tensor), max(1, _COPIED // inner)):
+    inner = size // tensor.shape[0]
+    for start in range(0, tensor.shape[0], max(1, _COPIED // inner)):
         if inner > _COPIED:
             yield from _pieces(tensor[start])
         else:
@@ -174,25 +225,25 @@ def _pieces(tensor: Any) -> Iterator[Any]:
 
 
 def _ordered(tensor: Any, kind: str) -> Iterator[Any]:
-    """The elements in row-major order, of the type computed in, in parts of a chunk; the last may be shorter."""
+    """The elements in row-major order, of the type computed in; all blocks but the last hold whole parts of chunks."""
     carried = None
     for piece in _pieces(tensor):
-        vector = piece if carried is None else paddle.concat((carried, piece))
-        whole = vector.shape[0] // _PART * _PART
-        for start in range(0, whole, _PART):
-            yield _cast(vector[start : start + _PART], kind)
-        carried = vector[whole:] if whole < vector.shape[0] else None
+        vector = piece if carried is None else _ops.concat([carried, piece], 0)
+        size = vector.shape[0]
+        whole = size // _PART * _PART
+        if whole:
+            yield _cast(_cut(vector, 0, whole), kind)
+        carried = _cut(vector, whole, size) if whole < size else None
     if carried is not None:
         yield _cast(carried, kind)
 
 
 @lru_cache(maxsize=4)
-def _signs(kind: str, place: str) -> List[Any]:  # noqa: ARG001 - the place is that of new tensors, and part of what is remembered
+def _signs(dtype: Any, place: str) -> List[Any]:  # noqa: ARG001 - the place is that of new tensors, and part of what is remembered
     """The signs of a chunk's elements, a part at a time."""
-    drawn = paddle.to_tensor(np.array(signs())).cast(kind)
-    return [drawn[start : start + _PART].contiguous() for start in range(0, CHUNK, _PART)]
+    return [paddle.to_tensor(np.array(signs()[start : start + _PART])).cast(dtype) for start in range(0, CHUNK, _PART)]
 
 
 @lru_cache(maxsize=4)
-def _ones(dtype: Any) -> Any:
+def _ones(dtype: Any, place: str) -> Any:  # noqa: ARG001 - as above
     return paddle.ones([_ROW, 1], dtype)

@@ -7,6 +7,7 @@ their own. Sums are PyTorch's, which adds in a tree, over a chunk of elements; c
 from __future__ import annotations
 
 import math
+import threading
 from functools import lru_cache
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
@@ -40,83 +41,84 @@ _ON_GPU = 16
 _COPIED = 1 << 22
 
 
-def digest(tensor: Any) -> Optional[str]:
-    """The digest of a strided tensor, or None where numpy is to make it."""
-    if tensor.dtype not in _COMPUTED or (tensor.numel() <= _SMALL and tensor.device.type == "cpu"):
+#: buffers of each thread
+_kept = threading.local()
+
+
+def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
+    """Digest and sketch of a strided tensor, or None where numpy is to make them; ``dtype`` is its type's canonical name."""
+    size = tensor.numel()
+    if tensor.dtype not in _COMPUTED or (size <= _SMALL and tensor.device.type == "cpu"):
         return None
-    return digested(_Passes(tensor)) if tensor.numel() else EMPTY
+    passes = _Passes(tensor, fold=ordered and tensor.is_contiguous())
+    text = digested(passes) if size else EMPTY
+    if text is None or not ordered:
+        return None if text is None else (text, None)
+    if passes.folds is None:
+        passes.folds = [fold for block in _ordered(tensor, passes.kind) for fold in _folded(block)]
+    folds = torch.cat(passes.folds).cpu().double().numpy() if passes.folds else np.zeros((0, SIZE))
+    return text, joined(folds, dtype)
 
 
-def sketch(tensor: Any, dtype: str) -> "np.ndarray[Any, Any]":
-    """The sketch of a strided tensor of which :func:`digest` made a digest; ``dtype`` is its type's canonical name."""
-    kind = _COMPUTED[tensor.dtype]
-    drawn, folds = _signs(kind, tensor.device), []
-    signed = torch.empty(min(tensor.numel(), _step(tensor)), dtype=kind, device=tensor.device)
-    for block in _ordered(tensor, kind):
-        chunks = block.numel() // CHUNK
-        if chunks:
-            whole = signed[: chunks * CHUNK].view(chunks, CHUNK)
-            folds.append(torch.mul(block[: chunks * CHUNK].view(chunks, CHUNK), drawn, out=whole).view(chunks, ROWS, SIZE).sum(1))
-        rest = block[chunks * CHUNK :]
-        if rest.numel():
-            folds.append(_folded(torch.mul(rest, drawn[: rest.numel()], out=signed[: rest.numel()]))[None])
-    return joined(torch.cat(folds).cpu().double().numpy() if folds else np.zeros((0, SIZE)), dtype)
-
-
-def _folded(signed: Any) -> Any:
-    """Sums of the bins of a part of a chunk."""
-    rows, rest = divmod(signed.numel(), SIZE)
-    bins = signed[: rows * SIZE].view(rows, SIZE).sum(0)
-    bins[:rest] += signed[rows * SIZE :]
-    return bins
+def _folded(block: Any) -> List[Any]:
+    """Sums of the bins of each chunk of a block, and of the part of a chunk that is left."""
+    drawn, signed, folds = _signs(block.dtype, block.device), _buffers(block)[0], []
+    chunks, rest = divmod(block.numel(), CHUNK)
+    if chunks:
+        whole = signed[: chunks * CHUNK].view(chunks, CHUNK)
+        torch.mul(block[: chunks * CHUNK].view(chunks, CHUNK), drawn, out=whole)
+        folds.append(whole.view(chunks, ROWS, SIZE).sum(1))
+    if rest:
+        rows, left = divmod(rest, SIZE)
+        part = torch.mul(block[chunks * CHUNK :], drawn[:rest], out=signed[:rest])
+        bins = part[: rows * SIZE].view(rows, SIZE).sum(0)
+        bins[:left] += part[rows * SIZE :]
+        folds.append(bins[None])
+    return folds
 
 
 class _Passes:
-    """See :class:`paralign.capture.passes.Passes`."""
+    """See :class:`paralign.capture.passes.Passes`; with ``fold``, the folds of a sketch are made along with the first pass."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Any, *, fold: bool) -> None:
         self.size, self.kind = tensor.numel(), _COMPUTED[tensor.dtype]
         self.reach = _REACH[self.kind]
-        self._tensor, self._low = tensor, -math.inf
-        self._dense = _dense(tensor)
-        length = min(self.size, _step(tensor))
-        self._one, self._other = (torch.empty(length, dtype=self.kind, device=tensor.device) for _ in range(2))
+        self.folds: Optional[List[Any]] = [] if fold else None
+        self._tensor, self._dense = tensor, _dense(tensor)
+        self._on_host = tensor.device.type == "cpu"
 
-    def extremes(self) -> Tuple[float, float]:
+    def survey(self) -> "Tuple[float, float, Optional[Sequence[float]]]":
         """See ``Passes``."""
-        blocks = self._blocks() if self._dense is None or self._dense.dtype != self.kind else [self._dense]
-        lows, highs = zip(*(torch.aminmax(block) for block in blocks))
-        self._low = float(torch.stack(lows).min())
-        return self._low, float(torch.stack(highs).max())
+        sums: List[Any] = []
+        for x in self._blocks():
+            low, high = torch.aminmax(x)
+            sums += [low, high, *_powers(x, positive=self._on_host and float(low) >= 0)]
+            if self.folds is not None:
+                self.folds += _folded(x)
+        table = _table(sums, 7)
+        lows, highs, *columns = zip(*table)
+        spoiled = not all(math.isfinite(value) for row in table for value in row[:2])
+        return (math.nan if spoiled else min(lows)), max(highs), [math.fsum(column) if not spoiled else math.nan for column in columns]
 
     def powers(self, factor: float) -> Sequence[float]:
         """See ``Passes``."""
-        sums: List[Any] = []
-        for x in self._scaled(factor):
-            square, power = self._one[: x.numel()], self._other[: x.numel()]
-            sums += [x.sum(), torch.mul(x, x, out=square).sum(), torch.mul(square, x, out=power).sum()]
-            sums += [torch.mul(square, square, out=power).sum()]
-            sums += [sums[-4] if self._low >= 0 else torch.abs(x, out=power).sum()]
-        total, square_sum, cube, fourth, absolute = _totals(sums, 5)
-        return total, absolute, square_sum, cube, fourth
+        table = _table([total for x in self._blocks() for total in _powers(x * factor)], 5)
+        return [math.fsum(column) for column in zip(*table)]
 
     def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
         """See ``Passes``."""
         rounded = [float(np.float32(level)) if self.kind is torch.float32 else level for level in thresholds]
         sums: List[Any] = []
-        for x in self._scaled(factor):
-            clipped = self._one[: x.numel()]
-            sums += [torch.clamp(x, min=level, out=clipped).sum() for level in rounded]
-        return [total - self.size * level for total, level in zip(_totals(sums, len(rounded)), rounded)]
-
-    def _scaled(self, factor: float) -> Iterator[Any]:
         for block in self._blocks():
-            yield block if factor == 1.0 else block * factor
+            x, clipped = block if factor == 1.0 else block * factor, _buffers(block)[0][: block.numel()]
+            sums += [torch.clamp(x, min=level, out=clipped).sum() for level in rounded]
+        columns = zip(*_table(sums, len(rounded)))
+        return [math.fsum(column) - self.size * level for column, level in zip(columns, rounded)]
 
     def _blocks(self) -> Iterator[Any]:
         """All elements, in any order, of the type computed in, no more at a time than the buffers hold."""
         for piece in [self._dense] if self._dense is not None else _pieces(self._tensor):
-            for block in piece.split(self._one.numel()):
+            for block in piece.split(_step(self._tensor)):
                 yield block.to(self.kind)
 
 
@@ -124,10 +126,30 @@ def _step(tensor: Any) -> int:
     return CHUNK if tensor.device.type == "cpu" else CHUNK * _ON_GPU
 
 
-def _totals(sums: List[Any], width: int) -> List[float]:
-    """Sums of columns, in float64 on the host."""
-    table = torch.stack(sums).cpu().double().view(-1, width).tolist()
-    return [math.fsum(column) for column in zip(*table)]
+def _powers(x: Any, *, positive: bool = False) -> List[Any]:
+    """The five sums of ``Passes.powers``; of elements that are ``positive``, two are the same."""
+    square, power = (buffer[: x.numel()] for buffer in _buffers(x))
+    total = x.sum()
+    absolute = total if positive else torch.abs(x, out=power).sum()
+    squares = torch.mul(x, x, out=square).sum()
+    cubes = torch.mul(square, x, out=power).sum()
+    return [total, absolute, squares, cubes, torch.mul(square, square, out=power).sum()]
+
+
+def _buffers(block: Any) -> Any:
+    """Two buffers for a block; on the CPU always the same: the system clears new memory page by page."""
+    if block.device.type != "cpu":
+        return tuple(torch.empty_like(block) for _ in range(2))
+    kept = _kept.__dict__
+    if block.dtype not in kept:
+        kept[block.dtype] = tuple(torch.empty(CHUNK, dtype=block.dtype) for _ in range(2))
+    return kept[block.dtype]
+
+
+def _table(sums: List[Any], width: int) -> List[List[float]]:
+    """Rows of sums, in float64 on the host."""
+    rows: List[List[float]] = torch.stack(sums).cpu().double().view(-1, width).tolist()
+    return rows
 
 
 def _dense(tensor: Any) -> Any:

@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 _TENSOR = paddle.Tensor
 
 #: methods of the tensor class that compute, copy or cut and do not go through the functions
-_METHODS = ("clone", "detach", "detach_", "contiguous", "copy_", "_getitem_dygraph", "_setitem_dygraph", "_getitem_from_offset")
+_METHODS = (
+    "clone",
+    "detach",
+    "detach_",
+    "contiguous",
+    "copy_",
+    "_getitem_dygraph",
+    "_setitem_dygraph",
+    "_getitem_from_offset",
+    "_tensor_use_gpudnn",
+)
 _OPERATORS = [
     "add",
     "radd",

@@ -130,11 +130,11 @@ class PaddleAdapter:
         name = _recordable(tensor)
         with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
             plain = tensor.detach()
-            text = _digest_paddle.digest(plain)
-            if text is None:
+            made = _digest_paddle.fingerprint(plain, name, ordered=sketch)
+            if made is None:
                 value = self.to_array(plain)
-                return moments(value), _sketch.sketch(value) if sketch else None
-            return text, _digest_paddle.sketch(plain, name) if sketch else None
+                made = moments(value), _sketch.sketch(value) if sketch else None
+            return made
 
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""

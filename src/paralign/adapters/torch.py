@@ -121,11 +121,11 @@ class TorchAdapter:
         name = _recordable(tensor)
         with torch.no_grad():
             plain = tensor.detach()
-            text = _digest_torch.digest(plain)
-            if text is None:
+            made = _digest_torch.fingerprint(plain, name, ordered=sketch)
+            if made is None:
                 value = self.to_array(plain)
-                return moments(value), _sketch.sketch(value) if sketch else None
-            return text, _digest_torch.sketch(plain, name) if sketch else None
+                made = moments(value), _sketch.sketch(value) if sketch else None
+            return made
 
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""

@@ -2,15 +2,15 @@
 
 Four forms, all ``<kind>:<numbers>``:
 
-``m2:size,rms,mean/rms,mean|x|/rms,m3,m4,min/rms,max/rms,e1,e2,e3,e4[,nan,+inf,-inf]``
+``m2:size,rms,mean/rms,mean|x|/rms,m3,m4,min/rms,max/rms,e1,e2[,nan,+inf,-inf]``
     ``m3`` and ``m4`` are the means of ``(x/rms)**3`` and ``(x/rms)**4``: taken about zero, because moments about the mean
-    magnify rounding without limit where values hardly vary. ``e1`` to ``e4`` are the mean excess over ``LEVELS``, the means of
+    magnify rounding without limit where values hardly vary. ``e1`` and ``e2`` are the mean excess over ``LEVELS``, the means of
     ``max(x/rms - level, 0)``; :func:`quantile` reads bounds of quantiles off them. (A quantile itself costs a sort, and the count
     of a histogram's bin jumps when rounding moves an element over its edge; an excess moves no further than the elements do.)
     The last three are counts and stand only where one is not zero; all else is then over the finite elements. Of complex values
     the modulus is taken, except that ``mean`` is the mean of the real part.
 ``m1:``
-    the same without ``e1`` to ``e4``: captures of older versions.
+    the same without ``e1`` and ``e2``: captures of older versions.
 ``c1:size,value``
     every element is the same finite value (complex: ``c1:size,real,imaginary``).
 ``e1:0``
@@ -69,7 +69,7 @@ def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
         if passes.constant():
             return constant(passes.size, *(low for low, _ in passes.parts))
         low, high = passes.extremes() if passes.size else (0.0, 0.0)
-        found = measured(passes, low, high, passes.counts) if max(abs(low), abs(high)) else None
+        found = measured(passes, low, high, counts=passes.counts) if max(abs(low), abs(high)) else None
     return written(found or Figures(float(value.array.size), 0.0, counts=tuple(map(float, passes.counts))))
 
 
@@ -89,12 +89,12 @@ def digested(passes: Passes) -> Optional[str]:
 
     The tensor has elements, and they are real.
     """
-    low, high = passes.extremes()
+    low, high, plain = passes.survey()
     if not (math.isfinite(low) and math.isfinite(high)) or math.frexp(max(abs(low), abs(high)))[1] > passes.reach:
         return None
     if low == high:
         return constant(passes.size, low)
-    found = measured(passes, low, high)
+    found = measured(passes, low, high, plain)
     return None if found is None else written(found)
 
 

@@ -25,7 +25,7 @@ else:
     Array = "numpy.ndarray"
 
 #: where the mean excess is taken, as multiples of the root mean square
-LEVELS = (-1.5, -0.5, 0.5, 1.5)
+LEVELS = (-1.0, 1.0)
 
 #: elements that numpy widens at a time: small enough for the cache, large enough that Python's part is small
 BLOCK = 1 << 14
@@ -76,18 +76,25 @@ class Passes(Protocol):
     size: int
     reach: int
 
-    def extremes(self) -> Tuple[float, float]:
-        """The least and the greatest element; something not finite where an element is not."""
+    def survey(self) -> Tuple[float, float, Optional[Sequence[float]]]:
+        """The least and the greatest element, and, where that costs no pass of its own, ``powers(1.0)``.
+
+        Something is not finite where an element is not.
+        """
 
     def powers(self, factor: float) -> Sequence[float]:
         """The sums of ``x``, ``abs(x)``, ``x**2``, ``x**3``, ``x**4`` of ``x = element * factor``."""
 
     def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
-        """For each threshold the sum of ``max(element * factor - threshold, 0)``."""
+        """For each threshold, in ascending order, the sum of ``max(element * factor - threshold, 0)``."""
 
 
-def measured(passes: Passes, low: float, high: float, counts: Sequence[float] = (0.0, 0.0, 0.0)) -> Optional[Figures]:
-    """The figures of elements whose extremes are known, finite and not equal; ``counts`` are of those that the passes leave out.
+def measured(
+    passes: Passes, low: float, high: float, plain: Optional[Sequence[float]] = None, counts: Sequence[float] = (0.0, 0.0, 0.0)
+) -> Optional[Figures]:
+    """The figures of elements whose extremes are known, finite and not equal.
+
+    ``plain`` are ``powers(1.0)``, where they are known; ``counts`` are of the elements that the passes leave out.
 
     None where the passes do not reach values of this size, or meet one that is not finite. The numbers are as exact as the passes'
     sums, relatively to the sums of the moduli.
@@ -97,7 +104,7 @@ def measured(passes: Passes, low: float, high: float, counts: Sequence[float] = 
     if abs(exponent) > passes.reach:
         return None
     factor, size = math.ldexp(1.0, -exponent), passes.size
-    totals = passes.powers(factor)
+    totals = plain if plain is not None and factor == 1.0 else passes.powers(factor)
     if not all(math.isfinite(total) for total in totals):
         return None
     mean, absolute, square, cube, fourth = (total / size for total in totals)
@@ -105,9 +112,9 @@ def measured(passes: Passes, low: float, high: float, counts: Sequence[float] = 
     low, high = low * factor, high * factor
     inside = [level * rms for level in LEVELS if low < level * rms < high]
     found = iter(passes.excess(factor, inside) if inside else ())
-    excess, plain = [], absolute if low >= 0 else mean  # of complex elements, ``mean`` is not that of the moduli
+    excess, average = [], absolute if low >= 0 else mean  # of complex elements, ``mean`` is not that of the moduli
     for level in LEVELS:
-        above = plain - level * rms if level * rms <= low else 0.0
+        above = average - level * rms if level * rms <= low else 0.0
         excess.append((next(found) / size if low < level * rms < high else above) / rms)
     return Figures(
         float(size + sum(counts)),
@@ -144,11 +151,15 @@ class HostPasses:
         return not any(self.counts) and all(low == high for low, high in self.parts)
 
     def extremes(self) -> Tuple[float, float]:
-        """See :class:`Passes`; of the moduli, where elements are complex. There must be an element that is finite."""
+        """The least and the greatest; of the moduli, where elements are complex. There must be an element that is finite."""
         if len(self.parts) == 1:
             return self.parts[0]
         moduli = [np.abs(block) for block in self._finite()]
         return min(float(block.min()) for block in moduli), min(max(float(block.max()) for block in moduli), _LARGEST)
+
+    def survey(self) -> Tuple[float, float, Optional[Sequence[float]]]:
+        """See :class:`Passes`."""
+        return (*self.extremes(), None)
 
     def powers(self, factor: float) -> Sequence[float]:
         """See :class:`Passes`."""

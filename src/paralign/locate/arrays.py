@@ -49,12 +49,14 @@ def laid_out(reference: Array, candidate: Array) -> Array | None:
 
 
 def _orders(count: int) -> list[tuple[int, ...]]:
-    """Orders of axes that differ in the place of one axis: a layout, where exchanging height and width would be another picture."""
-    found = {tuple(range(count))}
-    for axis, place in itertools.product(range(count), repeat=2):
-        rest = [a for a in range(count) if a != axis]
-        found.add((*rest[:place], axis, *rest[place:]))
-    return [o for o in sorted(found) if count != 2 or o == (0, 1)]  # noqa: PLR2004 - of two axes, moving one exchanges them
+    """Orders of axes that differ in the place of the channels alone: exchanging height and width would be another picture."""
+    axes = tuple(range(count))
+    found = [axes]
+    if count >= 3:  # noqa: PLR2004 - channels beside height and width
+        found += [(*axes[1:], 0), (count - 1, *axes[:-1])]
+    if count == 4:  # noqa: PLR2004 - and a batch before them
+        found += [(0, 2, 3, 1), (0, 3, 1, 2)]
+    return found
 
 
 def same(reference: Array, candidate: Array) -> bool:
@@ -113,7 +115,12 @@ def _turned(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fou
     for order in itertools.permutations(range(reference.ndim)):
         turned = candidate.transpose(order)
         if order != tuple(range(reference.ndim)) and turned.shape == reference.shape and apart(reference, turned) <= EQUAL:
-            yield "axes", f"the axes are in another order: transpose{order} of the candidate is the reference", "transpose as the reference does", apart(reference, turned)
+            yield (
+                "axes",
+                f"the axes are in another order: transpose{order} of the candidate is the reference",
+                "transpose as the reference does",
+                apart(reference, turned),
+            )
             return
 
 
@@ -122,7 +129,12 @@ def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
         error = apart(np.flip(reference, axis), candidate)
         if reference.shape[axis] > 1 and error <= EQUAL:
             if 1 < reference.shape[axis] <= CHANNELS:
-                yield "channels", "the channels are in reverse order (RGB against BGR)", "reverse the channels on one side: OpenCV reads BGR, PIL RGB", error
+                yield (
+                    "channels",
+                    "the channels are in reverse order (RGB against BGR)",
+                    "reverse the channels on one side: OpenCV reads BGR, PIL RGB",
+                    error,
+                )
             else:
                 yield "flip", f"flipped along axis {axis}", "check the flip, and its probability", error
 
@@ -138,12 +150,22 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
         return
     size = float(np.abs(candidate).max())
     if abs(factor - 1) <= EQUAL:
-        yield "shift", f"the candidate's values are the reference's plus {offset:.6g}", f"subtract {offset:.6g}, or leave out what adds it", error
+        yield (
+            "shift",
+            f"the candidate's values are the reference's plus {offset:.6g}",
+            f"subtract {offset:.6g}, or leave out what adds it",
+            error,
+        )
     elif abs(offset) <= EQUAL * size:
         known = " (a division by 255 is missing or is done twice)" if any(abs(factor / k - 1) < 1e-4 for k in (255, 1 / 255)) else ""  # noqa: PLR2004 - rounding
         yield "scale", f"the candidate's values are the reference's times {factor:.6g}{known}", "scale as the reference does", error
     else:
-        yield "affine", f"the candidate's values are the reference's times {factor:.6g} plus {offset:.6g}", "check the range of values before it", error
+        yield (
+            "affine",
+            f"the candidate's values are the reference's times {factor:.6g} plus {offset:.6g}",
+            "check the range of values before it",
+            error,
+        )
 
 
 def _line(x: Array, y: Array) -> tuple[float, float]:
@@ -175,9 +197,19 @@ def _normalised(given: Array | None, reference: Array, candidate: Array) -> Iter
             if error > EQUAL or not all(slopes):
                 continue
             if flipped:
-                yield "channels", "the channels are in reverse order (RGB against BGR), then each is scaled", "reverse the channels on one side", error
+                yield (
+                    "channels",
+                    "the channels are in reverse order (RGB against BGR), then each is scaled",
+                    "reverse the channels on one side",
+                    error,
+                )
                 return
-            yield "normalise", _constants(given, reference, candidate, slopes, offsets), "use the reference's mean and deviation, in its order", error
+            yield (
+                "normalise",
+                _constants(given, reference, candidate, slopes, offsets),
+                "use the reference's mean and deviation, in its order",
+                error,
+            )
             return
 
 
@@ -205,7 +237,9 @@ def _constants(given: Array | None, reference: Array, candidate: Array, slopes: 
     (mean, std), (other_mean, other_std) = right, wrong
     said = ""
     if _near(mean, other_mean[::-1]) and not _near(mean, other_mean):
-        said = ": the mean is in the other channel order" + (", and the deviation" if _near(std, other_std[::-1]) and not _near(std, other_std) else "")
+        said = ": the mean is in the other channel order" + (
+            ", and the deviation" if _near(std, other_std[::-1]) and not _near(std, other_std) else ""
+        )
     elif _near(mean, other_std) and _near(std, other_mean):
         said = ": mean and deviation are swapped"
     return (
@@ -246,7 +280,7 @@ def _shifted(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
     top, left = (rows - PATCH) // 2, (columns - PATCH) // 2
     patch = other[top : top + PATCH, left : left + PATCH]
     scale = float(np.abs(one).max()) or 1.0
-    if float(patch.std()) < 1e-3 * scale:  # noqa: PLR2004 - a patch of one colour is everywhere
+    if float(patch.std()) < 1e-3 * scale:
         return
     for down, right in itertools.product(range(-SHIFT, SHIFT + 1), repeat=2):
         y, x = top + down, left + right
@@ -258,7 +292,12 @@ def _shifted(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
         there = other[max(0, -down) : rows - max(0, down), max(0, -right) : columns - max(0, right)]
         error = apart(here, there)
         if error <= EQUAL:
-            yield "crop", f"the candidate's crop starts {down} rows and {right} columns further", "check the crop: centre, rounding of its start, padding", error
+            yield (
+                "crop",
+                f"the candidate's crop starts {down} rows and {right} columns further",
+                "check the crop: centre, rounding of its start, padding",
+                error,
+            )
             return
 
 
@@ -273,7 +312,7 @@ def _resized(given: Array | None, reference: Array, candidate: Array) -> Iterato
         return
     levels = float(np.abs(given).max()) or 1.0
     ways = [recognised(given, side, axes, 0.01 * levels) for side in (reference, candidate)]
-    fix = "use the reference's interpolation and antialiasing: PIL widens its kernel when it shrinks an image, OpenCV and tensors do not unless asked"
+    fix = "interpolate as the reference does: PIL antialiases when it shrinks an image, OpenCV and tensors do not unless asked"
     if all(ways) and ways[0] != ways[1]:
         yield "interpolation", f"resized by {ways[0]} in the reference, by {ways[1]} in the candidate", fix, _best(given, candidate, axes)
     else:
@@ -312,5 +351,10 @@ def _rounded(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
     for level, said in ((1.0, "1"), (1 / 255, "1/255")):
         whole = all(np.abs(a / level - np.round(a / level)).max() < 1e-3 for a in (reference, candidate))  # noqa: PLR2004 - far from half a level
         if whole and most <= level * 1.001:
-            yield "rounding", f"values differ by at most one level of {said}", "round on one side as on the other: truncation, or another decoder", None
+            yield (
+                "rounding",
+                f"values differ by at most one level of {said}",
+                "round on one side as on the other: truncation, or another decoder",
+                None,
+            )
             return

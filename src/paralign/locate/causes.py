@@ -1,17 +1,14 @@
-"""Differences between update rules in words: what differs, on which parameters, what to set, and where that is written."""
+"""Differences between update rules in words: what differs, on which parameters, what to set."""
 
 from __future__ import annotations
 
-import ast
-import linecache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.recipes import WORDS, framework
 from paralign.model import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from paralign.locate.rules import Terms, Trace
     from paralign.locate.update import Difference
@@ -92,26 +89,34 @@ def where(parameters: Iterable[str], traces: Mapping[str, Trace]) -> str:
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")  # noqa: PLR2004 - three are enough to know which
 
 
+ADAMAX = {"outside": "added to |gradient|", "inside": "added to the old maximum", "hat": "added to the quotient's denominator"}
+CORRECTED = {"both": "of both means", "none": "none", "first": "of the first mean only", "second": "of the second mean only"}
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return number(values[0]) if len(set(values)) == 1 else ", ".join(number(v) for v in values)
+
+
+#: term -> one side's values of a difference, in words
+SAID: dict[str, Callable[[tuple[Any, ...]], str]] = {
+    "decay": lambda v: f"{number(v[0])}, {STYLES[v[1]]}" if v[0] else "none",
+    "clip": lambda v: f"{CLIPPED[v[0]]} to {number(v[1])}{' after weight decay' if v[3] else ''}" if v[0] else "none",
+    "whole": lambda v: f"times {_listed(v[0])}" if v[0] else "as the rule has it",
+    "rates": lambda v: _listed(v[0]),
+    "place": lambda v: PLACES[v[0]],
+    "corrected": lambda v: CORRECTED[v[0]],
+    "sign": lambda v: "descent" if v[0] > 0 else "ascent",
+    "scaled": lambda v: "before the velocity" if v[0] else "after the velocity",
+}
+
+
 def told(term: str, values: tuple[Any, ...], terms: Terms) -> str:
     """One side's value of a difference."""
+    if term == "place" and terms.family == "adamax":
+        return ADAMAX[values[0]]
+    if term in SAID:
+        return SAID[term](values)
     value = values[0]
-    if term == "decay":
-        return f"{number(value)}, {STYLES[values[1]]}" if value else "none"
-    if term == "clip":
-        late = " after weight decay" if values[3] else ""
-        return f"{CLIPPED[value]} to {number(values[1])}{late}" if value else "none"
-    if term == "whole":
-        return f"times {', '.join(number(f) for f in value)}" if value else "as the rule has it"
-    if term == "rates":
-        return number(value[0]) if len(set(value)) == 1 else ", ".join(number(r) for r in value)
-    if term == "place":
-        return PLACES[value] if terms.family != "adamax" or value == "hat" else {"outside": "added to |gradient|", "inside": "added to the old maximum"}[value]
-    if term == "corrected":
-        return {"both": "of both means", "none": "none", "first": "of the first mean only", "second": "of the second mean only"}[value]
-    if term == "sign":
-        return "descent" if value > 0 else "ascent"
-    if term == "scaled":
-        return "before the velocity" if value else "after the velocity"
     return number(value) if isinstance(value, float) else {True: "yes", False: "no"}.get(value, str(value))
 
 
@@ -124,7 +129,7 @@ def inherent(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
     if term == "clip":  # PyTorch adds 1e-6 to the norm
         return bool(first[0]) and first[0] == second[0] and abs(first[1] - second[1]) <= STORED * first[1] and first[3] == second[3]
     if term in ("first", "second", "eps"):
-        return abs(first[0] - second[0]) <= STORED * abs(first[0])
+        return bool(abs(first[0] - second[0]) <= STORED * abs(first[0]))
     if term == "scaled":
         return terms.family == "rmsprop"
     return term == "place" and (terms.family in NEVER_EQUAL or (terms.family == "rmsprop" and terms.eps <= CHOSEN))
@@ -176,84 +181,35 @@ def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
 
 def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> str:
     """What to change in the candidate."""
-    term, wanted = difference.terms[0], difference.reference
-    about = abouts[1]
+    term, wanted, about = difference.terms[0], difference.reference, abouts[1]
     if inherent(difference, abouts, terms) or (term == "place" and not about["own"]):
         return f"no setting of {about['class']} changes this: write the update by hand where it matters"
-    if term == "moves":
-        return "give these parameters to the optimizer" if wanted[0] else "leave these parameters out of the optimizer"
-    if term == "clip" and wanted[0] == "global" and difference.candidate[0] == "group":
-        return "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"
-    if term == "clip":
-        return f"clip as the reference does: {told(term, wanted, terms)}"
-    if term == "whole":
-        return "look for a clipping of the update where the gradient is clipped in the reference, or for a schedule beside the optimizer's"
-    if term == "rates" and any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()):
-        return "a rate in ParamAttr or in a parameter group is a factor on the optimizer's rate in Paddle: set it to the ratio that is wanted"
-    if term == "first" and not difference.candidate[0] and about["class"] == "SGD" and framework(about) == "paddle":
-        return f"paddle.optimizer.Momentum(momentum={number(wanted[0])}): Paddle's SGD has no momentum"
-    if term == "decay" and wanted[0] and difference.candidate[0] and wanted[1] != difference.candidate[1]:
-        return f"weight decay as in the reference: {told(term, wanted, terms)}" + (" (AdamW)" if wanted[1] == "decoupled" else "")
-    if term == "family":
-        return f"use the reference's: {abouts[0]['class']}"
+    special = _special(difference, abouts, terms)
+    if special:
+        return special
     word = next((w for w in WORDS.get(term, ()) if w in about["settings"] or any(w in g for g in about["groups"])), None)
     if word is None and term != "rates":
-        return f"{about['class']} has no setting for it: write the update by hand, or with {told(term, wanted, terms)} where that is meant"
+        return f"{about['class']} has no setting for it: write this part by hand, as in the reference: {told(term, wanted, terms)}"
     return f"set {word or 'learning_rate'} as in the reference: {told(term, wanted, terms)}"
 
 
-# -- where it is written -----------------------------------------------------------------------------------------------------------
-
-#: term -> words by which its setting is written in a call or a parameter group
-WRITTEN = {
-    "rates": ("lr", "learning_rate"),
-    "decay": ("weight_decay", "apply_decay_param_fun"),
-    "clip": ("grad_clip",),
-    "first": ("momentum", "beta1", "betas"),
-    "second": ("alpha", "rho", "beta2", "betas"),
-    "eps": ("eps", "epsilon"),
-    "place": ("eps", "epsilon"),
-    "nesterov": ("nesterov", "use_nesterov"),
-    "moves": ("parameters", "params"),
-    "sign": ("maximize",),
-}
-
-
-def setting_line(source: str | None, term: str) -> str | None:
-    """The line that writes the setting, in the call at ``source`` (``file:line``); the call's own line where it does not."""
-    file, _, line = (source or "").rpartition(":")
-    if not line.isdecimal():
-        return source
-    try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return source
-    words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= int(line) <= (n.end_lineno or n.lineno)]
-    for call in sorted(calls, key=lambda c: ((c.end_lineno or c.lineno) - c.lineno)):
-        found = [k.value.lineno for k in call.keywords if k.arg in words]
-        if len(found) == 1:
-            return f"{file}:{found[0]}"
-    return source
-
-
-def parameter_line(files: Iterable[str]) -> str | None:
-    """The one line in some files where a parameter is given a rate of its own by ``ParamAttr``; None where there is none or several."""
-    found = set()
-    for file in files:
-        if not file.endswith(".py"):
-            continue
-        try:
-            tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ParamAttr") and any(k.arg == "learning_rate" for k in node.keywords):
-                found.add(f"{file}:{node.lineno}")
-    return found.pop() if len(found) == 1 else None
-
-
-def code_at(source: str | None) -> str | None:
-    """The text of a line, without its indentation."""
-    file, _, line = (source or "").rpartition(":")
-    return linecache.getline(file, int(line)).strip() or None if line.isdecimal() else None
+def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> str:
+    """What to change where it is more than the value of a setting; '' where it is not."""
+    term, wanted, given, about = difference.terms[0], difference.reference, difference.candidate, abouts[1]
+    paddle = framework(about) == "paddle"
+    own_rates = any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values())
+    hand = f"weight decay as in the reference: {told('decay', wanted, terms)}" if term == "decay" else ""
+    cases = (
+        (term == "moves" and bool(wanted[0]), "give these parameters to the optimizer"),
+        (term == "moves", "leave these parameters out of the optimizer"),
+        (term == "clip" and (wanted[0], given[0]) == ("global", "group"),
+         "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"),
+        (term == "clip", f"clip as the reference does: {told(term, wanted, terms)}" if term == "clip" else ""),
+        (term == "whole", "look for a clipping of the update where the reference clips the gradient, or for a second schedule"),
+        (term == "rates" and own_rates, "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"),
+        (term == "first" and not given[0] and about["class"] == "SGD" and paddle,
+         "paddle.optimizer.Momentum: Paddle's SGD has no momentum"),
+        (bool(hand and wanted[0] and given[0]) and wanted[-1] != given[-1], hand + (" (AdamW)" if wanted[-1] == "decoupled" else "")),
+        (term == "family", f"use the reference's: {abouts[0]['class']}"),
+    )  # fmt: skip
+    return next((text for holds, text in cases if holds), "")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.capture import digest as digests
+
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.model import Record
@@ -94,16 +96,25 @@ class Graph:
 
     def _read(self, records: list[Record]) -> None:
         made: dict[tuple[int, str], Operation] = {}
+        known: dict[tuple[str | None, tuple[int, ...]], Value] = {}
         for record in records:
             if record.role == "gradient":
                 self._add_gradient(record)
+            elif self._is_handed_on(record) and (record.digest, record.shape) in known:
+                self.values[record.id] = known[record.digest, record.shape]  # what was not watched has handed it on
             elif "operation" in record.attrs and record.role != "sample":
                 value = self.values[record.id] = Value(record)
                 if record.attrs["operation"] != "given":
                     self._add_result(record, value, made)
+                    known[record.digest, record.shape] = value
         for record in records:
             if record.name == "sketches" and record.role == "state":
                 self._add_sketches(record)
+
+    def _is_handed_on(self, record: Record) -> bool:
+        """Whether a value came from nowhere that was watched, and says enough to be known by its digest."""
+        given = record.role == "input" and not record.name and record.attrs.get("operation") == "given"
+        return given and record.digest is not None and digests.is_evidence(record.digest)
 
     def _add_gradient(self, record: Record) -> None:
         value = self.values.get(record.inputs[0]) if record.inputs else None

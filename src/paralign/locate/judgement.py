@@ -55,7 +55,7 @@ class Judgement:
         self.error: dict[Value, float] = {}
         self.wrong: set[Value] = set()
         self._twins: dict[Operation, Operation | None] = {}
-        for value in candidate.values.values():
+        for value in dict.fromkeys(candidate.values.values()):
             if value.maker is None:
                 self._judge_given(value)
         for operation in candidate.operations:

@@ -50,7 +50,7 @@ class Matches:
     def __init__(self, reference: Graph, equal: float) -> None:
         self.reference, self.equal = reference, equal
         groups: dict[float, list[tuple[float, Value]]] = defaultdict(list)
-        for value in reference.values.values():
+        for value in dict.fromkeys(reference.values.values()):
             if value.digest is not None:
                 size, rms = digests.size_and_rms(value.digest)
                 groups[size].append((rms, value))

@@ -80,7 +80,7 @@ def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: in
     """
     hunt = _Hunt(laboratory, judgement, runs)
     notes: list[str] = []
-    while len(hunt.found) < most:
+    while len(hunt.lines) < most:
         if not hunt.next():
             break
     else:
@@ -97,6 +97,7 @@ class _Hunt:
         self.laboratory, self.judgement, self.runs = laboratory, judgement, runs
         self.patches: dict[tuple[int, int], Patch] = {}
         self.found: list[Guilt] = []
+        self.lines: set[str | None] = set()
         self.spent = 0
 
     def next(self) -> bool:
@@ -129,6 +130,7 @@ class _Hunt:
             seen=bool(self.judgement.wrong_outputs()),
         )
         self.found.append(guilt)
+        self.lines.add(own_line(self.judgement.candidate, trial.value.maker or trial.suspect))
         self.judgement = self._with_repeats(guilt, judged)
         return True
 

@@ -29,7 +29,8 @@ def _cubic(a: float) -> Callable[[Array], Array]:
 
 
 def _linear(x: Array) -> Array:
-    return np.maximum(0.0, 1 - np.abs(x))
+    near: Array = np.maximum(0.0, 1 - np.abs(x))
+    return near
 
 
 def _box(x: Array) -> Array:
@@ -69,7 +70,8 @@ def _weights(size: int, new: int, kernel: Callable[[Array], Array], reach: float
 
 def _nearest(size: int, new: int, *, half: bool) -> Array:
     places = np.floor((np.arange(new) + (0.5 if half else 0.0)) * size / new).astype(int)
-    return np.eye(size)[np.clip(places, 0, size - 1)]
+    found: Array = np.eye(size)[np.clip(places, 0, size - 1)]
+    return found
 
 
 def ways(image: Array, axes: tuple[int, int], shape: tuple[int, int]) -> Iterator[tuple[str, Array]]:

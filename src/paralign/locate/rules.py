@@ -214,7 +214,8 @@ def _nadam(terms: Terms, given: Array, rate: float, state: _State) -> Array:
     now, then = (terms.first * (1 - 0.5 * 0.96 ** (n * terms.drift)) for n in (state.count, state.count + 1))
     state.product *= now
     root = np.sqrt(state.second / (1 - terms.second**state.count)) + terms.eps
-    return rate * ((1 - now) / (1 - state.product) * given + then / (1 - state.product * then) * state.first) / root
+    ahead: Array = (1 - now) / (1 - state.product) * given + then / (1 - state.product * then) * state.first
+    return rate * ahead / root
 
 
 def _radam(terms: Terms, given: Array, rate: float, state: _State) -> Array:

@@ -20,6 +20,9 @@ Array = np.ndarray[Any, Any]
 #: arrays of fewer elements are found everywhere: they prove nothing by being equal
 LEAST = 8
 
+#: unless they have fractions
+FEW = 3
+
 
 @dataclass
 class Step:
@@ -32,9 +35,16 @@ class Step:
     twin: int | None = None
 
     @property
+    def said(self) -> str:
+        """What the step is called: a transform, a variable, or the function that returns it."""
+        returned = self.record.op == "return" and self.record.attrs.get("function")
+        return str(self.record.attrs["function"] if returned else self.record.op)
+
+    @property
     def telling(self) -> bool:
         """Whether an equal value elsewhere is no accident."""
-        return self.value.size >= LEAST and float(np.ptp(self.value)) > 0
+        fractions = self.value.size >= FEW and bool((self.value != np.round(self.value)).any())
+        return (self.value.size >= LEAST or fractions) and float(np.ptp(self.value)) > 0
 
 
 @dataclass
@@ -93,7 +103,7 @@ def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
 
 
 def _pair(reference: Way, candidate: Way) -> None:
-    """Give every step of the candidate the first step of the reference with the same values that comes no earlier than its inputs' twins."""
+    """Give every step of the candidate a twin: the first step of the reference with its values, not before the twins of its inputs."""
     for step in candidate.steps:
         least = max((t for t in (candidate.steps[i].twin for i in step.inputs) if t is not None), default=-1)
         fits = [s.number for s in reference.steps if same(s.value, step.value)]
@@ -104,23 +114,47 @@ def _walk(reference: Way, candidate: Way, last: Step, target: tuple[Array, int |
     """Go back from a wrong step through wrong inputs to one whose inputs are all right."""
     step, seen = last, {last.number}
     while True:
-        wrong = [candidate.steps[i] for i in step.inputs if i not in seen and _is_wrong(reference, candidate.steps[i], step)]
-        if not wrong:
+        wrong = [s for s in _inputs(candidate, step) if s.number not in seen and _is_wrong(reference, s, step)]
+        arrays = [s for s in wrong if s.value.size >= LEAST or step.value.size < LEAST]
+        if not arrays:
             break
-        step = max(wrong, key=lambda s: (s.value.size, s.number))
+        step = max(arrays, key=lambda s: (s.value.size, s.number))
         seen.add(step.number)
-    for number in step.inputs:  # a number of the same name that differs is what makes the line wrong
+    blamed = next(iter(wrong), None) or _misnumbered(reference, candidate, step)
+    return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed)
+
+
+def _inputs(candidate: Way, step: Step) -> list[Step]:
+    """What a step was made from; of an array, numbers that prove nothing are looked through."""
+    found: dict[int, Step] = {}
+    waiting, seen = list(step.inputs), set()
+    while waiting:
+        number = waiting.pop()
+        if number in seen:
+            continue
+        seen.add(number)
         held = candidate.steps[number]
-        names = [s for s in reference.steps if s.record.op == held.record.op and s.value.size == held.value.size]
-        if held.value.size < LEAST and held.twin is None and names and step.value.size >= LEAST:
-            return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed=held)
-    return _counterpart(reference, candidate, step, _given(candidate, step), target)
+        if held.value.size == 1 and step.value.size >= LEAST:
+            waiting += held.inputs
+        else:
+            found[number] = held
+    return [found[n] for n in sorted(found)]
+
+
+def _misnumbered(reference: Way, candidate: Way, step: Step) -> Step | None:
+    """A number that an array's line reads, where the reference has a variable of that name with another value."""
+    for number in step.inputs if step.value.size >= LEAST else ():
+        held = candidate.steps[number]
+        namesakes = [s for s in reference.steps if s.record.op == held.record.op and s.value.shape == held.value.shape]
+        if held.value.size < LEAST and namesakes and all(not same(s.value, held.value) for s in namesakes):
+            return held
+    return None
 
 
 def _given(candidate: Way, step: Step) -> Step | None:
-    """The largest right value that a step was made from."""
-    before = [candidate.steps[i] for i in step.inputs if candidate.steps[i].twin is not None and candidate.steps[i].telling]
-    return max(before, key=lambda s: (s.value.size, s.number), default=None)
+    """The right value that a step was made from: the last of those with most axes."""
+    before = [s for s in _inputs(candidate, step) if s.twin is not None and s.telling]
+    return max(before, key=lambda s: (min(s.value.ndim, 2), s.number), default=None)
 
 
 def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
@@ -137,34 +171,41 @@ def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
 def _counterpart(
     reference: Way, candidate: Way, step: Step, given: Step | None, target: tuple[Array, int | None], blamed: Step | None = None
 ) -> Guilty:
-    """The reference's step that corresponds to a guilty one: of those that come after the twin of its input, the first that explains it."""
-    twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
+    """The reference's step that corresponds to a guilty one: of those after the twin of its input, the nearest that explains it."""
     twin = reference.steps[given.twin] if given is not None and given.twin is not None else None
-    later = _after(reference, twin)
-    free = [s for s in later if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
-    if twin is not None and target[1] is not None and twin.number == target[1]:
-        extra = Finding("data/extra", "the reference is done here: the candidate changes what is already right", "leave this step out", True,
-                        apart(target[0], step.value), 0.0)  # fmt: skip
-        return Guilty(twin, step, given, extra, _named(given))
+    if given is not None and given.telling and same(target[0], given.value):
+        said = "the reference is done here: the candidate changes what is already right"
+        return Guilty(
+            twin, step, given, Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0), _named(given)
+        )
     skipped = _skipped(reference, step, given, twin)
     if skipped is not None:
         return skipped
-    for other in free:
-        if other.value.size < LEAST:
-            continue
-        finding = explain(None if twin is None else twin.value, other.value, step.value)
-        if finding is not None and finding.proven:
-            blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
-            return Guilty(other, blamed or step, given, finding, _named(given))
+    free = _unmatched(reference, candidate, step, twin)
+    explained = [
+        (o, f) for o in free if o.telling and (f := explain(None if twin is None else twin.value, o.value, step.value)) and f.proven
+    ]
+    if explained:
+        other, finding = min(explained, key=lambda found: found[1].error_before or 0.0)
+        blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
+        return Guilty(other, blamed or step, given, finding, _named(given))
     added = None if twin is None else explain(None, twin.value, step.value)
-    if added is not None and added.proven and given is not None:
+    if added is not None and added.proven:
         added.rule, added.cause, added.fix = "data/extra", f"a step that the reference does not have: {added.cause}", "leave this step out"
         return Guilty(twin, step, given, added, _named(given))
-    nearest = free[0] if free else None
+    nearest: Step | None = next((s for s in free if twin is None or not same(s.value, twin.value)), None)
     if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
         nearest = reference.steps[target[1]]
-    finding = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
-    return Guilty(nearest, blamed or step, given, finding, _named(given))
+    suspected = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
+    return Guilty(nearest, blamed or step, given, suspected, _named(given))
+
+
+def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) -> list[Step]:
+    """Steps of the reference that a wrong step may correspond to: made from the twin of its input, and no other step's twin."""
+    twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
+    met = [reference.steps[n].value for n in twins if twin is None or n != twin.number]
+    found = [s for s in _after(reference, twin) if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
+    return [s for s in found if not any(same(s.value, value) for value in met)]
 
 
 def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) -> Guilty | None:
@@ -179,9 +220,7 @@ def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) 
             theirs = normalisation(missing.value, after.value)
             fits = theirs is not None and all(len(a) == len(b) and np.allclose(a, b, rtol=1e-4) for a, b in zip(own, theirs, strict=True))
             if fits and normalisation(twin.value, missing.value) is not None:
-                cause = f"the candidate leaves out what the reference does here: {missing.record.op}"
-                return Guilty(missing, given, given, Finding("data/missing", cause, "put this step in", True, apart(after.value, step.value), 0.0),
-                              _named(given))  # fmt: skip
+                return Guilty(missing, given, given, _lacking(missing, apart(after.value, step.value)), _named(given))
     return None
 
 
@@ -219,13 +258,16 @@ def _left_out(reference: Way, last: Step, target: tuple[Array, int | None]) -> G
     if twin is None or not following or twin.number == target[1]:
         return None
     missing = following[0]
-    finding = Finding("data/missing", f"the candidate leaves out what the reference does here: {missing.record.op}", "put this step in", True,
-                      apart(target[0], last.value), 0.0)  # fmt: skip
-    return Guilty(missing, last, last, finding, _named(last))
+    return Guilty(missing, last, last, _lacking(missing, apart(target[0], last.value)), _named(last))
+
+
+def _lacking(missing: Step, error: float) -> Finding:
+    cause = f"the candidate leaves out what the reference does here: {missing.said}"
+    return Finding("data/missing", cause, "put this step in", True, error, 0.0)
 
 
 def _named(step: Step | None) -> str | None:
-    return None if step is None else f"{step.record.op} at {step.record.source}"
+    return None if step is None else f"{step.said} at {step.record.source}"
 
 
 def random_steps(first: Way, second: Way) -> list[Step]:

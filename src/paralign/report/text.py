@@ -118,7 +118,9 @@ def _divergence(divergence: Divergence, *, located: bool, title: str = "where it
 def _measured(divergence: Divergence) -> str:
     """The errors at a guilty point, in words."""
     noise = divergence.noise or math.inf
-    said = f"error {figure(divergence.error)}" + (f", {figure((divergence.error or 0.0) / noise)} times its noise" if divergence.error else "")
+    said = f"error {figure(divergence.error)}" + (
+        f", {figure((divergence.error or 0.0) / noise)} times its noise" if divergence.error else ""
+    )
     said += f"; of its inputs {figure(divergence.error_before)}"
     if divergence.confirmed and divergence.error_after is not None:
         said += f"; of the outputs with the reference's value put here {figure(divergence.error_after)}"
@@ -127,8 +129,21 @@ def _measured(divergence: Divergence) -> str:
 
 def _arguments(divergence: Divergence) -> list[str]:
     """The arguments of both operations, where there are any."""
-    given = [(side, p.arguments) for side, p in (("reference", divergence.reference), ("candidate", divergence.candidate)) if p and p.arguments]
+    given = [
+        (side, p.arguments) for side, p in (("reference", divergence.reference), ("candidate", divergence.candidate)) if p and p.arguments
+    ]
     return [f"{side}'s arguments: " + ", ".join(f"{name}={value}" for name, value in found.items()) for side, found in given]
+
+
+def _finding(finding: Finding) -> list[Text]:
+    """A cause with the errors before and after it was tried, and what to do about it."""
+    tried = (
+        "" if finding.error_after is None else f" (error {figure(finding.error_before)}, with this changed {figure(finding.error_after)})"
+    )
+    return [
+        Text.assemble(("proven cause: " if finding.proven else "suspected cause: ", "bold"), f"{finding.cause}{tried}"),
+        Text(f"  fix: {finding.fix}"),
+    ]
 
 
 def _point(point: Point | None) -> str:

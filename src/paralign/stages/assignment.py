@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from paralign.stages.judging import Method
     from paralign.weights import Plan, Proof
 
-#: how often, and for how many seconds, models are run to tell assignments apart that the shapes allow
-RUNS, SECONDS = 200, 60.0
+#: how often at most, for how many seconds, and how often at least models are run to find the assignment that is right
+RUNS, SECONDS, LEAST = 200, 60.0, 40
 
 #: how far tensors that say nothing by themselves are moved for a proof, in units of their own spread (of one where they are constant)
 MOVED = 0.1
@@ -46,7 +46,7 @@ def planned(context: Context, reference: Capture, candidate: Capture) -> Plan:
         UsageError: a rule speaks of no tensor, or does not fit.
     """
 
-    def plan(calls: tuple[list[str], list[str]] | None = None) -> Plan:
+    def plan(calls: tuple[list[str], list[str]] | None) -> Plan:
         return mapping.plan(
             reference.records,
             candidate.records,
@@ -56,10 +56,7 @@ def planned(context: Context, reference: Capture, candidate: Capture) -> Plan:
             rules=context.settings.rules,
         )
 
-    if context.inputs is None:
-        return plan()
-    calls = _calls(context, context.inputs)
-    return plan(calls)
+    return plan(None if context.inputs is None else _calls(context, context.inputs))
 
 
 def _calls(context: Context, inputs: Capture) -> tuple[list[str], list[str]] | None:
@@ -83,13 +80,17 @@ def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Pro
     if (plan.complete and not plan.alternatives) or not plan.moves or context.inputs is None:
         return plan, None
     with Trials.under_way(context, plan) as trials:
-        proof = mapping.prove(plan, trials.error, limit=RUNS, seconds=SECONDS)
+        proof = mapping.prove(plan, trials.error, limit=RUNS, seconds=SECONDS, least=LEAST)
     tried = f"assignments that the shapes allow, tried by running both models in float64: {proof.runs}"
     if not proof.right:  # then the first is as good as any, and what diverges is looked for under it
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
         return plan, proof
     changed = f"; another than the first is right for {_some(proof.changed)}" if proof.changed else ""
     result.notes.append(f"proven: {tried}{changed}")
+    result.warnings += [
+        f"the outputs are equal only against what names say ({line}): a checkpoint that is loaded by name would give others"
+        for line in proof.against
+    ]
     if not proof.plan.complete:
         result.notes.append("the outputs are equal although not all tensors have a twin: what is missing does not act on them")
     result.notes += [f"ambiguous: {alike.told()}" for alike in proof.ambiguous]

@@ -172,7 +172,19 @@ class Steps:
         own = max((p.noise.value for p in pairs if p.noise is not None and p.key.startswith("loss")), default=0.0)
         self.loss_noise = max(self.loss_noise, own, 0.0 if outputs is None else outputs.value)
         settle(pairs, self.method, self.tolerance, least=self.loss_noise)
+        self._excuse_groups([p for p in pairs if p.key.startswith("lr_")])
         return pairs
+
+    def _excuse_groups(self, pairs: list[Pair]) -> None:
+        """Equal rates in another number or order of groups are no difference: what each parameter does is judged by its change."""
+        rates = [
+            {float(f"{float(c.array(r)):.6g}") for r in records if r is not None}
+            for c, records in ((self.reference, [p.reference for p in pairs]), (self.candidate, [p.candidate for p in pairs]))
+        ]
+        if rates[0] == rates[1]:
+            for pair in (p for p in pairs if p.verdict == DIVERGED):
+                pair.judged, pair.verdict = False, ALIGNED
+                pair.notes.append("the same rates in other parameter groups: not judged")
 
     def gradients(self, step: int) -> list[Pair]:
         """The gradient of every parameter that both sides have."""

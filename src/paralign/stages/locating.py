@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from paralign.model import Point as PointType
     from paralign.stages.context import Context
 
+#: the captures of the forward pass
+OPERATIONS = "operations"
+
 #: matches that are shown before a divergence
 CHAIN = 5
 
@@ -86,7 +89,7 @@ class Watched(Recorded):
         context: Context,
         options: dict[str, Any],
         values: dict[str, Capture],
-        name: str = "operations",
+        name: str = OPERATIONS,
         captures: tuple[Capture, Capture] | None = None,
     ) -> None:
         self.context, self.options, self.given, self.name = context, options, values, name
@@ -331,16 +334,14 @@ def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
 
 
 def merged(found: list[Divergence]) -> list[Divergence]:
-    """The divergences, those of the same kind at the same line as one."""
-    kept: dict[tuple[str, str | None, str | None], Divergence] = {}
-    for each in found:
-        ends = [p.source if p is not None else None for p in (each.reference, each.candidate)]
-        key = (each.what, ends[0], ends[1])
-        if key not in kept or ends[1] is None:
-            kept[(*key[:2], f"{ends[1]} {len(kept)}") if ends[1] is None else key] = each
-            continue
-        kept[key].repeats += 1 + each.repeats
-        kept[key].error_after = each.error_after
+    """The divergences, those of the same kind at the same line of the candidate as one."""
+    kept: dict[tuple[str, str], Divergence] = {}
+    for number, each in enumerate(found):
+        line = each.candidate.source if each.candidate is not None else None
+        first = kept.setdefault((each.what, line or f"unknown {number}"), each)
+        if first is not each:
+            first.repeats += 1 + each.repeats
+            first.error_after = each.error_after
     return list(kept.values())
 
 

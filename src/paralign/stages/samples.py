@@ -10,14 +10,13 @@ import numpy as np
 from paralign.capture.digest import agree, moments
 from paralign.errors import WorkerFailed
 from paralign.locate.arrays import EQUAL, apart, explain
-from paralign.locate.causes import code_at
+from paralign.locate.settings import code_at
 from paralign.locate.sample import Way, locate, random_steps
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.locate.sample import Guilty, Step
-    from paralign.model import Record
     from paralign.stages.context import Context
 
 #: samples of the reference among which a wrong sample of the candidate is looked for
@@ -28,6 +27,12 @@ ALIKE = 1e-4
 
 #: seeds under which the sample is traced, to see what is random
 SEEDS = 6
+
+#: rules that explain batches by how samples were put together
+REARRANGED = ("data/batch-order", "data/batch-size", "data/drop-last")
+
+#: leaves nearer than this differ by rounding
+ROUNDED = 1e-6
 
 _SAMPLE = re.compile(r"sample_(\d+)")
 
@@ -48,16 +53,17 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         return
-    result.findings += _labels(result.pairs, reference, candidate)
     ordered = _ordered(captures, index) if of == "dataset" and first is not None else None
-    result.findings += [ordered] if ordered is not None else []
-    located = _located(captures, first, of, wrong)
+    result.findings += _labels(result.pairs, reference, candidate) if ordered is None else [ordered]
+    located = None if any(p.key == "length" for p in wrong) else _located(captures, first, of, wrong)
+    if of == "loader":
+        together = _batches(reference, candidate)
+        rearranged = [f for f in together if f.rule in REARRANGED]
+        result.findings += rearranged or ([] if located is not None else _random(result, captures) or together)
     if located is not None:
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
-    if of == "loader" and located is None:
-        result.findings += _random(result, captures) or _batches(reference, candidate)
     if any(c.manifest.settings["answer"]["exhausted"] for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
 
@@ -75,18 +81,13 @@ def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wro
     if first is not None:
         names = [_SAMPLE.sub("sample", p.key) for p in wrong if p.key.startswith(f"sample_{_index(first)}")]
     else:
-        names = [n for n in ways[1].leaves if n in ways[0].leaves and of == "loader"]
-        names = [n for n in names if apart(ways[0].leaves[n][0], ways[1].leaves[n][0]) > 1e-5]  # noqa: PLR2004 - some roundings of float32
+        names = list(ways[1].leaves) if of == "loader" else []
     for name in names:
-        twin = _twin_leaf(name, ways)
-        found = locate(ways[0], ways[1], name) if twin == name else None
-        if found is not None:
-            return found
+        if all(name in way.leaves for way in ways) and apart(*(way.leaves[name][0] for way in ways)) > ROUNDED:
+            found = locate(ways[0], ways[1], name)
+            if found is not None:
+                return found
     return None
-
-
-def _twin_leaf(name: str, ways: list[Way]) -> str | None:
-    return name if all(name in way.leaves for way in ways) else None
 
 
 def _index(pair: Pair) -> str:
@@ -96,11 +97,17 @@ def _index(pair: Pair) -> str:
 
 def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture], *, known: bool) -> None:
     """The divergence at the guilty step, its finding, and whether it is random."""
-    ends = [_end(step) for step in (guilty.reference, guilty.candidate)]
     pair = result.divergence.pair if result.divergence is not None else None
+    agreed = result.divergence.last_agreeing if result.divergence is not None else None
     finding = None if known else guilty.finding
+    ends = [_end(step, pair) for step in (guilty.reference, guilty.candidate)]
     result.divergence = Divergence(
-        ends[0], ends[1], pair, inputs_agree=guilty.before is not None, last_agreeing=guilty.last, confirmed=finding is not None and finding.proven
+        ends[0],
+        ends[1],
+        pair,
+        inputs_agree=guilty.before is not None,
+        last_agreeing=guilty.last or agreed,
+        confirmed=finding is not None and finding.proven,
     )
     random = [
         (side, step)
@@ -121,7 +128,7 @@ def _drawn(capture: Capture) -> list[Step]:
 
 
 def _chance(random: list[tuple[str, Step]]) -> Finding:
-    said = " and ".join(f"{step.record.op} in the {side}" for side, step in random)
+    said = " and ".join(f"{step.said} in the {side}" for side, step in random)
     cause = f"random: {said} gives other values under another seed; the streams of random numbers of two programs never agree"
     return Finding("data/random", cause, "leave random augmentation out of the comparison, or fix its parameters", proven=True)
 
@@ -131,7 +138,7 @@ def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Find
     found = [(side, steps[0]) for side, c in zip(("reference", "candidate"), captures, strict=True) if (steps := _drawn(c))]
     for side, step in found:
         if result.divergence is not None:
-            setattr(result.divergence, side, _end(step))
+            setattr(result.divergence, side, _end(step, result.divergence.pair))
     return [_chance(found)] if found else []
 
 
@@ -143,18 +150,19 @@ def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
     for capture in captures:
         length = capture.manifest.settings["answer"]["length"]
         lists = [s for s in Way.read(capture, "seed-0").steps if s.value.ndim >= 1 and len(s.value) == length]
-        ends.append(_end(lists[0]) if lists else None)
+        ends.append(_end(lists[0], divergence.pair) if lists else None)
     if ends[1] is None:
         return False
     divergence.reference, divergence.candidate = ends[0] or divergence.reference, ends[1]
     return True
 
 
-def _end(step: Step | None) -> Point | None:
+def _end(step: Step | None, pair: Pair | None) -> Point | None:
+    """One end of a divergence: the sample that differs, and the step of its way."""
     if step is None:
         return None
-    record: Record = step.record
-    return Point(record.op, str(record.attrs.get("kind", "")), record.source, code_at(record.source))
+    record = None if pair is None else pair.candidate or pair.reference
+    return Point("" if record is None else record.name, step.said, step.record.source, code_at(step.record.source))
 
 
 def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture], of: str) -> None:
@@ -192,7 +200,9 @@ def _labels(pairs: list[Pair], reference: Capture, candidate: Capture) -> list[F
             findings.append(Finding("data/label-shift", cause, "count classes from the same number on both sides", True, 1.0, 0.0))
         elif len({a for a, _ in values}) == len({b for _, b in values}) == len(set(values)) > 1:
             cause = f"{name}: classes are numbered in another order: " + ", ".join(f"{a} is {b}" for a, b in sorted(set(values))[:5])
-            findings.append(Finding("data/label-order", cause, "number the classes as the reference does: sorted folder names, as a rule", False))
+            findings.append(
+                Finding("data/label-order", cause, "number the classes as the reference does: sorted folder names, as a rule", False)
+            )
     return findings
 
 
@@ -215,7 +225,9 @@ def _ordered(captures: tuple[Capture, Capture], index: int) -> Finding | None:
 def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
     """What is wrong with batches whose samples are right."""
     counts = [int(c.array(r)) for c in (reference, candidate) for r in c.select(name="batches")]
-    sizes = [len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape]
+    sizes = [
+        len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape
+    ]
     if len(sizes) == 2 and sizes[0] != sizes[1]:  # noqa: PLR2004 - both
         cause = f"batches of {sizes[0]} in the reference, of {sizes[1]} in the candidate"
         return [Finding("data/batch-size", cause, "set the batch size as in the reference", True, abs(sizes[0] - sizes[1]) / sizes[0], 0.0)]
@@ -232,7 +244,16 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
         if one.shape != other.shape or one.ndim == 0 or not apart(one, other):
             continue
         if one.ndim > 1 and _rows(one, other):
-            return [Finding("data/batch-order", "a batch holds the reference's samples in another order", "switch shuffling off on both sides", True, apart(one, other), 0.0)]
+            return [
+                Finding(
+                    "data/batch-order",
+                    "a batch holds the reference's samples in another order",
+                    "switch shuffling off on both sides",
+                    True,
+                    apart(one, other),
+                    0.0,
+                )
+            ]
         finding = explain(None, one, other)
         if finding is None:
             cause = "the samples agree, the batches do not: shuffled, or put together in another way"

@@ -14,7 +14,7 @@ from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
-from paralign.locate import causes, recipes, update
+from paralign.locate import causes, recipes, settings, update
 from paralign.locate.rules import RULES, Terms, Trace
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
 from paralign.run.recorder import both
@@ -103,7 +103,17 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
         return
     known = _identified(experiment, traces, limits)
     found = _causes(known, traces, limits)
-    _tell(result, pairs, found, known, experiment, traces, limits, agreed=agreed and not context.settings.strict, strict=context.settings.strict)
+    _tell(
+        result,
+        pairs,
+        found,
+        known,
+        experiment,
+        traces,
+        limits,
+        agreed=agreed and not context.settings.strict,
+        strict=context.settings.strict,
+    )
     if agreed and result.divergence is None:
         result.divergence = _divergence(found, wrong, experiment)
 
@@ -186,7 +196,9 @@ def _whole(experiment: Experiment, side: int, records: dict[str, Record], name: 
     return experiment.plan.restore(name, lambda other: capture.value(records[other]) if other in records else None)
 
 
-def _trace(name: str, weight: Any, gradients: list[Record | None], changes: list[list[Typed | None]], experiment: Experiment, most: int) -> Trace:
+def _trace(
+    name: str, weight: Any, gradients: list[Record | None], changes: list[list[Typed | None]], experiment: Experiment, most: int
+) -> Trace:
     size = weight.size
     places = np.arange(size) if size <= most else np.sort(np.random.default_rng(0).choice(size, most, replace=False))
     sampled, norms = [], []
@@ -304,7 +316,9 @@ def _excuse(result: StageResult, pairs: list[Pair], size: float) -> None:
             pair.notes.append("an inherent difference of the optimizers explains it: not judged")
 
 
-def _unexplained(result: StageResult, traces: dict[str, Trace], limits: dict[str, float], known: tuple[Known, Known], wrong: list[Pair]) -> None:
+def _unexplained(
+    result: StageResult, traces: dict[str, Trace], limits: dict[str, float], known: tuple[Known, Known], wrong: list[Pair]
+) -> None:
     """What can be said where no rule was found."""
     from paralign.model import Finding
 
@@ -339,8 +353,10 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     for capture, record in ((experiment.reference, pair.reference), (experiment.candidate, pair.candidate)):
         answer = capture.manifest.settings["answer"]
         source = _source(capture, blamed)
-        ends.append(Point(record.name if record is not None else "", answer["optimizer"]["class"], source, causes.code_at(source)))
-    return Divergence(ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None)
+        ends.append(Point(record.name if record is not None else "", answer["optimizer"]["class"], source, settings.code_at(source)))
+    return Divergence(
+        ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
+    )
 
 
 def _source(capture: Capture, blamed: Difference | None) -> str | None:
@@ -353,5 +369,5 @@ def _source(capture: Capture, blamed: Difference | None) -> str | None:
             return str(built["scheduler"])
         own = [about["parameters"].get(n, {}).get("rate", 1.0) for n in about["parameters"]]
         if any(rate != 1.0 for rate in own) and len(about["groups"]) == 1:
-            return causes.parameter_line(capture.manifest.files) or built["optimizer"]
-    return causes.setting_line(built["optimizer"], term)
+            return settings.parameter_line(capture.manifest.files) or built["optimizer"]
+    return settings.setting_line(built["optimizer"], term)

@@ -52,16 +52,27 @@ def plan(
     """
     sides = read(reference, reference_framework, "reference"), read(candidate, candidate_framework, "candidate")
     matching = _matched(_Matching(*sides, calls=calls), rules)
-    others = []
-    if rules is None:
-        for note, ordered in (("in order of definition", "definition"), ("in order of execution", "calls")):
-            if calls if ordered == "calls" else {t.name for t in sides[0]} != {t.name for t in sides[1]}:
-                others.append((note, _matched(_Matching(*sides, calls=calls, named=False, ordered=ordered), None).plan))
-        if calls and all(_both_kinds(side) for side in sides):
-            note = "in order of execution, convolutions by 1 and Linear layers as one kind"
-            others.append((note, _matched(_Matching(*sides, calls=calls, named=False, ordered="calls", as_one=True), None).plan))
+    others = _by_order(*sides, calls) if rules is None else []
     matching.plan.alternatives = choices(matching.plan, matching.groups, others)
     return matching.plan
+
+
+def _by_order(
+    reference: list[Tensor], candidate: list[Tensor], calls: tuple[Sequence[str], Sequence[str]] | None
+) -> list[tuple[str, Plan]]:
+    """Plans that go by order instead of names, and what to call them."""
+
+    def ordered(by: str, *, as_one: bool = False) -> Plan:
+        return _matched(_Matching(reference, candidate, calls=calls, named=False, ordered=by, as_one=as_one), None).plan
+
+    found = []
+    if {t.name for t in reference} != {t.name for t in candidate}:
+        found.append(("in order of definition", ordered("definition")))
+    if calls:
+        found.append(("in order of execution", ordered("calls")))
+    if calls and all(_both_kinds(side) for side in (reference, candidate)):
+        found.append(("in order of execution, convolutions by 1 and Linear layers as one kind", ordered("calls", as_one=True)))
+    return found
 
 
 def _matched(matching: _Matching, rules: Rules | None) -> _Matching:

@@ -54,6 +54,7 @@ class Proof:
         plan: the one that proved right, or else the one with the least error.
         error: its error in units of what is allowed; infinite where it could not be run.
         changed: what was chosen otherwise than the first plan proposed.
+        against: what of that names speak against.
         ambiguous: tensors that the run cannot tell apart and that names do not tell apart either.
         untested: choices for which no runs or no time were left.
         runs: how often the models were run.
@@ -62,6 +63,7 @@ class Proof:
     plan: Plan
     error: float
     changed: list[str] = field(default_factory=list)
+    against: list[str] = field(default_factory=list)
     ambiguous: list[Alike] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)
     runs: int = 0
@@ -77,7 +79,7 @@ class Proof:
         return self.right and self.plan.complete
 
 
-def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: float = math.inf) -> Proof:
+def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: float = math.inf, least: int = 1) -> Proof:
     """Try a plan, then its alternatives, and keep what proves right.
 
     The alternatives are tried one by one; the option that lowers the error most is kept and the search goes on from there, until
@@ -85,39 +87,42 @@ def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: fl
     made otherwise once: where the error stays allowed, the run cannot tell.
 
     Args:
-        plan: complete or not; an incomplete plan can be right in what it has, but is never proven.
+        plan: complete or not; one that lacks more than computed tables is tried as it is, and never proven though its outputs be equal.
         run: gives the error of the float64 outputs under a plan, in units of what is allowed (up to 1 is aligned; NaN counts as
             infinite).
         limit: how often ``run`` may be called, at least once.
         seconds: after which it is not called again; a third of that is left for doubting what is right.
+        least: how often it may be called to find what is right even if that takes longer: on a busy machine time alone says little.
     """
-    search = _Search(run, max(limit, 1), time.monotonic() + seconds)
+    search = _Search(run, max(limit, 1), time.monotonic() + seconds, max(least, 1))
     proof = Proof(plan, search.error(plan) or 0.0)
-    if not proof.right:
+    if not proof.right and all(_computed(m) for m in (*plan.missing, *plan.extra)):
         _descend(proof, search)
     if proof.right:
         proof.plan = _without_computed(proof.plan)
-        search.until = min(search.until, time.monotonic() + seconds / 3)  # what is right need not be doubted for long
+        search.until, search.least = min(search.until, time.monotonic() + seconds / 3), 1  # what is right need not be doubted for long
         _doubt(proof, search)
     proof.runs = search.runs
     return proof
 
 
 def _without_computed(plan: Plan) -> Plan:
-    """A plan under which the outputs are equal, without the buffers that need no twin then: a model computes them when it is built."""
+    """A plan under which the outputs are equal, without the tables that need no twin then: a model computes them when it is built."""
     computed = [m for m in (*plan.missing, *plan.extra) if _computed(m)]
     if not computed:
         return plan
     found = copy.copy(plan)
     found.missing, found.extra = ([m for m in side if not _computed(m)] for side in (plan.missing, plan.extra))
-    note = "a buffer that only one side keeps: the outputs are equal without it"
+    note = "a table that no training changes and only one side keeps: the outputs are equal without it"
     found.dropped = [*plan.dropped, *(replace(m, how="dropped", note=note) for m in computed)]
     return found
 
 
 def _computed(move: Move) -> bool:
     record = move.reference if move.reference is not None else move.candidate
-    return record is not None and record.role == "buffer" and record.attrs.get("leaf") not in STATISTICS
+    if record is None or record.attrs.get("leaf") in STATISTICS:
+        return False
+    return record.role == "buffer" or not record.attrs.get("trainable", True)
 
 
 @dataclass
@@ -127,6 +132,7 @@ class _Search:
     run: Callable[[Plan], float]
     limit: int
     until: float
+    least: int
     known: dict[frozenset[tuple[object, ...]], float] = field(default_factory=dict)
 
     @property
@@ -137,7 +143,7 @@ class _Search:
         """The error of a plan; None where no run is left for it."""
         moves = _moves(plan)
         if moves not in self.known:
-            if self.known and (len(self.known) >= self.limit or time.monotonic() > self.until):
+            if len(self.known) >= self.limit or (len(self.known) >= self.least and time.monotonic() > self.until):
                 return None
             error = float(self.run(plan))
             self.known[moves] = math.inf if math.isnan(error) else error
@@ -157,7 +163,9 @@ def _descend(proof: Proof, search: _Search) -> None:
         if best is None:
             return
         proof.error, proof.plan = best[0], proof.plan.choose(best[2])
-        proof.changed.append(f"{best[1].note}: {best[2].note}")
+        line = f"{best[1].note}: {best[2].note}"
+        proof.changed.append(line)
+        proof.against += [line] if best[1].decided else []
 
 
 def _doubt(proof: Proof, search: _Search) -> None:

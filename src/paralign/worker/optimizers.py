@@ -85,9 +85,9 @@ def construction(wanted: Callable[[Any], bool]) -> Iterator[Built]:
 def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     """What an optimizer tells of its rule, as JSON.
 
-    ``class`` and ``module`` name it, ``kind`` and ``framework`` what it derives from, ``own`` says that its ``step`` is no framework's; ``groups`` are its parameter groups' settings,
-    ``parameters`` maps the name of each of the model's parameters that it updates to its group and its own settings; ``clip`` is
-    the clipping that it carries.
+    ``class`` and ``module`` name it, ``kind`` and ``framework`` what it derives from, ``own`` says that its ``step`` is no
+    framework's; ``groups`` are its parameter groups' settings, ``parameters`` maps the name of each of the model's parameters
+    that it updates to its group and its own settings; ``clip`` is the clipping that it carries.
     """
     inner = _inner(optimizer)
     groups = _groups(inner)
@@ -95,7 +95,11 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     home = _home(type(optimizer))
     members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
     exempt = getattr(inner, "_apply_decay_param_fun", None)
-    found = {
+    own: Dict[str, Any] = {}
+    for entry in session.entries():
+        if entry.role == "parameter" and entry.shared is None and id(entry.tensor) in members:
+            own[entry.name] = _parameter(entry.tensor, members[id(entry.tensor)], exempt)
+    return {
         "class": type(inner).__name__,
         "module": type(inner).__module__,
         "own": home.split(".")[0] not in FRAMEWORKS,
@@ -105,12 +109,8 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
         "groups": [{**_plain(group), **_clip(group.get("grad_clip"))} for group in groups],
         "clip": _clip(getattr(inner, "_grad_clip", None)),
         "regularization": _regularizer(getattr(inner, "regularization", None)),
-        "parameters": {},
+        "parameters": own,
     }
-    for entry in session.entries():
-        if entry.role == "parameter" and entry.shared is None and id(entry.tensor) in members:
-            found["parameters"][entry.name] = _parameter(entry.tensor, members[id(entry.tensor)], exempt)
-    return found
 
 
 def _home(cls: type) -> str:
@@ -173,7 +173,7 @@ def _clip(value: Any) -> Dict[str, Any]:
 
 def _plain(settings: Any) -> Dict[str, Any]:
     """The settings that are numbers, texts, or pairs of numbers; a leading underscore is dropped from their names."""
-    found = {}
+    found: Dict[str, Any] = {}
     for name, value in (settings if isinstance(settings, dict) else {}).items():
         if value is None or isinstance(value, (bool, int, float, str)):
             found[str(name).lstrip("_")] = value

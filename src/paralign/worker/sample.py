@@ -40,7 +40,7 @@ def trace(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
             loader = session.function("build_dataloader")(options["split"]) if options["of"] == "loader" else None
             dataset = session.function("build_dataset")(options["split"]) if loader is None else loader
     inner = getattr(loader, "dataset", None)
-    found = inner if hasattr(inner, "__getitem__") else dataset
+    found: Any = inner if hasattr(inner, "__getitem__") else dataset
     answer: Dict[str, Any] = {
         "built": {"dataset": built.source(found) or built.source(dataset), "loader": built.source(loader)},
         "exhausted": False,
@@ -98,7 +98,7 @@ def _record(session: Session, writer: CaptureWriter, tracer: Tracer, sample: Any
             op=step.op,
             source=step.source,
             inputs=tuple(ids[n] for n in step.inputs),
-            attrs={"kind": step.kind, "number": step.number},
+            attrs={"kind": step.kind, "number": step.number, "function": step.function},
         )
         ids.append(record.id)
     for path, leaf in leaves(sample, session.adapter.is_tensor):

@@ -60,6 +60,7 @@ class Step(NamedTuple):
     source: str
     op: str
     kind: str
+    function: str
     inputs: Tuple[int, ...]
 
 
@@ -131,7 +132,7 @@ class Tracer:
     def continued(self) -> "Tracer":
         """Another tracer that knows what this one has seen so far, with bounds of its own."""
         other = Tracer(self._convert, self._made)
-        other.steps, other._seen = list(self.steps), dict(self._seen)  # noqa: SLF001 - the same class
+        other.steps, other._seen = list(self.steps), dict(self._seen)
         return other
 
     # -- events ----------------------------------------------------------------------------------------------------------------
@@ -148,7 +149,8 @@ class Tracer:
             mark = _mark(leaf, self._convert(leaf))
             known = self._step(leaf, mark)
             state.known[path] = -1 if known is None else known, mark
-            state.opaque[path] = id(leaf), state.origin
+            if known is None:
+                state.opaque[path] = id(leaf), state.origin
         self._frames[id(frame)] = state
         return self._inside
 
@@ -181,6 +183,7 @@ class Tracer:
                 if state.opaque.get(path, (None,))[0] != id(leaf):
                     state.opaque[path] = id(leaf), self._read(frame, state)
                 continue
+            state.opaque.pop(path, None)
             mark, before = _mark(leaf, value), state.known.get(path)
             known = self._step(leaf, mark)
             if known is not None:
@@ -230,7 +233,9 @@ class Tracer:
         elif not self._is_users(frame.f_code.co_filename):
             source = self._caller(frame) or source
         number = len(self.steps)
-        self.steps.append(Step(number, value._replace(array=value.array.copy()), source, op, kind, tuple(sorted(inputs))))
+        self.steps.append(
+            Step(number, value._replace(array=value.array.copy()), source, op, kind, frame.f_code.co_name, tuple(sorted(inputs)))
+        )
         if not _plain(leaf):
             self._seen[id(leaf)] = leaf, number, mark
         state.known[path] = number, mark
@@ -316,7 +321,7 @@ class Tracer:
             if value is None or line is None:
                 return None
             self._constants[path, name] = len(self.steps)
-            self.steps.append(Step(len(self.steps), value, f"{path}:{line}", name, "constant", ()))
+            self.steps.append(Step(len(self.steps), value, f"{path}:{line}", name, "constant", "", ()))
         return self._constants[path, name]
 
     def _statement(self, code: "CodeType", line: int) -> "Statement":

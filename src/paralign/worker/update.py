@@ -53,16 +53,17 @@ def _steps(
     with construction(steps) as built:
         optimizer = session.function("build_optimizer")(session.model)
         build_scheduler = session.functions.get("build_scheduler")
-        scheduler = build_scheduler(optimizer) if build_scheduler else getattr(optimizer, "_learning_rate", None)
+        scheduler = build_scheduler(optimizer) if build_scheduler else None
+    inside = getattr(optimizer, "_learning_rate", None)  # where Paddle keeps its schedule
     answer["optimizer"] = describe(session, optimizer)
-    answer["built"] = {"optimizer": built.source(optimizer), "scheduler": built.source(scheduler)}
+    answer["built"] = {"optimizer": built.source(optimizer), "scheduler": built.source(inside if scheduler is None else scheduler)}
     rates: List[List[float]] = []
     adapter.clear_gradients(session.model, optimizer)
     for number, (step, factor) in enumerate(options["steps"]):
         _give(session, gradients, options["given"], step, factor)
         rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
         adapter.step(optimizer)
-        adapter.step_scheduler(optimizer, scheduler if build_scheduler else None)
+        adapter.step_scheduler(optimizer, scheduler)
         adapter.clear_gradients(session.model, optimizer)
         _record(session, writer, state, run, number)
     answer["rates"] = rates

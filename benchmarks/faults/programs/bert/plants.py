@@ -1,5 +1,6 @@
 """What is planted in the BERT-like encoder."""
 
+import numpy as np
 from corpus import Edit, fault, harmless
 
 PLANTS = [
@@ -307,5 +308,11 @@ PLANTS = [
             '    guessed = F.cross_entropy(logits, wanted, ignore_index=-100, reduction="sum")\n    guessed = guessed / (wanted != -100).sum()\n',
             "    chosen = paddle.nonzero(wanted != -100)[:, 0]\n    guessed = F.cross_entropy(logits.index_select(chosen), wanted.index_select(chosen))\n",
         ),
+    ),
+    harmless(
+        "masked-sentence",
+        "a sentence that is padding throughout",
+        given=lambda inputs: {**inputs, "mask": inputs["mask"] * np.array([[1], [1], [0], [1]], "float32")},
+        bugs="B047",
     ),
 ]

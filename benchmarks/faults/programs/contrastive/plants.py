@@ -83,6 +83,7 @@ PLANTS = [
         "only one direction of the contrast",
         "return (rows + columns) / 2",
         "return rows",
+        at="rows = F.cross_entropy",
         file="losses.py",
     ),
     fault(
@@ -187,6 +188,7 @@ PLANTS = [
         "a parameter is not handed to the optimizer",
         "heads = [model.scale, *model.boxes",
         "heads = [*model.boxes",
+        at="parameters=[{",
     ),
     fault("update", "decay", "weight-decay", "weight decay ten times smaller", "weight_decay=1e-2", "weight_decay=1e-3"),
     harmless(

@@ -38,7 +38,7 @@ PLANTS = [
         "a third of the queries are active",
         "3 * int(np.ceil(np.log(length)))",
         "int(np.ceil(np.log(length)))",
-        at="chosen = paddle.to_tensor(",
+        at="length, count",
     ),
     fault(
         "forward",
@@ -139,7 +139,15 @@ PLANTS = [
         "        value = parameter * (1 - self.get_lr() * self.decay)\n"
         "        value = value - self.get_lr() * (1 - self.beta2**self.count) ** 0.5 * mean / (spread.sqrt() + self.epsilon)\n",
     ),
-    fault("update", "no-decay", "B106", "no weight decay", "value = parameter * (1 - self.get_lr() * self.decay)", "value = parameter"),
+    fault(
+        "update",
+        "no-decay",
+        "B106",
+        "no weight decay",
+        "value = parameter * (1 - self.get_lr() * self.decay)",
+        "value = parameter",
+        at="value = value - self.get_lr()",
+    ),
     fault(
         "update",
         "variance-of-gradient",

@@ -48,7 +48,7 @@ PLANTS = [
         "the whole head is rotated",
         "HEAD, ROTARY, BASE = 160, 48, 4, 2, 12, 8, 50000.0",
         "HEAD, ROTARY, BASE = 160, 48, 4, 2, 12, 12, 50000.0",
-        at="frequencies = 1.0 / BASE",
+        at="ROTARY",
     ),
     fault(
         "forward",
@@ -139,8 +139,17 @@ PLANTS = [
         "gate and up exchanged",
         "        gate = F.silu(self.gate_proj(x))\n        return self.down_proj(gate * self.up_proj(x))",
         "        gate = F.silu(self.up_proj(x))\n        return self.down_proj(gate * self.gate_proj(x))",
+        named=True,
     ),
-    fault("forward", "no-cap", "missing", "logits are not capped", "return 10.0 * paddle.tanh(logits / 10.0)", "return logits"),
+    fault(
+        "forward",
+        "no-cap",
+        "missing",
+        "logits are not capped",
+        "return 10.0 * paddle.tanh(logits / 10.0)",
+        "return logits",
+        at="logits = self.lm_head",
+    ),
     fault(
         "forward", "norm-skipped", "missing", "no norm before the head", "logits = self.lm_head(self.norm(x))", "logits = self.lm_head(x)"
     ),

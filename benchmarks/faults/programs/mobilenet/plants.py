@@ -45,7 +45,15 @@ PLANTS = [
         "gate = x.mean([2, 3], keepdim=True)",
         "gate = x.max([2, 3], keepdim=True)",
     ),
-    fault("forward", "no-skip", "missing", "no shortcut where it is due", "return x + y if self.skip else y", "return y"),
+    fault(
+        "forward",
+        "no-skip",
+        "missing",
+        "no shortcut where it is due",
+        "return x + y if self.skip else y",
+        "return y",
+        at="y = self.bn3(self.project(y))",
+    ),
     fault(
         "forward",
         "small-epsilon-one-layer",

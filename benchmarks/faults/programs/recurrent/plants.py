@@ -22,6 +22,7 @@ PLANTS = [
         "the gates in the order of another framework",
         "i, f, g, o = gates.chunk(4, -1)",
         "i, g, f, o = gates.chunk(4, -1)",
+        named=True,
     ),
     fault("forward", "forget-bias", "default-arg", "one added to the forget gate", "c = F.sigmoid(f) * c", "c = F.sigmoid(f + 1.0) * c"),
     fault(
@@ -121,6 +122,7 @@ PLANTS = [
         "no correction of the first moment",
         "rate = self.get_lr() / (1 - self.beta1**self.count)",
         "rate = self.get_lr()",
+        at="parameter.set_value(parameter - rate",
     ),
     fault(
         "update",

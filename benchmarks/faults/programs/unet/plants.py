@@ -253,4 +253,5 @@ PLANTS = [
             "        return logits + self.head.bias.reshape([1, -1, 1, 1]), flow\n",
         ),
     ),
+    harmless("one-picture", "a batch of the first picture twice", given=lambda images: images[[0, 0]], bugs="B047"),
 ]

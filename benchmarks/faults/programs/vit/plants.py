@@ -20,6 +20,7 @@ PLANTS = [
         "the packed projection is taken apart head by head",
         "reshape([batch, length, 3, HEADS, WIDTH // HEADS])\n        q, k, v = qkv.transpose([2, 0, 3, 1, 4]).unbind(0)",
         "reshape([batch, length, HEADS, 3, WIDTH // HEADS])\n        q, k, v = qkv.transpose([3, 0, 2, 1, 4]).unbind(0)",
+        named=True,
     ),
     fault(
         "forward",
