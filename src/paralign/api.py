@@ -13,6 +13,7 @@ from paralign.capture import Capture
 from paralign.conversion import Conversion, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed
+from paralign.formats.saving import check_destination
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
@@ -471,6 +472,7 @@ def convert_weights(
         WorkerFailed: a model cannot be built.
     """
     checkpoint = plain.opened(source, within, strip)
+    check_destination(Path(destination), overwrite=overwrite or dry_run, sources=checkpoint.identities)
     wanted = rules if isinstance(rules, Rules) or rules is None else plain.rules_of(Path(rules))
     if model is None:
         found = plain.plan(checkpoint, Path(destination), wanted, origin)
@@ -488,11 +490,15 @@ def _modelled(model: str | Path | list[str], inputs: Any, folder: Path, step: Ca
     project = project_of(model, folder) if isinstance(model, list) else read(Path(model))
     project.inputs = project.inputs if inputs is None else inputs
     _make(folder, "workers", "captures")
-    with _sides(project, folder, fresh=True) as context:
-        step("starting both sides")
-        _describe(context, CheckResult(), None)
-        context.inputs, _ = _given(project, context, folder)
-        yield context
+    try:
+        with _sides(project, folder, fresh=True) as context:
+            step("starting both sides")
+            _describe(context, CheckResult(), None)
+            context.inputs, _ = _given(project, context, folder)
+            yield context
+    except WorkerFailed as failure:  # its log goes with the folder
+        told = "".join(f"\n  {frame}" for frame in failure.frames)
+        raise WorkerFailed(failure.type, failure.message + told, side=failure.side, frames=failure.frames) from failure
 
 
 def locate_captures(reference: str | Path, candidate: str | Path | None = None) -> CheckResult:

@@ -1,5 +1,7 @@
 """``paralign convert weights`` as a user runs it, without any framework: formats, rules, hostile files, full disks."""
 
+import contextlib
+import io
 import json
 import os
 import pickle
@@ -10,6 +12,9 @@ import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from paralign.cli import main
 from paralign.dtypes import STORAGE, Typed
@@ -42,6 +47,33 @@ def test_there_and_back_is_bit_exact_for_every_type(tmp_path, capsys, here, ther
     assert main(["convert", "weights", str(middle), str(back)]) in (0, 4)
     assert content(back) == content(source) == content(middle)
     assert "verdict" in capsys.readouterr().out
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).map(lambda name: f"w.{name}"),
+        st.tuples(st.sampled_from(sorted(STORAGE)), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)),
+        max_size=4,
+    ),
+    st.sampled_from(ALL),
+    st.sampled_from(ALL),
+)
+@settings(max_examples=60, deadline=None)
+def test_names_types_and_shapes_of_any_kind_arrive(tmp_path_factory, entries, here, there):
+    folder = tmp_path_factory.mktemp("any")
+    source, target = folder / f"a{here}", folder / f"b{there}"
+    save(source, {name: sample(dtype, shape, n) for n, (name, (dtype, shape)) in enumerate(entries.items())})
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        assert main(["convert", "weights", str(source), str(target), "--strip", ""]) in (0, 4)
+    assert content(target) == content(source)
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle", "numpy"])
+def test_the_user_may_say_who_laid_an_archive_out(run, tmp_path, framework):
+    save(tmp_path / "a.npz", {"fc.weight": sample("float32", (4, 3)), "bn._mean": sample("float32", (4,))})
+    done = run("convert", "weights", tmp_path / "a.npz", tmp_path / "b.pdparams", "--from", framework)
+    assert done.code == (0 if framework == "paddle" else 4), done.out
+    assert content(tmp_path / "b.pdparams") == content(tmp_path / "a.npz")
 
 
 def test_shards_with_an_index_in_and_out(run, tmp_path):
@@ -125,7 +157,7 @@ def test_rules_alone(run, ruled):
     assert done.code == 0, done.err
     assert done.out.splitlines()[1].split() == ["module_{a}.fc.*", "blocks.{a}.*", "6"]
     assert done.out.splitlines()[2].split("  ")[-1].strip() == "3"
-    assert "left out, for the other side has no such tensor: steps" in done.out
+    assert "left out, for nothing on the other side needs it: steps" in done.out
     assert "verdict: as the rules say" in done.out
     one, other = open_checkpoint(ruled / "a.pth"), open_checkpoint(ruled / "b.pdparams")
     assert np.array_equal(other.value("blocks.2.weight").array, one.value("module_2.fc.weight").array.T)
@@ -133,6 +165,14 @@ def test_rules_alone(run, ruled):
     done = run("convert", "weights", ruled / "a.pth", ruled / "c.pdparams", "--rules", ruled / "again.toml")
     assert done.code == 0
     assert content(ruled / "c.pdparams") == content(ruled / "b.pdparams")
+
+
+def test_a_file_that_rules_led_to_claims_no_framework_that_is_not_known(run, ruled):
+    done = run("convert", "weights", ruled / "a.pth", ruled / "b.safetensors", "--rules", ruled / "rules.toml")
+    assert done.code == 0
+    assert open_checkpoint(ruled / "b.safetensors").metadata == {}
+    assert run("convert", "weights", ruled / "a.pth", ruled / "c.safetensors").code == 0
+    assert open_checkpoint(ruled / "c.safetensors").metadata == {"format": "pt"}
 
 
 def test_rules_that_do_not_speak_of_every_matrix_are_no_success(run, ruled):
@@ -335,6 +375,7 @@ def test_what_is_there_is_overwritten_only_on_request_and_the_source_never(run, 
         (["a.pth", "b.pth", "--max-shard-size", "much"], "'much' is no size"),
         (["a.pth", "b.pth", "--within", "ema"], "the file has no 'ema'"),
         (["a.pth", "b.pth", "--inputs", "1,3"], "--inputs needs --model"),
+        (["a.pth", "b.pth", "--from", "candidate"], "--from candidate needs --model"),
         (["a.pth", "b.pth", "--model", "none"], "there is no paralign.toml"),
         (["a.pth", "b.pth", "--model", "side.py:build"], "1 model is named, two are needed"),
         (["a.pth", "b.pth", "--model", "side.py", "--model", "side.py:build"], "'side.py' names no function"),

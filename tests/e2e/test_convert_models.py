@@ -197,3 +197,16 @@ def test_a_project_and_a_dry_run(run, models):
     assert "alpha.*" in done.out
     assert "verdict: proven" in done.out
     assert sorted(p.name for p in models.iterdir() if p.name != "__pycache__") == before
+
+
+def test_outputs_that_are_built_otherwise_prove_nothing(run, models):
+    path = models / "port.py"
+    path.write_text(path.read_text().replace("return self.down(self.up(x))", "return self.down(self.up(x)), x[:2]"))
+    done = run("convert", "weights", "a.npz", "b.npz", *PAIR, cwd=models)
+    assert (done.code, "the outputs cannot be compared" in done.out, "verdict: not proven" in done.out) == (4, True, True), done.out
+
+
+def test_a_destination_that_is_there_is_told_before_anything_runs(run, models):
+    (models / "b.npz").write_bytes(b"precious")
+    done = run("convert", "weights", "a.npz", "b.npz", *PAIR, cwd=models)
+    assert (done.code, "the destination is there already" in done.err, "starting both sides" in done.err) == (2, True, False)

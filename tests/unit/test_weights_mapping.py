@@ -9,7 +9,8 @@ import pytest
 from paralign.dtypes import Typed
 from paralign.errors import UsageError
 from paralign.model import Record
-from paralign.weights import Drop, Rename, Route, Rules, plan, rules_from_toml, to_toml
+from paralign.weights import Drop, Option, Rename, Route, Rules, plan, rules_from_toml, to_toml
+from paralign.weights.alternatives import _uneven
 
 
 def state(*entries):
@@ -414,3 +415,28 @@ def test_a_shuffled_declaration_of_a_renamed_encoder_is_found(seed):
         f"enc.{n}.{one}.{leaf}": f"layers.{n}.{other}.{leaf}" for n in range(6) for one, other in parts for leaf in ("weight", "bias")
     }
     assert {m.reference.name: m.candidate.name for m in result.moves} == wanted
+
+
+def norm(path, size, kind):
+    return [(f"{path}.{leaf}", kind, (size,)) for leaf in ("weight", "bias")]
+
+
+def test_layers_paired_otherwise_than_in_most_blocks_can_be_paired_as_there():
+    ours, theirs = [], []
+    for stage, block, inner, outer in ((1, 0, 3, 8), (1, 1, 8, 8), (2, 0, 8, 16), (2, 1, 16, 16)):
+        path, twin = f"layer{stage}.{block}", f"stages.{stage - 1}.{block}"
+        ours += [(f"{path}.conv1.weight", "Conv2d", (outer, inner, 3, 3)), *norm(f"{path}.bn1", outer, "BatchNorm2d")]
+        ours += [(f"{path}.conv2.weight", "Conv2d", (outer, outer, 3, 3)), *norm(f"{path}.bn2", outer, "BatchNorm2d")]
+        ours += [(f"{path}.downsample.0.weight", "Conv2d", (outer, inner, 1, 1)), *norm(f"{path}.downsample.1", outer, "BatchNorm2d")]
+        theirs += [(f"{twin}.short.conv.weight", "Conv2D", (outer, inner, 1, 1)), *norm(f"{twin}.short.norm", outer, "BatchNorm2D")]
+        theirs += [(f"{twin}.conv0.conv.weight", "Conv2D", (outer, inner, 3, 3)), *norm(f"{twin}.conv0.norm", outer, "BatchNorm2D")]
+        theirs += [(f"{twin}.conv1.conv.weight", "Conv2D", (outer, outer, 3, 3)), *norm(f"{twin}.conv1.norm", outer, "BatchNorm2D")]
+    result = plan(state(*ours), state(*theirs), "torch", "paddle")
+    assert result.complete
+    assert _uneven(result).options == []
+    one, other = "stages.1.1.conv0.norm", "stages.1.1.short.norm"
+    takes = {(f"{a}.{leaf}", None): (f"{b}.{leaf}", None) for leaf in ("weight", "bias") for a, b in ((one, other), (other, one))}
+    wrong = result.choose(Option("", takes))
+    assert moved(wrong) != moved(result)
+    (option,) = _uneven(wrong).options
+    assert moved(wrong.choose(option)) == moved(result)

@@ -12,13 +12,14 @@ import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from paralign.adapters.base import Call
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from paralign.adapters._operations import Paths
     from paralign.adapters.base import Sink
 
 _STDLIB = str(Path(os.__file__).parent)
@@ -160,7 +161,7 @@ def accepted(function: Callable[..., Any], *options: str) -> Dict[str, bool]:
 
 
 @contextmanager
-def attached(layers: Sequence[Tuple[Any, Target]], calls: Calls, register: str) -> Iterator[None]:
+def attached(layers: Sequence[Tuple[Any, Target]], calls: "Union[Calls, Paths]", register: str) -> Iterator[None]:
     """Forward hooks on all layers, removed on leaving.
 
     ``register`` is the name of the method that registers a hook to be called after the forward. Every layer is hooked, watched
@@ -175,7 +176,7 @@ def attached(layers: Sequence[Tuple[Any, Target]], calls: Calls, register: str) 
         yield
 
 
-def _hooks(calls: Calls, target: Target) -> Tuple[Callable[..., None], Callable[..., None]]:
+def _hooks(calls: "Union[Calls, Paths]", target: Target) -> Tuple[Callable[..., None], Callable[..., None]]:
     def before(_layer: Any, _args: Any) -> None:
         calls.begin(target)
 

@@ -246,7 +246,7 @@ _PATCHES = _Patches()
 
 
 class _Wrapped(property):
-    """An attribute that is seen as an operation where it cuts a value off from the graph of gradients: set ``stop_gradient``, get ``data``."""
+    """An attribute that is seen as an operation where it cuts a value off from the graph: set ``stop_gradient``, get ``data``."""
 
     def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], attribute: Any) -> None:
         super().__init__(getter, setter)

@@ -24,7 +24,7 @@ def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Ite
         yield
 
 
-class _Mode(TorchDispatchMode):
+class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not looked into
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self._watch = watch

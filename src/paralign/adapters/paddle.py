@@ -231,9 +231,9 @@ class PaddleAdapter:
     def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
         """Everything that reaches a kernel through Python; operations that call others in C++ are seen as one."""
         paths = Paths()
-        with attached([] if model is None else self._targets(model), paths, "register_forward_post_hook"):
-            with _paddle_operations.observed(sink, self._source, paths):
-                yield
+        targets = [] if model is None else self._targets(model)
+        with attached(targets, paths, "register_forward_post_hook"), _paddle_operations.observed(sink, self._source, paths):
+            yield
 
     @contextmanager
     def constructions(self) -> Iterator[Dict[int, Tuple[str, ...]]]:

@@ -229,9 +229,9 @@ class TorchAdapter:
     def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
         """Everything that reaches ``aten``; composite operations are seen as their parts."""
         paths = Paths()
-        with attached([] if model is None else self._targets(model), paths, "register_forward_hook"):
-            with _torch_operations.observed(sink, self._source, paths):
-                yield
+        targets = [] if model is None else self._targets(model)
+        with attached(targets, paths, "register_forward_hook"), _torch_operations.observed(sink, self._source, paths):
+            yield
 
     def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
         """By wrapping ``torch.nn.Module.__init__`` for the time."""

@@ -105,19 +105,12 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("candidate", metavar="B")
     parser.add_argument("--rules", metavar="FILE", help="how the names and layouts of A become those of B")
     parser.add_argument(
-        "--tolerance", type=_share, default=0.0, metavar="SHARE", help="relative L2 distance up to which values are the same"
+        "--tolerance", type=float, default=0.0, metavar="SHARE", help="relative L2 distance up to which values are the same"
     )
     parser.add_argument("--all", action="store_true", help="list every tensor, not only those that differ most")
     _add_reading(parser)
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     parser.set_defaults(run=_diff)
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not value >= 0:
-        raise ValueError(text)
-    return value
 
 
 def _convert(options: argparse.Namespace) -> int:
@@ -210,6 +203,8 @@ def _show(found: Conversion, rules: Path | None, *, json: bool, planned: bool) -
 def _diff(options: argparse.Namespace) -> int:
     from paralign.conversion.difference import diff_weights
 
+    if not options.tolerance >= 0:
+        raise UsageError(f"--tolerance must not be negative, it is {options.tolerance}")
     with Progress() as progress:
         found = diff_weights(
             options.reference,

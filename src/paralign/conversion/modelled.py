@@ -15,8 +15,7 @@ from paralign.conversion.outcome import DIFFERS, INCOMPLETE, PROVEN, UNPROVEN, C
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.checkpoint import some
 from paralign.model import Manifest
-from paralign.stages import forward, judging
-from paralign.stages import weights as stage
+from paralign.stages import assignment, forward, judging
 from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from paralign.stages.context import Context
 
 SIDES = ("reference", "candidate")
+
+#: frames of the user's own code that are shown of a failure
+FRAMES = 3
 
 
 def plan(
@@ -69,7 +71,7 @@ def plan(
     stray = _stray(checkpoint, here.records, rules, found)
     planned = mapping.plan(here.records, there.records, *frameworks, rules=_without(rules, stray, here.records))
     spelt = _held(checkpoint, here, planned, found)
-    found.unplaced += [_reason(move) for move in (*planned.missing, *planned.extra)]
+    found.unplaced += dict.fromkeys(_reason(move) for move in (*planned.missing, *planned.extra))
     if found.unplaced:
         found.verdict = INCOMPLETE
     elif prove:
@@ -149,9 +151,7 @@ def _held(checkpoint: Checkpoint, state: Capture, planned: mapping.Plan, found: 
     Buffers that the file lacks are taken from the model; all else that is missing or of another shape is unplaced.
     """
     records = {r.name: r for r in state.records}
-    fellows: dict[str, list[str]] = {}
-    for record in state.records:
-        fellows.setdefault(record.attrs.get("shared") or record.name, []).append(record.name)
+    fellows = _fellows(state.records)
     spelt: dict[str, str] = {}
     made = []
     for wanted in dict.fromkeys(m.reference.name for m in _wanted(planned) if m.reference is not None):
@@ -170,6 +170,14 @@ def _held(checkpoint: Checkpoint, state: Capture, planned: mapping.Plan, found: 
     if made:
         found.notes.append(f"the file lacks {len(made)} buffers, which were taken from build_model(): {some(made, 3)}")
     return spelt
+
+
+def _fellows(records: Sequence[Record]) -> dict[str, list[str]]:
+    """The name of a tensor that holds values -> all names that it goes by."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        found.setdefault(record.attrs.get("shared") or record.name, []).append(record.name)
+    return found
 
 
 def _reason(move: mapping.Move) -> tuple[str, str]:
@@ -196,22 +204,29 @@ def _proven(
     try:
         context.weights = _loaded(context, checkpoint, state, spelt)
         outputs = forward.reference_alone(context)
-        proof = mapping.prove(planned, lambda tried: forward.distance(context, lambda: stage.load(context, tried)), limit=stage.RUNS)
-        if math.isinf(proof.error):  # then either it does not run, or its outputs are built otherwise
+        with assignment.Trials.under_way(context, planned) as trials:
+            proof = mapping.prove(planned, trials.error, limit=assignment.RUNS, seconds=assignment.SECONDS, least=assignment.LEAST)
+        if math.isinf(proof.error):  # then either it does not run, which is raised here, or its outputs are built otherwise
             context.candidate.record("why", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
     except WorkerFailed as failure:
-        found.notes.append(f"the models could not be run: {failure}")
+        found.notes.append(f"the models could not be run: {failure.what}" + "".join(f"\n  {frame}" for frame in failure.frames[-FRAMES:]))
         return planned
     found.runs, found.error = proof.runs, proof.error
+    if math.isinf(proof.error):
+        found.notes.append("the outputs cannot be compared (NaN, another number of them, or other shapes): let both models return the same")
+        return planned
     if not proof.proven:
         found.verdict = DIFFERS
-        found.notes.append("no assignment that the shapes allow makes the outputs equal: the models differ (`paralign check` says where)")
+        found.notes.append(
+            "none of the assignments that were tried makes the outputs equal: the models differ (`paralign check` says where), "
+            "or the right one is not among them (--rules sets it)"
+        )
         return planned
     if _blind(outputs):
         found.notes.append("the outputs are constant: they are equal whatever the weights are. Use other inputs or trained weights")
         return planned
     found.verdict = PROVEN
-    found.ambiguous, found.untested = list(proof.ambiguous), list(proof.untested)
+    found.ambiguous, found.untested = [alike.told() for alike in proof.ambiguous], list(proof.untested)
     found.notes += [f"the run chose otherwise than names and order: {line}" for line in proof.changed]
     return proof.plan
 
@@ -235,12 +250,16 @@ def _blind(outputs: Capture) -> bool:
 
 def _settle(found: Conversion, planned: mapping.Plan, spelt: dict[str, str], checkpoint: Checkpoint, order: Sequence[Record]) -> None:
     """Put the ways, and the rules that they follow, into the outcome."""
-    places = {record.name: number for number, record in enumerate(order)}
-    for move in sorted(_wanted(planned), key=lambda m: places[m.slot[0]]):
-        if move.reference is None or move.candidate is None or move.reference.name not in spelt:
-            continue
-        shape = tuple(move.candidate.shape) if move.into is not None else None
-        found.ways.append(mapping.Way(spelt[move.reference.name], move.candidate.name, move.transform, move.into, shape))
+    moves: dict[str, list[mapping.Move]] = {}
+    for move in _wanted(planned):
+        moves.setdefault(move.slot[0], []).append(move)
+    fellows = _fellows(order)
+    for record in (r for r in order if r.attrs.get("persistent") is not False):
+        names = (record.name, *fellows[record.attrs.get("shared") or record.name])  # a tensor under two names is filled under both
+        for move in next((moves[name] for name in names if name in moves), []):
+            if move.reference is not None and move.reference.name in spelt:
+                shape = tuple(record.shape) if move.into is not None else None
+                found.ways.append(mapping.Way(spelt[move.reference.name], record.name, move.transform, move.into, shape))
     away = {way.source for way in found.ways} | {name for name, _ in found.unplaced}
     found.dropped = [name for name in checkpoint.names if name not in away]
     found.rules = mapping.exact(found.ways, found.dropped)

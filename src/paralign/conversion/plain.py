@@ -92,12 +92,15 @@ def plan(checkpoint: Checkpoint, destination: Path, rules: Rules | None, framewo
         framework: which one laid the source's tensors out, where the user says so.
 
     Raises:
-        UsageError: a rule speaks of no tensor.
+        UsageError: a rule speaks of no tensor, or the framework is none.
     """
+    if framework in ("reference", "candidate"):
+        raise UsageError(f"--from {framework} needs --model", hint="without models, say which framework laid the tensors out")
     here = framework or origin(checkpoint)
-    there = reader(destination) or here
-    crossing = here != there
-    followed = follow(rules if rules is not None else spelling(checkpoint, here, there) if crossing and here else Rules(), checkpoint.names)
+    there = reader(destination) or (here if rules is None else "")  # where rules lead, only the user knows
+    crossing = bool(there) and here != there
+    wanted = rules if rules is not None else spelling(checkpoint, here, there) if crossing and here else Rules()
+    followed = follow(wanted, checkpoint.names)
     found = Conversion(checkpoint.path, destination, frameworks=(here, there), ways=followed.ways, dropped=followed.dropped)
     found.left = list(checkpoint.ignored)
     found.notes += unwrapped(checkpoint)
@@ -127,17 +130,20 @@ def carry(
     Raises:
         UsageError: a transform or a part does not fit, or the destination cannot be written.
     """
+    places = {name: number for number, name in enumerate(checkpoint.names)}
+    ways = sorted(found.ways, key=lambda way: (places.get(way.source, 0), way.destination))  # the same whoever made them
     if dry_run:
-        check(found.destination, outgoing(checkpoint, found.ways)[0])
+        check(found.destination, outgoing(checkpoint, ways)[0])
         return
     kind = {framework: text for text, framework in SAID.items()}.get(found.frameworks[1])
+    kept = {key: text for key, text in checkpoint.metadata.items() if key != "format" and text not in checkpoint.entries}
     done = convert(
         checkpoint,
         found.destination,
-        moves=found.ways,
+        moves=ways,
         overwrite=overwrite,
         max_shard_bytes=max_shard_bytes,
-        metadata={**checkpoint.metadata, "format": kind} if kind else None,
+        metadata={**kept, "format": kind} if kind else None if found.verdict == KEPT else kept,
         progress=progress,
     )
     found.files, found.bytes, found.seconds = done.files, done.bytes, done.seconds
@@ -146,7 +152,7 @@ def carry(
 
 def spelling(checkpoint: Checkpoint, here: str, there: str) -> Rules:
     """The rules for names that differ between frameworks whatever the model: statistics of norms, counters of calls."""
-    ends = dict(zip(STATISTICS[here], STATISTICS[there], strict=True))
+    ends = dict(zip(STATISTICS.get(here, ()), STATISTICS.get(there, ()), strict=False))
     ways, dropped = [], []
     for name in checkpoint.names:
         owner, dot, leaf = name.rpartition(".")

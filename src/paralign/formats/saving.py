@@ -156,6 +156,16 @@ def _format(destination: Path) -> tuple[str, str]:
     return kind, name[: -len(kind)]
 
 
+def check_destination(destination: Path, *, overwrite: bool, sources: Collection[tuple[int, int]] = ()) -> None:
+    """Refuse a destination that :func:`write` would refuse, before anything is done for it.
+
+    Raises:
+        UsageError: as :func:`write`.
+    """
+    kind, stem = _format(destination)
+    Staging([destination.with_name(stem + kind)], [], overwrite=overwrite, sources=sources)
+
+
 def check(destination: Path, items: Sequence[Outgoing]) -> None:
     """Refuse what :func:`write` would refuse of these tensors, whatever the disk says.
 

@@ -75,7 +75,9 @@ def _check(path: Path, *, overwrite: bool, sources: Collection[tuple[int, int]])
     if path.is_dir():
         raise UsageError("the destination is a folder", where=str(path), hint="give the name of a file in it")
     if not overwrite:
-        raise UsageError("the destination is there already", where=str(path), hint="give another path, or allow it to be overwritten")
+        raise UsageError(
+            "the destination is there already", where=str(path), hint="give another path, or allow it to be overwritten (--overwrite)"
+        )
 
 
 def check_space(folder: Path, needed: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from paralign.errors import CaptureFormatError
@@ -120,6 +121,6 @@ def _check_apart(members: Sequence[Member], listed: Sequence[zipfile.ZipInfo], e
     ranges = sorted(
         (info.header_offset, member.packed.start + member.packed.length, member.name) for info, member in zip(listed, members, strict=True)
     )
-    for (_, stop, before), (start, _, name) in zip(ranges, [*ranges[1:], (end, end, "the directory")], strict=True):
+    for (_, stop, before), (start, _, name) in pairwise([*ranges, (end, end, "the directory")]):
         if start < stop:
             raise damaged(f"{before!r} and {name!r} overlap", where)

@@ -183,7 +183,8 @@ class Gradients:
         """Of several operations that a gradient comes from, the likeliest: one that the reference does in another way."""
         computing = [u for u in users if u.kind not in MOVES] or users
         strange = [u for u in computing if (t := self.judgement.twin(u)) is None or t.kind != u.kind]
-        return (strange or computing or [None])[-1]
+        likeliest = strange or computing
+        return likeliest[-1] if likeliest else None
 
 
 def _ancestors(value: Value | None) -> set[Value]:

@@ -29,7 +29,11 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         return GIVEN, trial.due.maker, maker
     if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
         return REGION, trial.due.maker, odd(judgement, trial.region, trial.due) or maker
-    if not maker.random and not judgement.lacking(trial.due) and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v)):
+    if (
+        not maker.random
+        and not judgement.lacking(trial.due)
+        and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v))
+    ):
         return EXTRA, trial.due.maker, maker
     twin = trial.due.maker
     if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):

@@ -125,8 +125,8 @@ class _Hunt:
             trial,
             self.judgement,
             confirmed=trial.why != "output" or len(trial.region) == 1,
-            error=_error(self.judgement, trial),
-            after=_after(judged, trial),
+            error=_error(trial),
+            after=_after(judged),
             seen=bool(self.judgement.wrong_outputs()),
         )
         self.found.append(guilt)
@@ -172,7 +172,7 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
     plan = _plan(judgement, suspect)
     wrong = next((v for v in suspect.outputs if v in judgement.wrong), suspect.outputs[0])
     trial = plan[0] if plan else Trial(suspect, wrong, wrong, "none", judgement.twin(suspect), [suspect])
-    return Guilt(trial, judgement, confirmed=False, error=_error(judgement, trial), seen=bool(judgement.wrong_outputs()))
+    return Guilt(trial, judgement, confirmed=False, error=_error(trial), seen=bool(judgement.wrong_outputs()))
 
 
 def _plan(judgement: Judgement, suspect: Operation) -> list[Trial]:
@@ -263,13 +263,13 @@ def _computing_users(value: Value) -> list[Operation]:
     return found
 
 
-def _error(judgement: Judgement, trial: Trial) -> float:
+def _error(trial: Trial) -> float:
     if trial.value.digest is None or trial.due.digest is None:
         return float("inf")
     return digests.distance(trial.due.digest, trial.value.digest)
 
 
-def _after(judgement: Judgement, trial: Trial) -> float | None:
+def _after(judgement: Judgement) -> float | None:
     """The largest error of the outputs with the reference's value in place."""
     return max((far for _, _, far in judgement.outputs), default=None)
 

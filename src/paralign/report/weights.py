@@ -41,7 +41,7 @@ def conversion(found: Conversion, *, planned: bool, rules: Path | None) -> Rende
         parts.append(_rules(found))
     parts.append(Text(f"{found.unchanged} of {len(found.ways)} tensors keep name and layout", "dim"))
     if found.dropped:
-        parts.append(Text(f"left out, for the other side has no such tensor: {_some(found.dropped, 4)}", "dim"))
+        parts.append(Text(f"left out, for nothing on the other side needs it: {_some(found.dropped, 4)}", "dim"))
     if found.left:
         parts.append(Text(f"also in the source, and left there: {_some(found.left, 4)}", "dim"))
     parts += _lines("no place", [f"{name}: {why}" for name, why in found.unplaced])

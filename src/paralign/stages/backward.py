@@ -136,8 +136,8 @@ def _random(result: StageResult, mode: str, reference: Capture, candidate: Captu
     random = [side for side, c in (("reference", reference), ("candidate", candidate)) if c.manifest.settings["answer"]["random"]]
     if mode == "train" and random:
         result.warnings.append(
-            f"steps in train mode were not compared: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although dropout "
-            "layers are off (a functional dropout?); make it a layer, or let its probability be set to 0"
+            f"steps in train mode were not compared: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although "
+            "dropout layers are off (a functional dropout?); make it a layer, or let its probability be set to 0"
         )
         return True
     return False

@@ -10,7 +10,7 @@ from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
 from paralign.errors import UsageError, WorkerFailed
 from paralign.locate import lines, randomness
-from paralign.locate.gradients import LEAST, Fault, Gradients, GradientPatch, custom_backward, proven
+from paralign.locate.gradients import LEAST, Fault, GradientPatch, Gradients, custom_backward, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
@@ -191,7 +191,8 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
     """
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
         return [], [], []
-    values, plain = {"inputs": context.inputs}, {"mode": "train"}
+    values: dict[str, Capture] = {"inputs": context.inputs}
+    plain: dict[str, Any] = {"mode": "train"}
     if context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss"):
         values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
     options = {**plain, "runs": [DOUBLE]}
@@ -259,7 +260,11 @@ def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
-    if context.inputs is None or context.labels is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+    if (
+        context.inputs is None
+        or context.labels is None
+        or not all(context.about[side].get("observes") for side in ("reference", "candidate"))
+    ):
         return [], []
     options = {"mode": MODES[mode], "backward": True}
     watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
@@ -281,7 +286,7 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
             raise UsageError(
                 f"the {side}'s capture holds no operations" if capture.complete else f"the {side}'s capture is incomplete",
                 where=str(capture.path),
-                hint="name the folders `operations` or `gradients-eval` that `paralign check` leaves in result/captures/reference and …/candidate",
+                hint="name the folders `operations` or `gradients-eval` of a check: result/captures/reference and …/candidate",
             )
     both_sides = Recorded(reference, candidate)
     judgement = both_sides.judgement()
@@ -296,7 +301,9 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
         result.divergences.append(gradient_divergence(fault, judgement))
     if result.divergences:
         result.verdict, result.divergence = DIVERGED, result.divergences[0]
-        result.notes.append("nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms")
+        result.notes.append(
+            "nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms"
+        )
     result.notes.append(
         f"{len(judgement.reference.operations)} and {len(judgement.candidate.operations)} operations; "
         f"{sum(v not in judgement.wrong for v in judgement.candidate.values.values())} of {len(judgement.candidate.values)} values of the "
@@ -330,7 +337,9 @@ def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
     notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
     if fault.wrong_after is not None:
         notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
-    return Divergence(reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes)
+    return Divergence(
+        reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes
+    )
 
 
 def merged(found: list[Divergence]) -> list[Divergence]:

@@ -10,8 +10,8 @@ import numpy as np
 from paralign.capture.digest import agree, moments
 from paralign.errors import WorkerFailed
 from paralign.locate.arrays import EQUAL, apart, explain
-from paralign.locate.settings import code_at
 from paralign.locate.sample import Way, locate, random_steps
+from paralign.locate.settings import code_at
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
 
 if TYPE_CHECKING:

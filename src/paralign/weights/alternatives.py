@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
@@ -46,7 +46,8 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     """
     slots = {m.target: m.slot for m in plan.moves if m.target is not None and m.how != SHARED}
     whole = [option for note, other in others if (option := _instead(plan, other, note)) is not None]
-    found = [Choice("all that names do not decide", whole, decided=not plan.ambiguous)] if whole else []
+    whole_choice = [Choice("all that names do not decide", whole, decided=not plan.ambiguous)] if whole else []
+    found = [_uneven(plan), *whole_choice]
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
     found += [*_interleaved(plan), *_reordered(plan), _turned(plan)]
@@ -67,6 +68,38 @@ def _instead(plan: Plan, other: Plan, note: str) -> Option | None:
         if origin != slot:
             takes[slot] = origin
     return Option(note, takes) if takes and set(takes) == set(takes.values()) else None
+
+
+def _uneven(plan: Plan) -> Choice:
+    """Layers of some blocks paired otherwise than their like in most blocks: paired as in most."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    held: dict[tuple[str, str, str], Slot] = {}
+    moves = [(m, m.source, m.target) for m in plan.moves if m.how != SHARED and m.source is not None and m.target is not None]
+    for move, source, target in moves:
+        prefix, role = _role(target.owner)
+        seen[_role(source.owner)[1]][role] += 1
+        held[prefix, role, target.leaf] = move.slot
+    takes: dict[Slot, Slot] = {}
+    for move, source, target in moves:
+        prefix, role = _role(target.owner)
+        others = seen[_role(source.owner)[1]]
+        usual, count = others.most_common(1)[0]
+        place = held.get((prefix, usual, target.leaf))
+        if role != usual and 2 * count > others.total() and place is not None:
+            takes[place] = move.slot
+    closed = takes and set(takes) == set(takes.values())
+    return Choice("layers paired otherwise than in other blocks", [Option("paired as there", takes)] if closed else [])
+
+
+def _role(path: str) -> tuple[str, str]:
+    """What leads to a layer's block, and its name in there: the last two parts of its path, without the block's number.
+
+    >>> _role("layer2.1.bn2"), _role("layer2.1.downsample.1")
+    (('layer2.1.', 'bn2'), ('layer2.1.', 'downsample.1'))
+    """
+    parts = path.split(".")[-2:]
+    role = ".".join(parts[1:] if len(parts) > 1 and parts[0].isdecimal() else parts)
+    return path[: len(path) - len(role)], role
 
 
 def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:

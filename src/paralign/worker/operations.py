@@ -200,7 +200,12 @@ class OperationRecorder:
             path: list(lines) for path, module in self.adapter.modules(self.session.model) if (lines := self.session.built.get(id(module)))
         }
         kinds = {path: kind for path, module in self.adapter.modules(self.session.model) if (kind := self.adapter.kind(module))}
-        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "random": self._random, "built": built, "kinds": kinds}
+        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {
+            **self._said,
+            "random": self._random,
+            "built": built,
+            "kinds": kinds,
+        }
 
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor

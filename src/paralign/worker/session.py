@@ -99,14 +99,14 @@ class Session:
     def _build(self) -> Any:
         """The model from ``build_model()``, with the lines that constructed its modules where the framework can tell."""
         build = self.function("build_model")
-        framework = self._adapter
+        framework: Any = self._adapter
         if framework is None:  # not known before there is a model: then of the frameworks that are here
             found = [load(name) for name in ("torch", "paddle") if name in sys.modules]
             framework = found[0] if len(found) == 1 else None
-        if not isinstance(framework, Observing):
-            return build()
-        with framework.constructions() as self.built:
-            return build()
+        if isinstance(framework, Observing):
+            with framework.constructions() as self.built:
+                return build()
+        return build()
 
     def _keep(self, model: Any) -> None:
         adapter = self.adapter

@@ -128,9 +128,7 @@ PLANTS = [
     fault("update", "warmup-length", "B116", "the warm-up takes ten steps", "warmup_steps=5", "warmup_steps=10"),
     fault("update", "amsgrad", "config", "the greatest second moment is kept", "epsilon=1e-8,", "epsilon=1e-8,\n        amsgrad=True,"),
     fault("random", "no-rescale", "B003", "what is kept is not scaled up", "return x / keep * mask", "return x * mask"),
-    fault(
-        "random", "rate", "config", "drop path of 0.4 where the reference has 0.1", "Block(0.1)", "Block(0.4)", at="return x / keep * mask"
-    ),
+    fault("random", "rate", "config", "drop path of 0.4 where the reference has 0.1", "Block(0.1)", "Block(0.4)", at="keep"),
     fault(
         "random",
         "per-token",
