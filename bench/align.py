@@ -87,7 +87,9 @@ def write(folder, side, operations, away, *, more):
                 if more and count % 5 == 0:
                     number, array = newest[-1]
                     attrs = {"operation": "copy", "stack": [], "arguments": {}}
-                    newest[-1] = add(array, role="output", call=operations + count, op="copy", source="model.py:1", inputs=[number], attrs=attrs)
+                    newest[-1] = add(
+                        array, role="output", call=operations + count, op="copy", source="model.py:1", inputs=[number], attrs=attrs
+                    )
                 count += 1
                 del newest[:-16]
         settings["operations"]["float64"]["outputs"] = {"": newest[-1][0]}

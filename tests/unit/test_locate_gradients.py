@@ -11,7 +11,7 @@ import pytest
 from paralign.locate import gradients, randomness
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory  # noqa: E402 - beside this file
+from minilanguage import Laboratory
 
 X = {"x": np.random.default_rng(1).normal(size=(6, 8))}
 P = {f"w{i}": np.random.default_rng(10 + i).normal(size=(8, 8)) / 3 for i in range(4)}
@@ -118,7 +118,9 @@ def test_the_loss_itself_is_scaled(tmp_path):
 
 def test_the_backward_of_a_custom_function_is_pointed_at(tmp_path):
     file = tmp_path / "model.py"
-    file.write_text("class F:\n    def forward(ctx, x):\n        return x\n\n    def backward(ctx, g):\n        h = g * 2\n        return h\n\ny = 1\n")
+    file.write_text(
+        "class F:\n    def forward(ctx, x):\n        return x\n\n    def backward(ctx, g):\n        h = g * 2\n        return h\n\ny = 1\n"
+    )
     assert gradients.custom_backward(f"{file}:3") == f"{file}:7"
     assert gradients.custom_backward(f"{file}:9") is None
     assert gradients.custom_backward(f"{tmp_path}/none.py:1") is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory  # noqa: E402 - beside this file
+from minilanguage import Laboratory
 
 
 def drawn(seed, *shape):

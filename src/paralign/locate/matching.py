@@ -8,7 +8,6 @@ same too. The search goes by size and root mean square and looks at a few digest
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from paralign.capture import sketch as sketches
 from paralign.dtypes import is_floating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from paralign.locate.graph import Graph, Operation, Value
 
@@ -35,8 +34,14 @@ _SEVERAL = 24
 #: figures that all forms of digests have
 _COMMON = 6
 
-#: values that are compared one by one; of more, those with the nearest figures
-_FEW = 64
+#: a distance up to this is looked for before greater ones, as there are few such values
+SLIGHT = 1e-3
+
+#: percentiles between which figures are spread
+_LOW = 10
+
+#: what figures of equal numbers may differ by, and the least root mean square whose logarithm is taken
+_ROUNDING, _SMALLEST = 1e-13, 1e-300
 
 
 class Matches:
@@ -49,58 +54,75 @@ class Matches:
 
     def __init__(self, reference: Graph, equal: float) -> None:
         self.reference, self.equal = reference, equal
-        groups: dict[float, list[tuple[float, Value]]] = defaultdict(list)
-        for value in dict.fromkeys(reference.values.values()):
+        groups: dict[float, list[Value]] = defaultdict(list)
+        for value in reference.values.values():
             if value.digest is not None:
-                size, rms = digests.size_and_rms(value.digest)
-                groups[size].append((rms, value))
-        self._groups = {size: sorted(found, key=lambda item: item[0]) for size, found in groups.items()}
-        self._scales = {size: [rms for rms, _ in found] for size, found in self._groups.items()}
-        self._figures = {size: np.array([_figures(v.digest) for _, v in found]) for size, found in self._groups.items()}
+                groups[digests.size_and_rms(value.digest)[0]].append(value)
+        self._cells = {size: _Cell(values) for size, values in groups.items()}
         self._equal: dict[str, list[Value]] = {}
-        self._near: dict[Value, tuple[float, Value | None]] = {}
+        self._near: dict[str, tuple[float, Value | None]] = {}
 
     def equals(self, value: Value) -> list[Value]:
         """The reference's values that hold the same elements, in the order in which they were seen; in any order of elements."""
         if value.digest is None:
             return []
         if value.digest not in self._equal:
-            found = [v for d, v in self._within(value.digest, self.equal) if d <= self.equal]
-            self._equal[value.digest] = sorted(found, key=lambda v: v.order)
+            self._equal[value.digest] = sorted((v for _, v in self._within(value.digest, self.equal)), key=lambda v: v.order)
         return self._equal[value.digest]
 
     def nearest(self, value: Value) -> tuple[float, Value | None]:
         """Distance and value of the reference's nearest value, None where none is alike (see ``ALIKE``)."""
-        if value not in self._near:
-            same = self.equals(value)
-            if same and value.digest is not None:
-                best = min(same, key=lambda v: (digests.distance(v.digest or "", value.digest or ""), v.order))
-                self._near[value] = (digests.distance(best.digest or "", value.digest), best)
-            else:
-                near = self._within(value.digest, ALIKE) if value.digest is not None else []
-                self._near[value] = min(near, key=lambda item: item[0], default=(math.inf, None))
-        return self._near[value]
+        if value.digest is None:
+            return math.inf, None
+        if value.digest not in self._near:
+            found: list[tuple[float, Value]] = []
+            for limit in (self.equal, SLIGHT, ALIKE):
+                found = found or self._within(value.digest, limit, nearest=True)
+            self._near[value.digest] = min(found, key=lambda item: (item[0], item[1].order), default=(math.inf, None))
+        return self._near[value.digest]
 
-    def _within(self, digest: str, limit: float) -> list[tuple[float, Value]]:
-        size, rms = digests.size_and_rms(digest)
-        found = self._groups.get(size, [])
-        if not found:
-            return []
-        scales = self._scales[size]
-        first, last = bisect_left(scales, rms * (1 - 2 * limit) - 1e-300), bisect_left(scales, rms * (1 + 2 * limit) + 1e-300)
-        last = max(last, first + (first < len(found) and scales[first] == rms))
-        places = np.arange(first, last)
-        if len(places) > _FEW:
-            own = _figures(digest)
-            gaps = np.abs(self._figures[size][first:last] - own) / np.maximum(1.0, np.abs(own))
-            places = places[gaps.max(axis=1) <= 2 * limit]
-        near = ((digests.distance(found[place][1].digest or "", digest), found[place][1]) for place in places)
-        return [(far, value) for far, value in near if far <= limit]
+    def _within(self, digest: str, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
+        """The values that are no further, with their distances; ``nearest``: only those that may be the nearest."""
+        cell = self._cells.get(digests.size_and_rms(digest)[0])
+        found: list[tuple[float, Value]] = []
+        best = limit
+        for gap, value in cell.near(digest, 2 * limit) if cell is not None else []:
+            if nearest and gap > 2 * best:  # further than the nearest so far, as are all that follow
+                break
+            far = digests.distance(value.digest or "", digest)
+            if far <= limit:
+                found.append((far, value))
+                best = min(best, far)
+        return found
+
+
+class _Cell:
+    """The reference's values of one size, sorted by the figure in which they differ most."""
+
+    def __init__(self, values: list[Value]) -> None:
+        figures = np.array([_figures(v.digest) for v in values])
+        low, high = np.percentile(figures, (_LOW, 100 - _LOW), axis=0)
+        self._column = int(np.argmax(high - low))
+        order = np.argsort(figures[:, self._column], kind="stable")
+        self._values, self._figures = [values[place] for place in order], figures[order]
+        self._keys = np.ascontiguousarray(self._figures[:, self._column])
+
+    def near(self, digest: str, gap: float) -> Iterator[tuple[float, Value]]:
+        """The values whose figures are no further apart, the nearest first."""
+        own = np.array(_figures(digest))
+        key, reach = own[self._column], gap + _ROUNDING
+        first, last = np.searchsorted(self._keys, (key - reach, key + reach))
+        gaps = np.abs(self._figures[first:last] - own).max(axis=1, initial=0.0)
+        places = np.flatnonzero(gaps <= reach)
+        for place in places[np.argsort(gaps[places], kind="stable")]:
+            yield float(gaps[place]), self._values[first + int(place)]
 
 
 def _figures(digest: str | None) -> list[float]:
-    """The figures of a digest that are multiples of its root mean square."""
-    return list(digests.figures(digest or digests.EMPTY).shares()[:_COMMON])
+    """Figures of a digest on scales where those of two digests of a small distance are at most twice as far apart."""
+    known = digests.figures(digest or digests.EMPTY)
+    shares = (x if abs(x) <= 1 else math.copysign(1 + math.log(abs(x)), x) for x in known.shares()[:_COMMON])
+    return [math.log(max(known.rms, _SMALLEST)), *shares]
 
 
 def is_telling(value: Value) -> bool:
