@@ -164,6 +164,7 @@ class _Hunt:
             if digests.distance(due.digest or "", made) > again.scale.own * again.scale.floor:
                 guilt.repeats.append(operation)
         self.patches.update({(patch.number, patch.place): patch for patch in more})
+        guilt.after = _after(again)
         return again
 
 
