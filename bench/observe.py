@@ -110,7 +110,7 @@ def watched(contender, session, tensor, folder):
             model(tensor)
         return 0
     with CaptureWriter(folder / "capture", Manifest()) as writer:
-        recorder = OperationRecorder(session, writer, NATIVE)
+        recorder = OperationRecorder(session, writer, NATIVE, {}, {})
         if contender == "digests":
             recorder.adapter = Unordered(adapter)
         with recorder, adapter.operations(recorder, model):

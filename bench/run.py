@@ -26,16 +26,27 @@ CONVERT = (
     "A synthetic sharded checkpoint (bfloat16 and float32) converted to other formats, streaming, against `cp` of the same bytes in the "
     "same run. The limit of memory is 512 MB plus twice the largest tensor."
 )
+OBSERVE = (
+    "Every operation of a forward watched, with the digest and the sketch of every value (parameters included), against a plain forward: "
+    "ResNet-50 and a 12-layer transformer encoder (768 wide, 128 tokens), float32, in PyTorch and in Paddle. With `PADIFF_PYTHON` set to "
+    "an interpreter that has padiff 0.2.0, torch and paddle, padiff's forward of the same models too (both frameworks in one process)."
+)
 PARTS = {
     "compare.py": ("Comparing two tensors", COMPARE),
     "convert.py": ("Converting a checkpoint", CONVERT),
     "capture.py": ("Watching a model", CAPTURE),
+    "observe.py": ("Watching every operation", OBSERVE),
     "demo.py": ("The demo, stage by stage", DEMO),
 }
 
 
 #: what makes a part short enough to be run between other work
-QUICK = {"compare.py": ["--size-mb", "200", "--repeats", "5"], "convert.py": ["--gb", "1"], "capture.py": ["--repeats", "3"]}
+QUICK = {
+    "compare.py": ["--size-mb", "200", "--repeats", "5"],
+    "convert.py": ["--gb", "1"],
+    "capture.py": ["--repeats", "3"],
+    "observe.py": ["--repeats", "3", "--batches", "8"],
+}
 
 
 def main():

@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-MARK = "zoo-row:"
+FORK = multiprocessing.get_context("fork")
 
 #: packages of the pairs of zoo_formers.py
 FORMERS = Path(sys.prefix) / "formers"
@@ -41,9 +41,44 @@ the candidate and show that no other is left.
 """
 
 
-def one(name, port):
-    """Examine one pair in this process and print its row."""
+def one(pair, answer):
+    """Examine one pair in this process, which is its own, and send its row."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:  # what the libraries have to say
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    if pair.group == "formers":
+        sys.path.insert(0, str(FORMERS))
+    from zoo_prove import examine
+
+    try:
+        answer.send(examine(pair))
+    except Exception as error:  # noqa: BLE001 - whatever a library raises is the row of its pair
+        answer.send({"verdict": "error", "told": f"{type(error).__name__}: {error}"[:300]})
+
+
+def examined(pair, limit):
+    """The row of a pair, made in a process of its own; forked, so that both frameworks are imported once for all."""
+    row = {"group": pair.group, "reference": pair.reference, "candidate": pair.candidate}
+    if pair.group == "formers" and not FORMERS.is_dir():
+        return {**row, "verdict": "not tested", "told": f"{FORMERS} is not there: see bench/zoo-formers-requirements.txt"}
+    here, there = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=one, args=(pair, there))
+    process.start()
+    there.close()
+    try:
+        row.update(here.recv() if here.poll(limit) else {"verdict": "error", "told": f"no result after {limit} s"})
+    except EOFError:
+        process.join()
+        row.update({"verdict": "error", "told": f"exit code {process.exitcode}"})
+    process.kill()
+    process.join()
+    return row
+
+
+def frameworks():
+    """Import both frameworks, which every pair needs, with one thread each and the same seeds."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
     torch.manual_seed(0)
@@ -51,37 +86,6 @@ def one(name, port):
     import paddle
 
     paddle.seed(0)
-    from zoo_pairs import PAIRS
-    from zoo_prove import examine
-
-    pair = next(p for p in PAIRS if (p.reference, p.candidate) == (name, port))
-    print(MARK + json.dumps(examine(pair)))
-
-
-def examined(pair, limit):
-    """The row of a pair, made in a process of its own."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    row = {"group": pair.group, "reference": pair.reference, "candidate": pair.candidate}
-    if pair.group == "formers":
-        if not FORMERS.is_dir():
-            return {**row, "verdict": "not tested", "told": f"{FORMERS} is not there: see bench/zoo-formers-requirements.txt"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(FORMERS), environment.get("PYTHONPATH", "")])
-    try:
-        done = subprocess.run(
-            [sys.executable, __file__, "--pair", pair.reference, pair.candidate],
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {**row, "verdict": "error", "told": f"no result after {limit} s"}
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith(MARK):
-            return {**row, **json.loads(line[len(MARK) :])}
-    last = [line for line in done.stderr.splitlines() if line.strip()][-1:] or [f"exit code {done.returncode}"]
-    return {**row, "verdict": "error", "told": last[0][:300]}
 
 
 def expectations(path):
@@ -159,7 +163,6 @@ def disagrees(row):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pair", nargs=2)
     parser.add_argument("--only", nargs="+", help="pairs of whose group and names one of these texts is a part")
     parser.add_argument("--expected", type=Path, default=Path(__file__).parents[1].parent / "shared" / "data" / "pairs.csv")
     parser.add_argument("--write", type=Path)
@@ -169,15 +172,14 @@ def main():
     )
     parser.add_argument("--limit", type=int, default=400)
     options = parser.parse_args()
-    if options.pair:
-        one(*options.pair)
-        return
     sys.path.insert(0, str(Path(__file__).parent))
     from zoo_pairs import PAIRS
 
     known, rows, done = expectations(options.expected), [], {}
     for file in options.merge or []:
         done.update({(row["reference"], row["candidate"]): row for row in json.loads(file.read_text())})
+    if not options.merge:
+        frameworks()
     for pair in PAIRS:
         key = pair.reference, pair.candidate
         if key not in done and (options.merge or not any(text in f"{pair.group} {pair.name}" for text in options.only or [""])):

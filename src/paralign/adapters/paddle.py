@@ -246,8 +246,9 @@ class PaddleAdapter:
         return _recordable(tensor), tuple(tensor.shape)
 
     def storage(self, tensor: Any) -> int:
-        """The address of the memory that the tensor is a view of."""
-        return int(tensor.data_ptr()) - int(tensor.offset)
+        """The address of the memory that the tensor is a view of; 0 where it has none."""
+        address = tensor.data_ptr() if tensor.is_dense() and tensor._is_initialized() else None  # noqa: SLF001 - no public question
+        return int(address or 0) - int(tensor.offset or 0) if address else 0
 
     def substitute(self, made: Any, value: Any) -> Any:
         """What was made, plus the difference as a constant."""

@@ -68,6 +68,21 @@ def same(reference: Array, candidate: Array) -> bool:
     return laid_out(reference, candidate) is not None
 
 
+def pointwise(reference: Array, candidate: Array) -> bool:
+    """Whether two arrays show the same thing, each channel scaled and shifted: what differs is no matter of places."""
+    candidate = _oriented(reference, candidate)
+    if reference.shape != candidate.shape or reference.size < PATCH * PATCH:
+        return False
+    if not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
+        return False
+    for axis in _channel_axes(reference):
+        slopes, _, error = _lines(reference, candidate, axis)
+        if error <= 10 * EQUAL and min(slopes) > 0:
+            return True
+    slope, offset = _line(reference.ravel(), candidate.ravel())
+    return slope > 0 and apart(candidate, slope * reference + offset) <= 10 * EQUAL
+
+
 def explain(given: Array | None, reference: Array, candidate: Array) -> Finding | None:
     """A finding that says how the candidate's value comes from the reference's; None where nothing simple explains it.
 

@@ -34,6 +34,9 @@ UNKNOWN = 0.1
 #: two gradients are multiples of each other when nothing but their size differs by more than this
 MULTIPLE = 1e-5
 
+#: gradients of this share of the largest of a parameter are rounding, as that of a key's bias before a softmax is
+VANISHING = 1e-11
+
 DIFFERENT, FACTOR, DETACHED, FROZEN, ABSENT = "gradient", "factor", "detached", "frozen", "no gradient"
 
 
@@ -91,6 +94,8 @@ class Gradients:
         self._parameters = given
         self._status: dict[Value, tuple[float | None, Value | None]] = {}
         self._useful = _ancestors(judgement.candidate.loss)
+        sizes = [_rms(v) for v in given.values()]
+        self._nothing = VANISHING * max(sizes, default=0.0)
 
     def status(self, value: Value) -> tuple[float | None, Value | None]:
         """How far a value's gradient is from the reference's (infinite where it is missing), and the reference's value.
@@ -103,6 +108,8 @@ class Gradients:
 
     def _compare(self, value: Value) -> tuple[float | None, Value | None]:
         partners = [p for p in self._partners(value) if p.gradient is not None and p.gradient.digest is not None]
+        if partners and max(_rms(v) for v in (value, *partners)) <= self._nothing:
+            return 0.0, partners[0]
         known = [p for p in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
         if not partners:
             return None, None
@@ -185,6 +192,12 @@ class Gradients:
         strange = [u for u in computing if (t := self.judgement.twin(u)) is None or t.kind != u.kind]
         likeliest = strange or computing
         return likeliest[-1] if likeliest else None
+
+
+def _rms(value: Value) -> float:
+    """The root mean square of a value's gradient, 0 without one."""
+    digest = value.gradient.digest if value.gradient is not None else None
+    return digests.size_and_rms(digest)[1] if digest is not None else 0.0
 
 
 def _ancestors(value: Value | None) -> set[Value]:

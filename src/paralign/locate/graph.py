@@ -32,6 +32,12 @@ class Value:
         return self.record.digest
 
     @property
+    def bounded(self) -> float | None:
+        """The mean of its elements, each brought between -1 and 1; known where some are very large."""
+        found = self.record.attrs.get("bounded")
+        return None if found is None else float(found)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its shape."""
         return self.record.shape

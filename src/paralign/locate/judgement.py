@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.capture import digest as digests
-from paralign.locate.matching import ALIKE, Matches, is_telling, ordered_distance
+from paralign.locate.matching import ALIKE, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
@@ -55,6 +54,7 @@ class Judgement:
         self.error: dict[Value, float] = {}
         self.wrong: set[Value] = set()
         self._twins: dict[Operation, Operation | None] = {}
+        self._disordered: dict[Value, bool] = {}
         for value in dict.fromkeys(candidate.values.values()):
             if value.maker is None:
                 self._judge_given(value)
@@ -105,8 +105,25 @@ class Judgement:
 
     def disordered(self, value: Value) -> bool:
         """Whether a right value is that of a reference value of the same shape in another order of elements."""
-        alike = [far for far in (ordered_distance(p, value) for p in self.partners(value)) if far is not None]
-        return bool(alike) and min(alike) > ALIKE
+        if value not in self._disordered:
+            alike = [far for far in (ordered_distance(p, value) for p in self.partners(value)) if far is not None]
+            self._disordered[value] = value not in self.wrong and is_telling(value) and bool(alike) and min(alike) > ALIKE
+        return self._disordered[value]
+
+    def misplaced(self) -> list[tuple[Value, Value]]:
+        """The pairs of outputs of which the candidate's is right in itself, but is not what is due there."""
+        return [(first, second) for first, second in self.wrong_outputs() if second not in self.wrong and not self.disordered(second)]
+
+    def disorder(self, value: Value) -> Operation | None:
+        """The operation that brought the elements of a right value into another order than the reference has them in; None without one."""
+        seen: set[Value] = set()
+        while self.disordered(value) and value.maker is not None and value not in seen:
+            seen.add(value)
+            before = next((v for v in value.maker.inputs if self.is_right(v) and self.disordered(v)), None)
+            if before is None:
+                return value.maker
+            value = before
+        return None
 
     def _paired_outputs(self) -> list[tuple[Value, Value, float]]:
         """The model's outputs of both sides, and how far they are apart: by their elements, and in order."""
@@ -120,7 +137,7 @@ class Judgement:
         found = []
         for first, second in pairs:
             if first.digest and second.digest:
-                far, in_order = digests.distance(first.digest, second.digest), ordered_distance(first, second)
+                far, in_order = apart(first, second), ordered_distance(first, second)
                 found.append((first, second, max(far, in_order or 0.0)))
         return found
 

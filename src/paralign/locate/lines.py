@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paralign.locate.replay import Guilt
 
 #: what kind of fault a guilty operation shows
-DIFFERENT, MISSING, EXTRA, MISWIRED, REGION, GIVEN = "different", "missing", "extra", "miswired", "region", "given"
+DIFFERENT, MISSING, EXTRA, MISWIRED, REGION, GIVEN, ORDER = "different", "missing", "extra", "miswired", "region", "given", "order"
 
 
 def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
@@ -22,9 +22,14 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     ``different``: the same inputs, another result. ``missing``: the reference does something with the inputs first. ``extra``: the
     reference uses the input as it is. ``miswired``: the reference takes another value, which the candidate has too. ``given``: a
     parameter, buffer or constant that the reference does not have. ``region``: several operations, none of which has a twin.
+    ``order``: the right elements in another order.
     """
     trial, judgement = guilt.trial, guilt.judgement
     maker = trial.value.maker or trial.suspect
+    if trial.why == "order":
+        return ORDER, trial.due.maker, maker
+    if trial.why == "end":
+        return MISSING, _first_lacking(judgement, trial.due) or trial.due.maker, maker
     if any(judgement.is_right(v) is False and v.maker is None for v in maker.inputs):
         return GIVEN, trial.due.maker, maker
     if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
@@ -135,9 +140,12 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     """
     judgement = guilt.judgement
     if what == MISSING and other is not None:
-        line = _handed_on(judgement, other, operation, guilt.trial.due.maker)
+        ended = guilt.trial.why == "end"
+        line = _given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack
+    if what == MISWIRED and operation.stack:
+        return _called(judgement, operation), operation.stack
     built = (
         constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
     )
@@ -229,6 +237,25 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     chosen, common = (user, with_after) if with_after > with_before or same_line_after else (maker, with_before)
     level = min(common + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
     return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
+
+
+def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:
+    """The candidate's line that gave back an output without what the reference does to it last."""
+    before = next((v.maker for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None)
+    common = _common(missing, before) if before is not None else len(operation.stack) - 1
+    if not operation.stack:
+        return None
+    return operation.stack[max(0, len(operation.stack) - 1 - common)]
+
+
+def _called(judgement: Judgement, operation: Operation) -> str:
+    """The line at which an operation, or the module that it belongs to, is given another value than the reference's: where its calls
+    part from those that made the value."""
+    value = next((v for v in operation.inputs if v.maker is not None and judgement.is_right(v) and v.record.role != "parameter"), None)
+    maker = _computing(value.maker if value is not None else None)
+    if maker is None:
+        return operation.stack[0]
+    return operation.stack[max(0, len(operation.stack) - 1 - _common(operation, maker))]
 
 
 def _computing(operation: Operation | None) -> Operation | None:

@@ -31,6 +31,9 @@ _SIMPLE = 1024
 #: integers from this many on are not met by chance
 _SEVERAL = 24
 
+#: bounded means below this are zero
+SMALLEST = 1e-12
+
 #: figures that all forms of digests have
 _COMMON = 6
 
@@ -55,43 +58,46 @@ class Matches:
     def __init__(self, reference: Graph, equal: float) -> None:
         self.reference, self.equal = reference, equal
         groups: dict[float, list[Value]] = defaultdict(list)
-        for value in reference.values.values():
+        for value in dict.fromkeys(reference.values.values()):
             if value.digest is not None:
                 groups[digests.size_and_rms(value.digest)[0]].append(value)
         self._cells = {size: _Cell(values) for size, values in groups.items()}
-        self._equal: dict[str, list[Value]] = {}
-        self._near: dict[str, tuple[float, Value | None]] = {}
+        self._equal: dict[tuple[str, float | None], list[Value]] = {}
+        self._near: dict[tuple[str, float | None], tuple[float, Value | None]] = {}
 
     def equals(self, value: Value) -> list[Value]:
         """The reference's values that hold the same elements, in the order in which they were seen; in any order of elements."""
         if value.digest is None:
             return []
-        if value.digest not in self._equal:
-            self._equal[value.digest] = sorted((v for _, v in self._within(value.digest, self.equal)), key=lambda v: v.order)
-        return self._equal[value.digest]
+        key = value.digest, value.bounded
+        if key not in self._equal:
+            self._equal[key] = sorted((v for _, v in self._within(value, self.equal)), key=lambda v: v.order)
+        return self._equal[key]
 
     def nearest(self, value: Value) -> tuple[float, Value | None]:
         """Distance and value of the reference's nearest value, None where none is alike (see ``ALIKE``)."""
         if value.digest is None:
             return math.inf, None
-        if value.digest not in self._near:
+        key = value.digest, value.bounded
+        if key not in self._near:
             found: list[tuple[float, Value]] = []
             for limit in (self.equal, SLIGHT, ALIKE):
-                found = found or self._within(value.digest, limit, nearest=True)
-            self._near[value.digest] = min(found, key=lambda item: (item[0], item[1].order), default=(math.inf, None))
-        return self._near[value.digest]
+                found = found or self._within(value, limit, nearest=True)
+            self._near[key] = min(found, key=lambda item: (item[0], item[1].order), default=(math.inf, None))
+        return self._near[key]
 
-    def _within(self, digest: str, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
+    def _within(self, value: Value, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
         """The values that are no further, with their distances; ``nearest``: only those that may be the nearest."""
+        digest = value.digest or digests.EMPTY
         cell = self._cells.get(digests.size_and_rms(digest)[0])
         found: list[tuple[float, Value]] = []
         best = limit
-        for gap, value in cell.near(digest, 2 * limit) if cell is not None else []:
+        for gap, other in cell.near(digest, 2 * limit) if cell is not None else []:
             if nearest and gap > 2 * best:  # further than the nearest so far, as are all that follow
                 break
-            far = digests.distance(value.digest or "", digest)
+            far = apart(other, value)
             if far <= limit:
-                found.append((far, value))
+                found.append((far, other))
                 best = min(best, far)
         return found
 
@@ -116,6 +122,19 @@ class _Cell:
         places = np.flatnonzero(gaps <= reach)
         for place in places[np.argsort(gaps[places], kind="stable")]:
             yield float(gaps[place]), self._values[first + int(place)]
+
+
+def apart(one: Value, other: Value) -> float:
+    """How far two values are apart by their elements in any order; infinite where their counts differ, or nothing is known of one.
+
+    Masked elements of -1e9 beside ordinary ones would hide these: what is bounded of them is compared as well.
+    """
+    if one.digest is None or other.digest is None:
+        return math.inf
+    far = digests.distance(one.digest, other.digest)
+    if one.bounded is not None and other.bounded is not None:
+        far = max(far, abs(one.bounded - other.bounded) / max(abs(one.bounded), abs(other.bounded), SMALLEST))
+    return far
 
 
 def _figures(digest: str | None) -> list[float]:

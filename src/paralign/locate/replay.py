@@ -104,7 +104,7 @@ class _Hunt:
         """Look for one more fault; False where none is left, or none can be confirmed."""
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
-            return False
+            return self._end()
         plans = [_plan(self.judgement, suspect) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
@@ -139,6 +139,23 @@ class _Hunt:
         graph = self.laboratory.run(patches)
         old = self.judgement
         return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches)
+
+    def _end(self) -> bool:
+        """An output that is right in itself, but not what is due: something is missing after it."""
+        for first, second in self.judgement.misplaced():
+            maker = second.maker
+            if maker is None or maker.written or (maker.number, second.place) in self.patches:
+                continue
+            trial = Trial(maker, second, first, "end", first.maker, [maker])
+            patch = _patch(second, self.laboratory.values([first])[0]) if first.maker is None or not first.maker.written else None
+            judged = self._judged([*self.patches.values(), patch]) if patch is not None and self.spent < self.runs else None
+            self.found.append(Guilt(trial, self.judgement, confirmed=judged is not None, error=_error(trial)))
+            if judged is None or patch is None:
+                return False
+            self.patches[patch.number, patch.place] = patch
+            self.judgement = judged
+            return True
+        return False
 
     def _suspect(self, suspect: Operation) -> None:
         """Keep the likeliest suspect, where nothing was confirmed and something is wrong."""

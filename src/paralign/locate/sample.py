@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.locate.arrays import EQUAL, apart, explain, normalisation, same
+from paralign.locate.arrays import EQUAL, apart, explain, normalisation, pointwise, same
 from paralign.model import Finding
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
         return None
     target = reference.leaves[leaf]
     last = candidate.steps[final[1]]
+    if last.value.size >= LEAST and not pointwise(target[0], last.value):
+        _loosen(reference, candidate)
     if last.twin is not None and last.telling:
         return _left_out(reference, last, target)
     return _walk(reference, candidate, last, target)
@@ -108,6 +110,13 @@ def _pair(reference: Way, candidate: Way) -> None:
         least = max((t for t in (candidate.steps[i].twin for i in step.inputs) if t is not None), default=-1)
         fits = [s.number for s in reference.steps if same(s.value, step.value)]
         step.twin = next((n for n in fits if n >= least), fits[0] if fits else None)
+
+
+def _loosen(reference: Way, candidate: Way) -> None:
+    """Where places are wrong, let steps meet that differ in scale: one side may scale before it crops, the other after."""
+    for step in candidate.steps:
+        if step.twin is None and step.telling:
+            step.twin = next((s.number for s in reference.steps if s.telling and pointwise(s.value, step.value)), None)
 
 
 def _walk(reference: Way, candidate: Way, last: Step, target: tuple[Array, int | None]) -> Guilty:
@@ -189,7 +198,7 @@ def _counterpart(
         other, finding = min(explained, key=lambda found: found[1].error_before or 0.0)
         blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
         return Guilty(other, blamed or step, given, finding, _named(given))
-    added = None if twin is None else explain(None, twin.value, step.value)
+    added = None if twin is None or given is None else explain(None, given.value, step.value)
     if added is not None and added.proven:
         added.rule, added.cause, added.fix = "data/extra", f"a step that the reference does not have: {added.cause}", "leave this step out"
         return Guilty(twin, step, given, added, _named(given))

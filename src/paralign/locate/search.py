@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.matching import is_telling
+from paralign.locate.matching import is_telling, same_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Trial:
     """An experiment: put ``due``, a value of the reference, in place of ``value``, which the candidate made.
 
     ``suspect`` is the operation with right inputs that started it; ``region`` the operations whose results are wrong up to ``value``.
-    ``why`` says how the due value was found: ``twin`` (the reference's operation on the same values), ``consumer`` (what the
+    ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's operation on the same values), ``consumer`` (what the
     reference hands to the operation that takes the value), ``result`` (what that operation makes), ``alike`` (the nearest value),
     ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the input in more steps), ``output``.
     """
@@ -47,6 +47,10 @@ def suspects(judgement: Judgement) -> list[Operation]:
     """
     carrying = judgement.carrying()
     frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
+    orders = [judgement.disorder(v) for o in frontier for v in o.inputs] + [
+        judgement.disorder(second) for _, second in judgement.wrong_outputs()
+    ]
+    frontier += [o for o in dict.fromkeys(orders) if o is not None and o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
     return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
@@ -70,6 +74,8 @@ def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
 
 def rank(judgement: Judgement, operation: Operation) -> int:
     """How likely a suspect is at fault, 0 the likeliest: by what the reference does with the same values."""
+    if any(judgement.disordered(v) for v in operation.outputs):
+        return 0
     twin = judgement.twin(operation)
     if twin is None or not any(judgement.lacking(v) for v in twin.outputs):
         return 3
@@ -89,6 +95,8 @@ def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     wrong = [v for v in suspect.outputs if v in judgement.wrong]
+    for value in (v for v in suspect.outputs if judgement.disordered(v)):
+        yield from _by_order(judgement, suspect, value)
     twin = judgement.twin(suspect)
     found = list(_by_consumers(judgement, suspect))
     direct = [trial for trial in found if trial.value.maker is suspect]
@@ -113,6 +121,13 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
         same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
         for due in same[:2]:
             yield Trial(suspect, value, due, "twin", twin)
+
+
+def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:
+    """The same elements as the reference has them."""
+    for due in judgement.partners(value):
+        if same_shape(due, value) and due.maker is not None:
+            yield Trial(suspect, value, due, "order", due.maker)
 
 
 def _by_identity(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:

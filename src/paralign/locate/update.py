@@ -8,6 +8,7 @@ which the candidate's steps cannot be reproduced are the causes.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,9 @@ DEPTH = 3
 
 #: starts from which the search is made at most: those that explain most parameters as they are
 TRIED = 4
+
+#: seconds after which the search for a side's rule is given up
+PATIENCE = 60.0
 
 
 @dataclass
@@ -89,8 +93,9 @@ def identify(side: str, traces: Traces, starts: list[Recipe], limits: Mapping[st
     best: Known | None = None
     still = [{name: _still(terms, traces[name], side) for name, terms in start.items()} for start in starts]
     still.sort(key=lambda recipe: len(_wrong(recipe, traces, side, limits)))
+    until = time.monotonic() + PATIENCE
     for recipe in still[:TRIED]:
-        known = _search(side, traces, recipe, limits)
+        known = _search(side, traces, recipe, limits, until)
         if best is None or len(known.left) < len(best.left):
             best = known
         if not best.left:
@@ -108,8 +113,8 @@ def _wrong(recipe: Recipe, traces: Traces, side: str, limits: Mapping[str, float
     return {name: e for name, e in errors(recipe, traces, side).items() if not e <= limits[name]}
 
 
-def _search(side: str, traces: Traces, recipe: Recipe, limits: Mapping[str, float]) -> Known:
-    """Change terms, each time the change that explains most parameters, until all are explained or nothing helps."""
+def _search(side: str, traces: Traces, recipe: Recipe, limits: Mapping[str, float], until: float) -> Known:
+    """Change terms, each time the change that explains most parameters, until all are explained, nothing helps or time is up."""
     known = Known(recipe, _wrong(recipe, traces, side, limits))
     for _ in range(DEPTH):
         if not known.left:
@@ -119,15 +124,15 @@ def _search(side: str, traces: Traces, recipe: Recipe, limits: Mapping[str, floa
             left = _wrong(changed, traces, side, limits)
             if len(left) < len(best.left):
                 best = Known(changed, left, known.fitted | set(terms))
-            if not best.left:
+            if not best.left or time.monotonic() > until:
                 return best
         if best is known:
-            return _jointly(side, traces, known, limits)
+            return _jointly(side, traces, known, limits, until)
         known = best
     return known
 
 
-def _jointly(side: str, traces: Traces, known: Known, limits: Mapping[str, float]) -> Known:
+def _jointly(side: str, traces: Traces, known: Known, limits: Mapping[str, float], until: float) -> Known:
     """Two changes that only together explain what is left: a structural one and a value fitted on top of it."""
     best = known
     for terms, changed in _structural(known):
@@ -138,7 +143,7 @@ def _jointly(side: str, traces: Traces, known: Known, limits: Mapping[str, float
             left = _wrong(fitted, traces, side, limits)
             if len(left) < len(best.left):
                 best = Known(fitted, left, known.fitted | set(terms) | {scalar})
-            if not best.left:
+            if not best.left or time.monotonic() > until:
                 return best
     return best
 

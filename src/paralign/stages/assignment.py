@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paralign.weights import Plan, Proof
 
 #: how often at most, for how many seconds, and how often at least models are run to find the assignment that is right
-RUNS, SECONDS, LEAST = 200, 60.0, 40
+RUNS, SECONDS, LEAST = 200, 60.0, 16
 
 #: how far tensors that say nothing by themselves are moved for a proof, in units of their own spread (of one where they are constant)
 MOVED = 0.1

@@ -419,6 +419,7 @@ def _notes(guilt: Guilt, what: str, other: Operation | None) -> list[str]:
         lines.DIFFERENT: "right inputs, another result",
         lines.MISSING: f"the reference does something first that is missing here: {_said(other)}" if other else "",
         lines.EXTRA: "the reference goes on with the input as it is: this step is not there",
+        lines.ORDER: "the right elements, in another order",
         lines.MISWIRED: "the reference takes another value here",
         lines.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
         lines.REGION: "computed in other steps than the reference's: the fault lies in one of these lines",

@@ -52,6 +52,7 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         captures = context.record_both("trace", "trace", {**options, "scan": SCANNED}, candidate_options={"scan": 0})
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
+        result.findings += _labels(result.pairs, reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
         return
     ordered = _ordered(captures, index) if of == "dataset" and first is not None else None
     result.findings += _labels(result.pairs, reference, candidate) if ordered is None else [ordered]

@@ -19,8 +19,9 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.adapters._values import converted
 from paralign.adapters.base import Digesting, Observing
+from paralign.capture.digest import figures as figures_of
 from paralign.capture.digest import moments
-from paralign.dtypes import STORAGE, Typed
+from paralign.dtypes import STORAGE, Typed, is_floating
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.draws import drawn, replayed
 from paralign.worker.forward import attempt, perturbed
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 #: values whose sketches are written at a time
 CHUNK = 1024
+
+#: elements beyond this are taken for masks, which say nothing
+FAR = 1e4
 
 #: values whose digests are remembered, for those that are only moved
 RECENT = 256
@@ -114,6 +118,7 @@ class OperationRecorder:
     ) -> None:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
+        self._digesting = isinstance(self.adapter, Digesting)  # asked once: the check looks at every name of the protocol
         self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
         self._undo = set(options.get("undo", ()))
         self._places: Dict[int, Tuple[int, Any]] = {}
@@ -337,6 +342,8 @@ class OperationRecorder:
             value: Optional[Typed] = self.adapter.to_array(tensor) if keep else outline
         except UnsupportedTensor:
             value, shape, digest, sketch = None, (), None, None
+        if digest is not None and _reaches_far(digest) and is_floating(dtype):
+            fields = {**fields, "attrs": {**fields["attrs"], "bounded": self._bounded(tensor)}}
         record = self.writer.add(name, value, run=self.run, digest=digest, keep=keep and value is not None, **fields).id
         self._values[record] = _Value(digest, sketch, _size(shape))
         self._values.pop(record - RECENT, None)
@@ -350,10 +357,16 @@ class OperationRecorder:
         """Digest and sketch; where an operation only moved values, those of the value before it, as far as they stay the same."""
         if before is not None and before.size == size and kind in ("view", "copy"):
             return before.digest, before.sketch
-        if isinstance(self.adapter, Digesting):
+        if self._digesting:
             digest, sketch = self.adapter.fingerprint(tensor)
             return digest, sketch
         return moments(self.adapter.to_array(tensor)), None
+
+    def _bounded(self, tensor: Any) -> Optional[float]:
+        """The mean of ``x / (1 + |x|)``: what a digest does not see of ordinary elements beside masked ones of -1e9."""
+        with self.adapter.no_grad():
+            found = float((tensor / (tensor.abs() + 1)).mean())
+        return found if np.isfinite(found) else None
 
     def _digest_of(self, tensor: Any) -> Optional[str]:
         try:
@@ -396,6 +409,12 @@ class _Value(NamedTuple):
     digest: Optional[str]
     sketch: Any
     size: int
+
+
+def _reaches_far(digest: str) -> bool:
+    """Whether a few elements may be so large that a digest's figures are theirs alone."""
+    figures = figures_of(digest)
+    return max(abs(figures.low), abs(figures.high)) * figures.rms > FAR
 
 
 def _size(shape: Tuple[int, ...]) -> int:

@@ -105,7 +105,11 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
         "own": home.split(".")[0] not in FRAMEWORKS,
         "kind": "" if base is object else base.__name__,
         "framework": "" if base is object else base.__module__.split(".")[0],
-        "settings": {**_plain(vars(inner)), **_plain(getattr(inner, "_default_dict", None)), **_plain(getattr(inner, "defaults", None))},
+        "settings": {
+            **_plain(getattr(inner, "__dict__", None)),
+            **_plain(getattr(inner, "_default_dict", None)),
+            **_plain(getattr(inner, "defaults", None)),
+        },
         "groups": [{**_plain(group), **_clip(group.get("grad_clip"))} for group in groups],
         "clip": _clip(getattr(inner, "_grad_clip", None)),
         "regularization": _regularizer(getattr(inner, "regularization", None)),

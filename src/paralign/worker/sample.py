@@ -48,12 +48,19 @@ def trace(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
         "batch": loader is not None and found is not inner,
     }
     for number, seed in enumerate(options["seeds"]):
+        if number and _gives_once(found):
+            found = session.function("build_dataset" if loader is None else "build_dataloader")(options["split"])
         tracer = building.continued()
         sample = _taken(session, found, options["index"], seed, tracer)
         _record(session, writer, tracer, sample, f"seed-{number}")
         answer["exhausted"] = answer["exhausted"] or tracer.exhausted
     _scan(session, writer, found, options.get("scan", 0))
     return answer
+
+
+def _gives_once(dataset: Any) -> bool:
+    """Whether a data set or loader is an iterator, which gives its samples once."""
+    return hasattr(dataset, "__next__") and not hasattr(dataset, "__getitem__")
 
 
 def _wanted(made: Any) -> bool:

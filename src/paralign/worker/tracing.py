@@ -146,8 +146,14 @@ class Tracer:
         above, caller = self._above(frame)
         state = _Frame(composed, frame.f_lineno, self._read(above, caller) if above is not None and caller is not None else set())
         for path, leaf in _leaves(_own(frame)):
-            mark = _mark(leaf, self._convert(leaf))
+            value = self._convert(leaf)
+            mark = _mark(leaf, value)
             known = self._step(leaf, mark)
+            if known is None and value is not None and value.array.ndim and above is not None and caller is not None:
+                line = self._statement(above.f_code, caller.line).line
+                known = self._keep(
+                    leaf, value, mark, f"{above.f_code.co_filename}:{line}", path, "argument", above.f_code.co_name, state.origin
+                )
             state.known[path] = -1 if known is None else known, mark
             if known is None:
                 state.opaque[path] = id(leaf), state.origin
@@ -220,10 +226,6 @@ class Tracer:
         if self._times[here] > TIMES:
             state.known[path] = -1, mark
             return
-        self._bytes += value.array.nbytes
-        if len(self.steps) >= STEPS or self._bytes > BYTES:
-            self.exhausted = True
-            return
         first, inputs = self._statement(frame.f_code, state.line).line, self._read(frame, state)
         transform = next((t for t in _own(frame).values() if any(t is one for one in state.composed)), None) if state.composed else None
         source, op, kind = f"{frame.f_code.co_filename}:{first}", path.split(".", 1)[0].replace(" ", "."), "line"
@@ -232,13 +234,22 @@ class Tracer:
             op, kind = str(getattr(transform, "__name__", None) or type(transform).__name__), "transform"
         elif not self._is_users(frame.f_code.co_filename):
             source = self._caller(frame) or source
+        number = self._keep(leaf, value, mark, source, op, kind, frame.f_code.co_name, inputs)
+        state.known[path] = -1 if number is None else number, mark
+
+    def _keep(
+        self, leaf: Any, value: "Typed", mark: int, source: str, op: str, kind: str, function: str, inputs: Set[int]
+    ) -> Optional[int]:
+        """The number of a new step; None where there is no more room."""
+        self._bytes += value.array.nbytes
+        if len(self.steps) >= STEPS or self._bytes > BYTES:
+            self.exhausted = True
+            return None
         number = len(self.steps)
-        self.steps.append(
-            Step(number, value._replace(array=value.array.copy()), source, op, kind, frame.f_code.co_name, tuple(sorted(inputs)))
-        )
+        self.steps.append(Step(number, value._replace(array=value.array.copy()), source, op, kind, function, tuple(sorted(inputs))))
         if not _plain(leaf):
             self._seen[id(leaf)] = leaf, number, mark
-        state.known[path] = number, mark
+        return number
 
     def _read(self, frame: "FrameType", state: _Frame) -> Set[int]:
         """The steps that made what the line under way reads, directly or through what holds no array."""
