@@ -90,11 +90,11 @@ class Torch:
 
         class Twice(torch.autograd.Function):
             @staticmethod
-            def forward(ctx, x):
+            def forward(_, x):
                 return x * 2.0  # call: twice
 
             @staticmethod
-            def backward(ctx, gradient):
+            def backward(_, gradient):
                 return gradient * 2.0
 
         return Twice
@@ -123,11 +123,11 @@ class Paddle:
 
         class Twice(paddle.autograd.PyLayer):
             @staticmethod
-            def forward(ctx, x):
+            def forward(_, x):
                 return x * 2.0  # call: twice
 
             @staticmethod
-            def backward(ctx, gradient):
+            def backward(_, gradient):
                 return gradient * 2.0
 
         return Twice
@@ -303,7 +303,7 @@ def test_functions_that_a_module_has_bound_at_import_are_seen(kit):
     names = "from paddle import amax, matmul\nfrom paddle.nn.functional import grid_sample\nfrom paddle.tensor.math import amin"
     if kit.name == "torch":
         names = "from torch import amax, amin, matmul\nfrom torch.nn.functional import grid_sample"
-    exec(names, users.__dict__)  # noqa: S102 - what an import statement in a user's module does
+    exec(names, users.__dict__)
     sys.modules["users"] = users
     try:
         before = kit.state()
@@ -387,9 +387,13 @@ def test_during_an_observation_something_is_changed(kit):
 
 def test_nothing_remains_after_an_exception_of_the_users(kit):
     before, sink = kit.state(), Sink(kit)
-    with pytest.raises(ZeroDivisionError), kit.adapter.operations(sink):
+
+    def fail():
         kit.tensor(ramp(2)).exp()
         raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), kit.adapter.operations(sink):
+        fail()
     assert kit.state() == before
     count = len(sink.seen)
     kit.tensor(ramp(2)).exp()
@@ -398,9 +402,10 @@ def test_nothing_remains_after_an_exception_of_the_users(kit):
 
 def test_an_operation_that_fails_leaves_the_observation_working(kit):
     sink = Sink(kit)
+    x = kit.tensor(ramp(2, 3))
     with kit.adapter.operations(sink):
         with pytest.raises((RuntimeError, ValueError)):
-            kit.tensor(ramp(2, 3)) @ kit.tensor(ramp(2, 3))
+            _ = x @ x
         kit.tensor(ramp(2)).exp()
     assert sink.kinds[-1] == "exp"
 
@@ -551,13 +556,15 @@ def test_one_of_several_results_is_replaced(kit):
 
 def test_gradients_pass_a_substituted_value_as_the_one_that_was_made(kit):
     x, due = kit.tensor(ramp(4), gradient=True), np.full(4, 0.5, "float32")
-    _, result = watched(
-        kit, lambda: (x.tanh() * 3.0).sum(), replace=lambda o: [kit.adapter.substitute(o.outputs[0], kit.tensor(due))], on="tanh"
-    )
+
+    def run():
+        y = x - 1.0
+        return (y * 3.0).sum()
+
+    _, result = watched(kit, run, replace=lambda o: [kit.adapter.substitute(o.outputs[0], kit.tensor(due))], on="subtract")
     assert float(kit.adapter.to_array(result).array) == pytest.approx(6.0)
     result.backward()
-    np.testing.assert_allclose(kit.adapter.to_array(x.grad).array, 3.0 * (1 - np.tanh(ramp(4)) ** 2), rtol=0.2, atol=2.4)
-    assert np.abs(kit.adapter.to_array(x.grad).array).min() > 0
+    np.testing.assert_array_equal(kit.adapter.to_array(x.grad).array, np.full(4, 3.0))
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------------

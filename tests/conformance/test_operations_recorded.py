@@ -19,11 +19,11 @@ def torch_ways():
 
     class Twice(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, x):
+        def forward(_, x):
             return x * 2.0
 
         @staticmethod
-        def backward(ctx, gradient):
+        def backward(_, gradient):
             return gradient * 2.0
 
     class Net(torch.nn.Module):
@@ -62,11 +62,11 @@ def paddle_ways():
 
     class Twice(paddle.autograd.PyLayer):
         @staticmethod
-        def forward(ctx, x):
+        def forward(_, x):
             return x * 2.0
 
         @staticmethod
-        def backward(ctx, gradient):
+        def backward(_, gradient):
             return gradient * 2.0
 
     class Net(paddle.nn.Layer):
@@ -113,7 +113,7 @@ def framework(request):
 def recorded(folder, framework, way, **options):
     """The graph of one pass with gradients; given options and values go to the task."""
     net, ways = WAYS[framework]()
-    functions = {"build_model": lambda: net(ways[way]), "loss": lambda outputs, labels: (outputs * outputs).mean()}
+    functions = {"build_model": lambda: net(ways[way]), "loss": lambda outputs, _: (outputs * outputs).mean()}
     session = Session("reference", functions, framework)
     values = {}
     for name, value in (("inputs", X), ("labels", np.zeros(2))):
@@ -172,7 +172,7 @@ def test_two_runs_of_one_program_are_the_same_graph(tmp_path, framework, way):
 def test_hooks_are_removed_and_the_model_is_as_it_was(tmp_path, framework):
     net, ways = WAYS[framework]()
     model = net(ways["custom"])
-    session = Session("reference", {"build_model": lambda: model, "loss": lambda outputs, labels: outputs.mean()}, framework)
+    session = Session("reference", {"build_model": lambda: model, "loss": lambda outputs, _: outputs.mean()}, framework)
     before = session.snapshot()
     for name, value in (("inputs", X), ("labels", np.zeros(2))):
         with CaptureWriter(tmp_path / name, Manifest(side="reference", stage=name)) as writer:

@@ -92,7 +92,20 @@ def forward():
     finding = Finding(
         "pooling.exclusive", "padding counts in the mean", "exclusive=False", proven=True, error_before=2.5e-3, error_after=1e-16
     )
-    return StageResult("forward", DIVERGED, "float64", [pair], divergence, [finding], seconds={"reference": 0.25, "candidate": 1.5},
+    divergence.what, divergence.error_before, divergence.error, divergence.error_after, divergence.noise = "different", 1e-9, 2.5e-3, 0.0, 2.4e-7
+    divergence.chain, divergence.notes = ["features.1  conv2d", "features.2  relu"], ["right inputs, another result"]
+    for point, exclusive in ((divergence.reference, False), (divergence.candidate, True)):
+        point.arguments = {"kernel_size": [3, 3], "exclusive": exclusive}
+    missing = Divergence(
+        Point("head", "aten.tanh.default", "model.py:50", "x = self.fc(x).tanh()"),
+        Point("", "matmul", "port.py:29", "x = self.fc(x)", ["port.py:40"]),
+        what="missing",
+        error_before=0.0,
+        error=0.5,
+        noise=2.4e-7,
+        notes=["the reference does something first that is missing here", "suspected"],
+    )
+    return StageResult("forward", DIVERGED, "float64", [pair], divergence, [divergence, missing], [finding], seconds={"reference": 0.25, "candidate": 1.5},
                        peak_bytes={"reference": 1e8, "candidate": 2e8})  # fmt: skip
 
 

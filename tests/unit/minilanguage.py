@@ -98,14 +98,14 @@ class Machine:
         arrays = [node.array for node in inputs]
         made = make(*arrays)
         several, number = isinstance(made, list), self.count
+        if number in self.undo:
+            made, back = arrays[0], lambda g, *_: (g,)
         self.count += 1
         stack = lines()
         attrs = {"operation": kind, "stack": stack[1:], "arguments": arguments, **({"random": True} if random else {})}
         found = []
         for place, array in enumerate(made if several else [made]):
             result, more = array, {}
-            if number in self.undo:
-                result = arrays[0]
             patch = self.patches.get((number, place))
             if patch is not None:
                 assert list(patch.shape) == list(array.shape)
@@ -129,19 +129,19 @@ class Machine:
     # -- the language
 
     def add(self, a, b):
-        return self.operation("add", lambda x, y: x + y, a, b, back=lambda g, x, y: (g, summed(g, y)))
+        return self.operation("add", lambda x, y: x + y, a, b, back=lambda g, _, y: (g, summed(g, y)))
 
     def multiply(self, a, b):
         return self.operation("multiply", lambda x, y: x * y, a, b, back=lambda g, x, y: (g * y, summed(g * x, y)))
 
     def scale(self, a, by):
-        return self.operation("multiply", lambda x: x * x.dtype.type(by), a, back=lambda g, x: (g * by,), scale=by)
+        return self.operation("multiply", lambda x: x * x.dtype.type(by), a, back=lambda g, _: (g * by,), scale=by)
 
     def shift(self, a, by):
-        return self.operation("add", lambda x: x + x.dtype.type(by), a, back=lambda g, x: (g,), other=by)
+        return self.operation("add", lambda x: x + x.dtype.type(by), a, back=lambda g, *_: (g,), other=by)
 
     def matmul(self, a, b):
-        return self.operation("matmul", np.matmul, a, b, back=lambda g, x, y: (g @ y.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g))
+        return self.operation("matmul", np.matmul, a, b, back=lambda g, x, y: (g @ y.swapaxes(-1, -2), summed(x.swapaxes(-1, -2) @ g, y)))
 
     def linear(self, a, w, b):
         return self.operation("matmul", lambda x, y, z: x @ y + z, a, w, b, back=lambda g, x, y, z: (g @ y.T, x.T @ g, summed(g, z)))
@@ -189,11 +189,11 @@ class Machine:
 
     def transpose(self, a, *axes):
         return self.operation(
-            "transpose", lambda x: x.transpose(axes), a, back=lambda g, x: (g.transpose(np.argsort(axes)),), perm=list(axes)
+            "transpose", lambda x: x.transpose(axes), a, back=lambda g, _: (g.transpose(np.argsort(axes)),), perm=list(axes)
         )
 
     def copy(self, a):
-        return self.operation("copy", np.copy, a, back=lambda g, x: (g,))
+        return self.operation("copy", np.copy, a, back=lambda g, *_: (g,))
 
     def detach(self, a):
         return self.operation("copy", np.copy, a)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory  # noqa: E402 - beside this file
+from minilanguage import Laboratory
 
 
 def drawn(seed, *shape):
@@ -388,6 +388,7 @@ def test_a_fault_of_a_loop_is_one_fault_with_its_repeats(tmp_path):
     found = located(tmp_path, program(0.1), program(0.2))
     assert lines(found) == [line_of("loop")]
     assert found[0].repeats == 4
+    assert found[0].error_after < 1e-7  # with all of them mended
 
 
 # -- which line --------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ same too. The search goes by size and root mean square and looks at a few digest
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from paralign.capture import sketch as sketches
 from paralign.dtypes import is_floating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from paralign.locate.graph import Graph, Operation, Value
 
@@ -38,8 +37,14 @@ SMALLEST = 1e-12
 #: figures that all forms of digests have
 _COMMON = 6
 
-#: values that are compared one by one; of more, those with the nearest figures
-_FEW = 64
+#: a distance up to this is looked for before greater ones, as there are few such values
+SLIGHT = 1e-3
+
+#: percentiles between which figures are spread
+_LOW = 10
+
+#: what figures of equal numbers may differ by, and the least root mean square whose logarithm is taken
+_ROUNDING, _SMALLEST = 1e-13, 1e-300
 
 
 class Matches:
@@ -52,16 +57,13 @@ class Matches:
 
     def __init__(self, reference: Graph, equal: float) -> None:
         self.reference, self.equal = reference, equal
-        groups: dict[float, list[tuple[float, Value]]] = defaultdict(list)
+        groups: dict[float, list[Value]] = defaultdict(list)
         for value in dict.fromkeys(reference.values.values()):
             if value.digest is not None:
-                size, rms = digests.size_and_rms(value.digest)
-                groups[size].append((rms, value))
-        self._groups = {size: sorted(found, key=lambda item: item[0]) for size, found in groups.items()}
-        self._scales = {size: [rms for rms, _ in found] for size, found in self._groups.items()}
-        self._figures = {size: np.array([_figures(v.digest) for _, v in found]) for size, found in self._groups.items()}
+                groups[digests.size_and_rms(value.digest)[0]].append(value)
+        self._cells = {size: _Cell(values) for size, values in groups.items()}
         self._equal: dict[tuple[str, float | None], list[Value]] = {}
-        self._near: dict[Value, tuple[float, Value | None]] = {}
+        self._near: dict[tuple[str, float | None], tuple[float, Value | None]] = {}
 
     def equals(self, value: Value) -> list[Value]:
         """The reference's values that hold the same elements, in the order in which they were seen; in any order of elements."""
@@ -69,38 +71,57 @@ class Matches:
             return []
         key = value.digest, value.bounded
         if key not in self._equal:
-            found = [v for d, v in self._within(value, self.equal) if d <= self.equal]
-            self._equal[key] = sorted(found, key=lambda v: v.order)
+            self._equal[key] = sorted((v for _, v in self._within(value, self.equal)), key=lambda v: v.order)
         return self._equal[key]
 
     def nearest(self, value: Value) -> tuple[float, Value | None]:
         """Distance and value of the reference's nearest value, None where none is alike (see ``ALIKE``)."""
-        if value not in self._near:
-            same = self.equals(value)
-            if same and value.digest is not None:
-                best = min(same, key=lambda v: (apart(v, value), v.order))
-                self._near[value] = (apart(best, value), best)
-            else:
-                near = self._within(value, ALIKE) if value.digest is not None else []
-                self._near[value] = min(near, key=lambda item: item[0], default=(math.inf, None))
-        return self._near[value]
+        if value.digest is None:
+            return math.inf, None
+        key = value.digest, value.bounded
+        if key not in self._near:
+            found: list[tuple[float, Value]] = []
+            for limit in (self.equal, SLIGHT, ALIKE):
+                found = found or self._within(value, limit, nearest=True)
+            self._near[key] = min(found, key=lambda item: (item[0], item[1].order), default=(math.inf, None))
+        return self._near[key]
 
-    def _within(self, value: Value, limit: float) -> list[tuple[float, Value]]:
+    def _within(self, value: Value, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
+        """The values that are no further, with their distances; ``nearest``: only those that may be the nearest."""
         digest = value.digest or digests.EMPTY
-        size, rms = digests.size_and_rms(digest)
-        found = self._groups.get(size, [])
-        if not found:
-            return []
-        scales = self._scales[size]
-        first, last = bisect_left(scales, rms * (1 - 2 * limit) - 1e-300), bisect_left(scales, rms * (1 + 2 * limit) + 1e-300)
-        last = max(last, first + (first < len(found) and scales[first] == rms))
-        places = np.arange(first, last)
-        if len(places) > _FEW:
-            own = _figures(digest)
-            gaps = np.abs(self._figures[size][first:last] - own) / np.maximum(1.0, np.abs(own))
-            places = places[gaps.max(axis=1) <= 2 * limit]
-        near = ((apart(found[place][1], value), found[place][1]) for place in places)
-        return [(far, other) for far, other in near if far <= limit]
+        cell = self._cells.get(digests.size_and_rms(digest)[0])
+        found: list[tuple[float, Value]] = []
+        best = limit
+        for gap, other in cell.near(digest, 2 * limit) if cell is not None else []:
+            if nearest and gap > 2 * best:  # further than the nearest so far, as are all that follow
+                break
+            far = apart(other, value)
+            if far <= limit:
+                found.append((far, other))
+                best = min(best, far)
+        return found
+
+
+class _Cell:
+    """The reference's values of one size, sorted by the figure in which they differ most."""
+
+    def __init__(self, values: list[Value]) -> None:
+        figures = np.array([_figures(v.digest) for v in values])
+        low, high = np.percentile(figures, (_LOW, 100 - _LOW), axis=0)
+        self._column = int(np.argmax(high - low))
+        order = np.argsort(figures[:, self._column], kind="stable")
+        self._values, self._figures = [values[place] for place in order], figures[order]
+        self._keys = np.ascontiguousarray(self._figures[:, self._column])
+
+    def near(self, digest: str, gap: float) -> Iterator[tuple[float, Value]]:
+        """The values whose figures are no further apart, the nearest first."""
+        own = np.array(_figures(digest))
+        key, reach = own[self._column], gap + _ROUNDING
+        first, last = np.searchsorted(self._keys, (key - reach, key + reach))
+        gaps = np.abs(self._figures[first:last] - own).max(axis=1, initial=0.0)
+        places = np.flatnonzero(gaps <= reach)
+        for place in places[np.argsort(gaps[places], kind="stable")]:
+            yield float(gaps[place]), self._values[first + int(place)]
 
 
 def apart(one: Value, other: Value) -> float:
@@ -117,8 +138,10 @@ def apart(one: Value, other: Value) -> float:
 
 
 def _figures(digest: str | None) -> list[float]:
-    """The figures of a digest that are multiples of its root mean square."""
-    return list(digests.figures(digest or digests.EMPTY).shares()[:_COMMON])
+    """Figures of a digest on scales where those of two digests of a small distance are at most twice as far apart."""
+    known = digests.figures(digest or digests.EMPTY)
+    shares = (x if abs(x) <= 1 else math.copysign(1 + math.log(abs(x)), x) for x in known.shares()[:_COMMON])
+    return [math.log(max(known.rms, _SMALLEST)), *shares]
 
 
 def is_telling(value: Value) -> bool:

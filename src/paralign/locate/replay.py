@@ -13,7 +13,7 @@ from paralign.capture import digest as digests
 from paralign.dtypes import Typed
 from paralign.locate.judgement import Judgement
 from paralign.locate.lines import own_line
-from paralign.locate.search import Trial, suspects, trials
+from paralign.locate.search import Trial, region, suspects, trials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,6 +181,7 @@ class _Hunt:
             if digests.distance(due.digest or "", made) > again.scale.own * again.scale.floor:
                 guilt.repeats.append(operation)
         self.patches.update({(patch.number, patch.place): patch for patch in more})
+        guilt.after = _after(again)
         return again
 
 
@@ -195,7 +196,10 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
 def _plan(judgement: Judgement, suspect: Operation) -> list[Trial]:
     """The trials of a suspect that are worth a run; those of the outputs themselves come last, and always."""
     found = list(trials(judgement, suspect))
-    return list(islice((t for t in found if t.why != "output"), TRIALS)) + [t for t in found if t.why == "output"][:1]
+    plan = list(islice((t for t in found if t.why != "output"), TRIALS)) + [t for t in found if t.why == "output"][:1]
+    for trial in plan:
+        trial.region = region(judgement, suspect, trial.value)
+    return plan
 
 
 def _repeats(guilt: Guilt) -> list[tuple[Value, Value]]:

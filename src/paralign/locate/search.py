@@ -84,12 +84,11 @@ def rank(judgement: Judgement, operation: Operation) -> int:
 
 
 def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    """What may be due in place of a suspect's result, or of what follows from it; the nearest to the suspect first."""
+    """What may be due in place of a suspect's result, or of what follows from it; the nearest to the suspect first, without regions."""
     seen: set[tuple[Value, Value]] = set()
     for trial in _trials(judgement, suspect):
         if (trial.value, trial.due) not in seen and fits(trial.value, trial.due):
             seen.add((trial.value, trial.due))
-            trial.region = region(judgement, suspect, trial.value)
             yield trial
 
 

@@ -1,0 +1,179 @@
+"""Faults planted in the backward pass of small programs, and random operations put side by side."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.locate import gradients, randomness
+
+sys.path.insert(0, str(Path(__file__).parent))
+from minilanguage import Laboratory
+
+X = {"x": np.random.default_rng(1).normal(size=(6, 8))}
+P = {f"w{i}": np.random.default_rng(10 + i).normal(size=(8, 8)) / 3 for i in range(4)}
+
+
+def line_of(marker):
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+
+
+def network(m, factor=1.0, cut=None, hidden=None):
+    x = m.tanh(m.matmul(m.input(), m.parameter("w0")))
+    x = m.tanh(m.matmul(x, m.parameter("w1")), factor=factor)  # line: tanh
+    if cut is not None:
+        x = cut(m, x)
+    y = m.matmul(x, m.parameter("w2"))
+    if hidden is not None:
+        y = hidden(m, y)
+    return y, m.mean(m.multiply(y, y))
+
+
+def found(tmp_path, candidate, reference=network, **options):
+    laboratory = Laboratory(tmp_path, reference, candidate, X, P, **options)
+    assert laboratory.guilty() == ([], [])  # the forward pass is right
+    return laboratory.gradient_divergences()
+
+
+def test_right_gradients_are_not_at_fault(tmp_path):
+    def other(m):
+        x = m.tanh(m.matmul(m.copy(m.input()), m.parameter("w0")))
+        x = m.reshape(m.tanh(m.matmul(m.reshape(x, 3, 2, 8), m.parameter("w1"))), 6, 8)
+        y = m.matmul(x, m.parameter("w2"))
+        return y, m.mean(m.multiply(y, y))
+
+    assert found(tmp_path, network) == []
+    assert found(tmp_path / "other", other) == []
+
+
+@pytest.mark.parametrize("factor", [0.5, -1.0, 3.0])
+def test_a_gradient_that_is_a_multiple_is_told_with_its_factor(tmp_path, factor):
+    one = found(tmp_path, lambda m: network(m, factor))[0]
+    assert one.what == "factor"
+    assert one.candidate.source == line_of("tanh")
+    assert one.candidate.op == "tanh"
+    assert one.confirmed
+    assert f"{factor:.6g} times" in one.notes[0]
+
+
+def test_a_gradient_that_differs_in_another_way(tmp_path):
+    factors = np.linspace(0.5, 1.5, 8)
+    one = found(tmp_path, lambda m: network(m, factors))[0]
+    assert one.what == "gradient"
+    assert one.candidate.source == line_of("tanh")
+    assert one.confirmed
+    assert "with the reference's gradient in its place: 0" in one.notes[1]
+
+
+def test_a_value_that_is_cut_off(tmp_path):
+    def cut(m, x):
+        return m.detach(x)  # line: cut
+
+    one = found(tmp_path, lambda m: network(m, cut=cut))[0]
+    assert one.what == "detached"
+    assert one.confirmed
+    assert line_of("cut") in (one.candidate.source, *one.candidate.lines)
+
+
+def test_a_frozen_parameter(tmp_path):
+    one = found(tmp_path, network, frozen={"w1": "model.py:7"})
+    assert [d.what for d in one] == ["frozen"]
+    assert one[0].candidate.name == "w1"
+    assert one[0].candidate.source == "model.py:7"
+
+
+def test_two_faults_of_gradients_are_both_found(tmp_path):
+    def program(first, second):
+        def run(m):
+            x = m.tanh(m.matmul(m.input(), m.parameter("w0")), factor=first)  # line: lower
+            x = m.tanh(m.matmul(x, m.parameter("w1")), factor=second)  # line: upper
+            y = m.matmul(x, m.parameter("w2"))
+            return y, m.mean(m.multiply(y, y))
+
+        return run
+
+    several = found(tmp_path, program(0.5, 3.0), program(1.0, 1.0))
+    assert sorted(d.candidate.source for d in several) == sorted([line_of("lower"), line_of("upper")])
+    assert all(d.confirmed for d in several)
+
+
+def test_the_loss_itself_is_scaled(tmp_path):
+    def summed(m):
+        x = m.tanh(m.matmul(m.input(), m.parameter("w0")))
+        y = m.matmul(x, m.parameter("w2"))
+        return y, m.scale(m.mean(m.multiply(y, y)), 2.0)  # line: loss
+
+    def plain(m):
+        x = m.tanh(m.matmul(m.input(), m.parameter("w0")))
+        y = m.matmul(x, m.parameter("w2"))
+        return y, m.mean(m.multiply(y, y))
+
+    laboratory = Laboratory(tmp_path, plain, summed, X, P)
+    assert [d.candidate.source for d in laboratory.divergences()] == [line_of("loss")]
+
+
+def test_the_backward_of_a_custom_function_is_pointed_at(tmp_path):
+    file = tmp_path / "model.py"
+    file.write_text(
+        "class F:\n    def forward(ctx, x):\n        return x\n\n    def backward(ctx, g):\n        h = g * 2\n        return h\n\ny = 1\n"
+    )
+    assert gradients.custom_backward(f"{file}:3") == f"{file}:7"
+    assert gradients.custom_backward(f"{file}:9") is None
+    assert gradients.custom_backward(f"{tmp_path}/none.py:1") is None
+    file.with_name("broken.py").write_text("class (:\n")
+    assert gradients.custom_backward(f"{tmp_path}/broken.py:1") is None
+
+
+# -- random operations -------------------------------------------------------------------------------------------------------
+
+
+def said(family="mask", p=0.5, shape=(4, 4), module="", name="draw 0", op="dropout"):
+    return {"family": family, "p": p, "shape": list(shape), "module": module, "name": name, "op": op, "number": 0, "source": "m.py:1"}
+
+
+def test_random_operations_are_paired_in_order():
+    ours, theirs = [said(module="a"), said(module="b")], [said(module="x.a"), said(module="x.b")]
+    assert randomness.aligned(ours, theirs) == list(zip(ours, theirs, strict=True))
+    assert randomness.findings(randomness.aligned(ours, theirs)) == []
+
+
+def test_one_too_few_and_one_too_many_leave_the_others_in_place():
+    ours = [said(module="a", shape=(2, 2)), said(module="b", shape=(4, 4)), said(module="c", shape=(8, 8))]
+    theirs = [ours[0], ours[2], said(module="d", shape=(3, 3))]
+    pairs = randomness.aligned(ours, theirs)
+    assert [(a and a["module"], b and b["module"]) for a, b in pairs] == [("a", "a"), ("b", None), ("c", "c"), (None, "d")]
+    causes = [finding.cause for finding in randomness.findings(pairs)]
+    assert len(causes) == 2
+    assert "the candidate has no random operation there" in causes[0]
+    assert "the reference has no random operation there" in causes[1]
+
+
+def test_of_equal_sizes_names_and_probabilities_decide():
+    ours = [said(module="a", p=0.1), said(module="b", p=0.5)]
+    theirs = [said(module="b", p=0.5)]
+    assert randomness.aligned(ours, theirs) == [(ours[0], None), (ours[1], theirs[0])]
+
+
+def test_another_probability_is_a_finding():
+    found_ = randomness.findings(randomness.aligned([said(p=0.1)], [said(p=0.2)]))
+    assert [finding.rule for finding in found_] == ["probability"]
+    assert "0.2" in found_[0].cause
+    assert found_[0].fix == "set the probability to 0.1"
+    assert randomness.findings(randomness.aligned([said(p=0.1)], [said(p=0.1 + 1e-8)])) == []
+
+
+def test_a_mask_takes_the_place_of_uniform_numbers_and_not_of_normal_ones():
+    assert randomness.aligned([said()], [said(family="uniform", p=None)])[0][1] is not None
+    assert randomness.aligned([said()], [said(family="normal", p=None)]) == [(said(), None), (None, said(family="normal", p=None))]
+    assert randomness.aligned([], []) == []
+
+
+def test_many_random_operations_of_one_size_are_paired_fast():
+    ours = [said(module=f"layers.{i}.drop", name=f"draw {i}") for i in range(300)]
+    theirs = ours[:150] + ours[151:]
+    pairs = randomness.aligned(ours, theirs)
+    assert sum(a is None or b is None for a, b in pairs) == 1
