@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
 from paralign.locate.judgement import Judgement
-from paralign.locate.lines import own_line
+from paralign.locate.lines import computing_users, own_line
 from paralign.locate.search import Trial, region, suspects, trials
 
 if TYPE_CHECKING:
@@ -254,7 +253,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True
-    for user in _computing_users(value):
+    for user in computing_users(value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
             if old is None or (not result.users and not _is_output(after, result)):
@@ -268,20 +267,6 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
 
 def _is_output(judgement: Judgement, value: Value) -> bool:
     return any(second is value for _, second, _ in judgement.outputs)
-
-
-def _computing_users(value: Value) -> list[Operation]:
-    """The operations that compute with a value, those that only move it looked through."""
-    found: list[Operation] = []
-    todo = list(value.users)
-    while todo:
-        user = todo.pop(0)
-        if user in found:
-            continue
-        found.append(user)
-        if user.kind in MOVES:
-            todo += [u for v in user.outputs for u in v.users]
-    return found
 
 
 def _error(trial: Trial) -> float:
