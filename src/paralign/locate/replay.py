@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: suspects that are tried before giving up, and trials of each
 SUSPECTS, TRIALS = 8, 4
 
+#: operations after a point that are looked at to see whether a value put there makes them right
+FOLLOWED = 32
+
 #: an error that falls by this factor has fallen
 FALL = 3.0
 
@@ -254,7 +257,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True
-    for user in _computing_users(value):
+    for user in _computing_users(after, value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
             if old is None or (not result.users and not _is_output(after, result)):
@@ -270,16 +273,17 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
     return any(second is value for _, second, _ in judgement.outputs)
 
 
-def _computing_users(value: Value) -> list[Operation]:
-    """The operations that compute with a value, those that only move it looked through."""
+def _computing_users(judgement: Judgement, value: Value) -> list[Operation]:
+    """The operations that compute with a value; those looked through that only move it, and steps of which the reference knows no results."""
     found: list[Operation] = []
     todo = list(value.users)
-    while todo:
+    while todo and len(found) < FOLLOWED:
         user = todo.pop(0)
         if user in found:
             continue
         found.append(user)
-        if user.kind in MOVES:
+        unknown = all(judgement.matches.nearest(v)[1] is None for v in user.outputs)
+        if user.kind in MOVES or unknown:
             todo += [u for v in user.outputs for u in v.users]
     return found
 
