@@ -83,7 +83,7 @@ def compare(base: Corpus, plant: corpus.Plant, module: Any, truth: set[str], opt
     answer = Answer(flagged=not good, seconds=time.perf_counter() - began)
     text = told.getvalue()
     stack = re.findall(r"File (\S+): (\d+)", text.partition("Torch  Stacks")[0])
-    answer.places = [f"{file}:{line}" for file, line in stack if Path(file).parts[:-2] == Path(next(iter(truth))).parts[:-2]]
+    answer.places = [f"{file}:{line}" for file, line in stack if Path(file).parent == Path(module.__file__).parent]
     kinds = re.findall(r"Type of layer is  : \S+ vs (\S+)", text)
     answer.first = " ".join([*kinds, *answer.places[:1]])
     answer.exact = bool(set(kinds) & classes(truth)) or _named(answer.places[:1], truth)

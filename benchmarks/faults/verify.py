@@ -87,7 +87,12 @@ class Corpus:
         return found
 
     def shows(self, plant: corpus.Plant, module: Any) -> dict[str, tuple[float, str]]:
-        """How far the planted port is from the right one at its stage; at all stages for a harmless variation."""
+        """How far the planted port is from the right one at its stage; at all stages for a harmless variation.
+
+        Of inputs of a plant's own: how far the port is from the reference on them.
+        """
+        if plant.given:
+            return {stage: (error, stage) for stage, error in self.correct().items()}
         stages = self.stages() if plant.harmless else [plant.stage]
         found = {}
         for stage in stages:

@@ -25,30 +25,40 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     ``order``: the right elements in another order.
     """
     trial, judgement = guilt.trial, guilt.judgement
-    maker = trial.value.maker or trial.suspect
-    if trial.why == "order":
-        return ORDER, trial.due.maker, maker
-    if trial.why == "end":
-        return MISSING, _first_lacking(judgement, trial.due) or trial.due.maker, maker
-    if any(judgement.is_right(v) is False and v.maker is None for v in maker.inputs):
-        return GIVEN, trial.due.maker, maker
+    maker, twin = trial.value.maker or trial.suspect, trial.due.maker
+    if trial.why in ("order", "end"):
+        return (ORDER, twin, maker) if trial.why == "order" else (MISSING, _first_lacking(judgement, trial.due) or twin, maker)
+    if any(not judgement.is_right(v) and v.maker is None for v in maker.inputs):
+        return GIVEN, twin, maker
     if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
-        return REGION, trial.due.maker, odd(judgement, trial.region, trial.due) or maker
-    if (
-        not maker.random
-        and not judgement.lacking(trial.due)
-        and any(trial.due in judgement.partners(v) for v in maker.inputs if judgement.is_right(v))
-    ):
-        return EXTRA, trial.due.maker, maker
-    twin = trial.due.maker
+        return REGION, twin, odd(judgement, trial.region, trial.due) or trial.suspect
+    if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
+        return EXTRA, twin, maker
     if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
         return DIFFERENT, twin, maker
+    return _by_inputs(judgement, maker, twin)
+
+
+def _takes(judgement: Judgement, operation: Operation, due: Value) -> bool:
+    """Whether an operation takes a value of the reference."""
+    return any(due in judgement.partners(v) for v in operation.inputs if judgement.is_right(v))
+
+
+def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[str, Operation | None, Operation]:
+    """The kind of fault of an operation that takes other values than its twin."""
     foreign = _foreign(judgement, maker, twin)
     lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
     if lacked:
-        return MISSING, _first_lacking(judgement, lacked[0]), maker
+        first = _first_lacking(judgement, lacked[0])
+        return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
     computing = [v for v in foreign if v.maker is not None or v.record.role == "parameter"]
     return (MISWIRED if computing and twin.kind == maker.kind else DIFFERENT), twin, maker
+
+
+def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
+    """Whether the candidate's module does what the reference's does, but with another value: then it was given the wrong one."""
+    alike = [o for o in judgement.candidate.operations if o.module == operation.module and o.kind == lacked.kind and o is not operation]
+    return lacked.module == operation.module and any(o.order < operation.order and o.stack[1:] == operation.stack[1:] for o in alike)
 
 
 def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
@@ -249,13 +259,22 @@ def _given_back(operation: Operation, missing: Operation, judgement: Judgement) 
 
 
 def _called(judgement: Judgement, operation: Operation) -> str:
-    """The line at which an operation, or the module that it belongs to, is given another value than the reference's: where its calls
-    part from those that made the value."""
-    value = next((v for v in operation.inputs if v.maker is not None and judgement.is_right(v) and v.record.role != "parameter"), None)
-    maker = _computing(value.maker if value is not None else None)
+    """The line at which an operation, or the module that it belongs to, is given another value than the reference's.
+
+    That is where its calls part from those that made the value.
+    """
+    maker = _source(judgement, operation)
+    while maker is not None and operation.module and maker.module == operation.module and maker.stack[1:] == operation.stack[1:]:
+        maker = _source(judgement, maker)
     if maker is None:
-        return operation.stack[0]
+        return operation.stack[min(1, len(operation.stack) - 1)] if operation.module else operation.stack[0]
     return operation.stack[max(0, len(operation.stack) - 1 - _common(operation, maker))]
+
+
+def _source(judgement: Judgement, operation: Operation) -> Operation | None:
+    """The operation that computed what an operation takes, parameters aside."""
+    value = next((v for v in operation.inputs if v.maker is not None and judgement.is_right(v)), None)
+    return _computing(value.maker if value is not None else None)
 
 
 def _computing(operation: Operation | None) -> Operation | None:

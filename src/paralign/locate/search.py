@@ -47,10 +47,9 @@ def suspects(judgement: Judgement) -> list[Operation]:
     """
     carrying = judgement.carrying()
     frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
-    orders = [judgement.disorder(v) for o in frontier for v in o.inputs] + [
-        judgement.disorder(second) for _, second in judgement.wrong_outputs()
-    ]
-    frontier += [o for o in dict.fromkeys(orders) if o is not None and o not in frontier]
+    ends = [v for o in frontier for v in o.inputs] + [second for _, second in judgement.wrong_outputs()]
+    orders = dict.fromkeys(judgement.disorder(v) for v in ends)
+    frontier += [o for o in orders if o is not None and o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
     return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))

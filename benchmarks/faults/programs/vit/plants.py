@@ -233,4 +233,5 @@ PLANTS = [
         "only the class token is normalised at the end",
         ("        x = self.norm(x)\n        return self.head(x[:, 0])\n", "        return self.head(self.norm(x[:, 0]))\n"),
     ),
+    harmless("tenfold", "inputs ten times as large", given=lambda images: images * 10, bugs="B049"),
 ]
