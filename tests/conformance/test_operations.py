@@ -332,6 +332,16 @@ def test_only_what_draws_numbers_is_random(kit, train):
     assert len(drawn) == (2 if train else 1)
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_torch_attention_is_random_only_with_dropout(p):
+    pytest.importorskip("torch")
+    kit = Torch()
+    x = kit.tensor(ramp(1, 2, 3, 4))
+    sink, _ = watched(kit, lambda: kit.F.scaled_dot_product_attention(x, x, x, dropout_p=p))
+    assert any(o.random for o in sink.seen) is (p > 0)
+
+
 # -- nothing else changes ----------------------------------------------------------------------------------------------------
 
 

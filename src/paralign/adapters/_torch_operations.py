@@ -42,7 +42,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not 
             outputs = _written(func, args)
         if not outputs:
             return result
-        random = torch.Tag.nondeterministic_seeded in func.tags
+        random = torch.Tag.nondeterministic_seeded in func.tags and _draws(func, args, kwargs)
         new = self._watch.after(str(func), inputs, outputs, _attributes(func, args, kwargs), random=random)
         return result if new is None else _put(result, outputs, inputs, new)
 
@@ -55,6 +55,14 @@ def _written(func: Any, args: Tuple[Any, ...]) -> List[Any]:
     """The arguments that an operation without results has written into."""
     written = [argument.alias_info is not None and argument.alias_info.is_write for argument in func._schema.arguments]  # noqa: SLF001 - PyTorch documents the schema, under this name
     return [t for value, is_written in zip(args, written) if is_written for t in tensors(value, _is_tensor)]
+
+
+def _draws(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+    """Whether an operation that can be random is: attention without dropout, and dropout outside of training, are not."""
+    known = {argument.name: argument.default_value for argument in func._schema.arguments}  # noqa: SLF001 - as above
+    known.update(zip(list(known), args))
+    known.update(kwargs)
+    return known.get("dropout_p") != 0.0 and known.get("train") is not False and known.get("training") is not False
 
 
 def _attributes(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
 from paralign.locate.judgement import Judgement
-from paralign.locate.lines import computing_users, own_line
+from paralign.locate.lines import own_line
 from paralign.locate.search import Trial, region, suspects, trials
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: suspects that are tried before giving up, and trials of each
 SUSPECTS, TRIALS = 8, 4
+
+#: operations after a point that are looked at to see whether a value put there makes them right
+FOLLOWED = 32
 
 #: an error that falls by this factor has fallen
 FALL = 3.0
@@ -253,7 +256,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True
-    for user in computing_users(value):
+    for user in _following(after, value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
             if old is None or (not result.users and not _is_output(after, result)):
@@ -267,6 +270,21 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
 
 def _is_output(judgement: Judgement, value: Value) -> bool:
     return any(second is value for _, second, _ in judgement.outputs)
+
+
+def _following(judgement: Judgement, value: Value) -> list[Operation]:
+    """The operations that compute with a value; those looked through that only move it, and steps of which the reference knows no results."""
+    found: list[Operation] = []
+    todo = list(value.users)
+    while todo and len(found) < FOLLOWED:
+        user = todo.pop(0)
+        if user in found:
+            continue
+        found.append(user)
+        unknown = all(judgement.matches.nearest(v)[1] is None for v in user.outputs)
+        if user.kind in MOVES or unknown:
+            todo += [u for v in user.outputs for u in v.users]
+    return found
 
 
 def _error(trial: Trial) -> float:
