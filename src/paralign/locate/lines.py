@@ -266,6 +266,8 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
     None where the value is right for others: then it was only taken at the wrong place.
     """
     way = [other] if other is not None else _way(judgement, due, CONTEXT)
+    if all(o.kind != operation.kind for o in way):
+        return None
     taken = {v.digest for o in way for v in o.inputs}
     for value in operation.inputs:
         strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"

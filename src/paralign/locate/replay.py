@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
 from paralign.locate.judgement import Judgement
@@ -273,7 +274,7 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
 
 
 def _following(judgement: Judgement, value: Value) -> list[Operation]:
-    """The operations that compute with a value; those looked through that only move it, and steps of which the reference knows no results."""
+    """The operations that compute with a value; looked through are those that only move it, or make what the reference does not know."""
     found: list[Operation] = []
     todo = list(value.users)
     while todo and len(found) < FOLLOWED:
