@@ -274,7 +274,7 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
 
 
 def _computing_users(judgement: Judgement, value: Value) -> list[Operation]:
-    """The operations that compute with a value; those looked through that only move it, and steps of which the reference knows no results."""
+    """The operations that compute with a value; those looked through that only move it, and steps whose results the reference lacks."""
     found: list[Operation] = []
     todo = list(value.users)
     while todo and len(found) < FOLLOWED:
