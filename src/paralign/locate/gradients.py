@@ -116,7 +116,7 @@ class Gradients:
         if not known:
             return 0.0, partners[0]
         if value.gradient is None or value.gradient.digest is None:
-            zero = all(p.gradient is not None and (p.gradient.digest or "").endswith(",0.0") for p in known)
+            zero = all(_rms(p) == 0.0 for p in known)
             return (0.0 if zero else math.inf), known[0]
         mine = value.gradient.digest
         far, partner = min(

@@ -154,8 +154,10 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         line = _given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack
-    if what == MISWIRED and operation.stack:
-        return _called(judgement, operation), operation.stack
+    if what in (MISWIRED, REGION) and operation.stack:
+        twin = other if what == MISWIRED else None
+        made = _made_for_it(judgement, operation, twin, guilt.trial.due) if twin is None or twin.kind == operation.kind else None
+        return made or (_called(judgement, operation, other) if what == MISWIRED else operation.stack[0]), operation.stack
     built = (
         constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
     )
@@ -258,23 +260,56 @@ def _given_back(operation: Operation, missing: Operation, judgement: Judgement) 
     return operation.stack[max(0, len(operation.stack) - 1 - common)]
 
 
-def _called(judgement: Judgement, operation: Operation) -> str:
+def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | None, due: Value) -> str | None:
+    """The line that made the value which an operation takes in place of the reference's, where nothing else uses that value rightly.
+
+    None where the value is right for others: then it was only taken at the wrong place.
+    """
+    way = [other] if other is not None else _way(judgement, due, CONTEXT)
+    taken = {v.digest for o in way for v in o.inputs}
+    for value in operation.inputs:
+        strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"
+        if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):
+            continue
+        before = _before_moves(value, operation.source)
+        users = [u for u in computing_users(before) if u.kind not in MOVES]
+        maker = before.maker
+        if maker is not None and maker.stack and users and all(v in judgement.wrong for u in users for v in u.outputs):
+            return maker.stack[max(0, len(maker.stack) - 1 - _common(maker, operation))]
+    return None
+
+
+def _before_moves(value: Value, source: str | None) -> Value:
+    """A value as it was before a line only moved it."""
+    while value.maker is not None and value.maker.kind in MOVES and value.maker.source == source and value.maker.inputs:
+        value = value.maker.inputs[0]
+    return value
+
+
+def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:
     """The line at which an operation, or the module that it belongs to, is given another value than the reference's.
 
-    That is where its calls part from those that made the value.
+    In the reference, the calls of the operation part somewhere from those that made the value that it takes; the candidate's line is at
+    the same depth.
     """
-    maker = _source(judgement, operation)
-    while maker is not None and operation.module and maker.module == operation.module and maker.stack[1:] == operation.stack[1:]:
-        maker = _source(judgement, maker)
-    if maker is None:
-        return operation.stack[min(1, len(operation.stack) - 1)] if operation.module else operation.stack[0]
-    return operation.stack[max(0, len(operation.stack) - 1 - _common(operation, maker))]
+    taken = {p for v in operation.inputs for p in judgement.partners(v)}
+    due = next((v for v in other.inputs if v.maker is not None and v not in taken), None) if other is not None else None
+    maker = _computing(due.maker if due is not None else None)
+    if maker is None or other is None:
+        return operation.stack[0]
+    return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - _common(other, maker)))]
 
 
-def _source(judgement: Judgement, operation: Operation) -> Operation | None:
-    """The operation that computed what an operation takes, parameters aside."""
-    value = next((v for v in operation.inputs if v.maker is not None and judgement.is_right(v)), None)
-    return _computing(value.maker if value is not None else None)
+def computing_users(value: Value) -> list[Operation]:
+    """The operations that take a value, and those that take what was only moved of it."""
+    found: list[Operation] = []
+    todo = list(value.users)
+    while todo:
+        user = todo.pop()
+        if user not in found:
+            found.append(user)
+            todo += [u for v in user.outputs for u in v.users] if user.kind in MOVES else []
+    return found
 
 
 def _computing(operation: Operation | None) -> Operation | None:

@@ -27,10 +27,10 @@ class Trial:
     """An experiment: put ``due``, a value of the reference, in place of ``value``, which the candidate made.
 
     ``suspect`` is the operation with right inputs that started it; ``region`` the operations whose results are wrong up to ``value``.
-    ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's operation
-    on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that operation
-    makes), ``alike`` (the nearest value),
-    ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the input in more steps), ``output``.
+    ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
+    operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
+    operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
+    input in more steps), ``output``, ``end`` (an output that something is missing after).
     """
 
     suspect: Operation

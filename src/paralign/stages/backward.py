@@ -75,7 +75,7 @@ def run(context: Context) -> StageResult:
         )
     result.notes += sorted({note for p in result.pairs for note in p.notes if note.startswith("inherent")})
     if result.verdict == DIVERGED:
-        result.divergence = result.divergence or first_wrong(result)
+        result.divergence = result.divergence or _first_wrong(context, result)
     return result
 
 
@@ -322,6 +322,20 @@ def _excuse(pair: Pair, total: float) -> None:
     if greatest <= SMALL * total:
         pair.judged, pair.verdict = False, ALIGNED
         pair.notes.append("vanishes but for rounding: not judged")
+
+
+def _first_wrong(context: Context, result: StageResult) -> Divergence | None:
+    """Where it starts, with the lines that constructed the layers that the pair belongs to."""
+    found = first_wrong(result)
+    captures = context.artifacts.get("weights")
+    if found is None or captures is None:
+        return found
+    for point, capture in zip((found.reference, found.candidate), captures, strict=True):
+        built = capture.manifest.settings.get("built", {}).get(point.name.rpartition(".")[0]) if point is not None else None
+        if built and point is not None and point.source is None:
+            point.source, point.lines = built[0], built[1:]
+            point.code = locating.code_of(built[0])
+    return found
 
 
 def first_wrong(result: StageResult) -> Divergence | None:

@@ -52,6 +52,8 @@ def weights(session: Session, writer: CaptureWriter, options: Dict[str, Any], va
             attrs=attributes(entry),
             keep=entry.shared is None,
         )
+    modules = session.adapter.modules(session.model)
+    writer.manifest.settings["built"] = {path: list(session.built[id(module)]) for path, module in modules if id(module) in session.built}
     return {"entries": len(entries)}
 
 
