@@ -106,7 +106,8 @@ def main():
     parser.add_argument("--operations", type=int, default=20_000)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    print(f"{options.operations} operations       elapsed  processor")
+    print(f"Two runs of {options.operations} operations each, the candidate's values as the case says.\n")
+    print("| case | elapsed | processor time | verdict | suspects | values that both have |\n|---|---|---|---|---|---|")
     folder, found = Path(tempfile.mkdtemp(prefix="paralign-bench-")), {}
     try:
         reference = write(folder / "reference", "reference", options.operations, 0.0, more=False)
@@ -115,8 +116,9 @@ def main():
             began, busy = time.perf_counter(), time.process_time()
             result = recorded(Capture.open(reference), Capture.open(candidate)).stages[0]
             found[case] = {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - busy}
-            spent = "".join(f"{seconds:8.1f} s" for seconds in found[case].values())
-            print(f"{case:24s}{spent}   {result.verdict}, {len(result.divergences)} suspects; {result.notes[-1]}")
+            spent = " | ".join(f"{seconds:.1f} s" for seconds in found[case].values())
+            shared = result.notes[-1].split("; ")[-1].split(" values")[0]
+            print(f"| {case} | {spent} | {result.verdict} | {len(result.divergences)} | {shared} |", flush=True)
     finally:
         shutil.rmtree(folder)
     if options.json:

@@ -31,11 +31,16 @@ OBSERVE = (
     "ResNet-50 and a 12-layer transformer encoder (768 wide, 128 tokens), float32, in PyTorch and in Paddle. With `PADIFF_PYTHON` set to "
     "an interpreter that has padiff 0.2.0, torch and paddle, padiff's forward of the same models too (both frameworks in one process)."
 )
+ALIGN = (
+    "Two recorded runs read, every value of the candidate judged by content, suspects found: the same values; values that differ by a "
+    "thousandth after the first operation; values that have nothing in common after it; further steps in between."
+)
 PARTS = {
     "compare.py": ("Comparing two tensors", COMPARE),
     "convert.py": ("Converting a checkpoint", CONVERT),
     "capture.py": ("Watching a model", CAPTURE),
     "observe.py": ("Watching every operation", OBSERVE),
+    "align.py": ("Aligning two runs", ALIGN),
     "demo.py": ("The demo, stage by stage", DEMO),
 }
 

@@ -92,7 +92,13 @@ def forward():
     finding = Finding(
         "pooling.exclusive", "padding counts in the mean", "exclusive=False", proven=True, error_before=2.5e-3, error_after=1e-16
     )
-    divergence.what, divergence.error_before, divergence.error, divergence.error_after, divergence.noise = "different", 1e-9, 2.5e-3, 0.0, 2.4e-7
+    divergence.what, divergence.error_before, divergence.error, divergence.error_after, divergence.noise = (
+        "different",
+        1e-9,
+        2.5e-3,
+        0.0,
+        2.4e-7,
+    )
     divergence.chain, divergence.notes = ["features.1  conv2d", "features.2  relu"], ["right inputs, another result"]
     for point, exclusive in ((divergence.reference, False), (divergence.candidate, True)):
         point.arguments = {"kernel_size": [3, 3], "exclusive": exclusive}

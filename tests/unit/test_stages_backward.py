@@ -431,7 +431,9 @@ def test_a_side_that_is_random_in_train_mode_is_told_and_not_judged(bench, side)
     result = run(bench, [step()], [step()], ("eval", "train"), **options)
     assert result.verdict == ALIGNED
     (warning,) = result.warnings
-    assert warning.startswith(f"steps in train mode were not compared: the {side} is random although dropout layers are off (a functional dropout?)")
+    assert warning.startswith(
+        f"steps in train mode were not compared: the {side} is random although dropout layers are off (a functional dropout?)"
+    )
     assert not any("(train)" in p.key for p in result.pairs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.matching import is_telling
+from paralign.locate.matching import is_telling, same_shape
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
@@ -57,6 +57,8 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
     """Whether the candidate's module does what the reference's does, but with another value: then it was given the wrong one."""
+    if not operation.module:
+        return False
     alike = [o for o in judgement.candidate.operations if o.module == operation.module and o.kind == lacked.kind and o is not operation]
     return lacked.module == operation.module and any(o.order < operation.order and o.stack[1:] == operation.stack[1:] for o in alike)
 
@@ -278,6 +280,19 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
         maker = before.maker
         if maker is not None and maker.stack and users and all(v in judgement.wrong for u in users for v in u.outputs):
             return maker.stack[max(0, len(maker.stack) - 1 - _common(maker, operation))]
+    return None
+
+
+def _laid_out(operation: Operation, other: Operation) -> str | None:
+    """The line that gave a value of the right elements another shape than the reference's operation takes it in, so that it acts elsewhere.
+
+    None where no input is so.
+    """
+    for value in operation.inputs:
+        for partner in other.inputs:
+            moved = value.digest == partner.digest and same_shape(value, partner) and len(value.shape) == len(partner.shape)
+            if moved and value.shape != partner.shape and value.maker is not None and value.maker.stack:
+                return value.maker.stack[0]
     return None
 
 

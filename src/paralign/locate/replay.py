@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
 from paralign.locate.judgement import Judgement
-from paralign.locate.lines import own_line
+from paralign.locate.lines import computing_users, own_line
 from paralign.locate.search import Trial, region, suspects, trials
 
 if TYPE_CHECKING:
@@ -257,7 +256,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True
-    for user in _following(after, value):
+    for user in _followed(after, value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
             if old is None or (not result.users and not _is_output(after, result)):
@@ -273,18 +272,16 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
     return any(second is value for _, second, _ in judgement.outputs)
 
 
-def _following(judgement: Judgement, value: Value) -> list[Operation]:
-    """The operations that compute with a value; looked through are those that only move it, or make what the reference does not know."""
+def _followed(judgement: Judgement, value: Value) -> list[Operation]:
+    """The operations that compute with a value; those are looked through that only move it, and steps whose results the reference lacks."""
     found: list[Operation] = []
-    todo = list(value.users)
+    todo = computing_users(value)
     while todo and len(found) < FOLLOWED:
         user = todo.pop(0)
-        if user in found:
-            continue
-        found.append(user)
-        unknown = all(judgement.matches.nearest(v)[1] is None for v in user.outputs)
-        if user.kind in MOVES or unknown:
-            todo += [u for v in user.outputs for u in v.users]
+        if user not in found:
+            found.append(user)
+            if all(judgement.matches.nearest(v)[1] is None for v in user.outputs):
+                todo += [u for v in user.outputs for u in computing_users(v)]
     return found
 
 
