@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.matching import is_telling, same_shape
+from paralign.locate.matching import apart, is_telling, same_shape
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
@@ -290,8 +290,12 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
     """
     for value in operation.inputs:
         for partner in other.inputs:
-            moved = value.digest == partner.digest and same_shape(value, partner) and len(value.shape) == len(partner.shape)
-            if moved and value.shape != partner.shape and value.maker is not None and value.maker.stack:
+            alike = len(value.shape) == len(partner.shape) and same_shape(value, partner) and apart(value, partner) <= SAME
+            if not alike or value.shape == partner.shape:
+                continue
+            while value.maker is not None and value.maker.inputs and value.maker.inputs[0].shape == value.shape:
+                value = value.maker.inputs[0]  # noqa: PLW2901 - the same shape one step before
+            if value.maker is not None and value.maker.stack:
                 return value.maker.stack[0]
     return None
 
