@@ -102,6 +102,7 @@ def _divergence(divergence: Divergence, *, located: bool, title: str = "where it
         lines.append(Text(f"  at: {divergence.pair.key}"))
     if divergence.last_agreeing:
         lines.append(Text(f"  last that agrees: {divergence.last_agreeing}"))
+    lines += [Text(f"    before that: {match}", "dim") for match in reversed(divergence.chain[:-1])]
     for side, point in (("reference", divergence.reference), ("candidate", divergence.candidate)):
         lines.append(Text(f"  {side}: {_point(point)}"))
         if point is not None and point.code:
