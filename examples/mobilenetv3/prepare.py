@@ -47,6 +47,7 @@ def train_weights(path):
     import torch
     from mobilenetv3 import data, model, train
 
+    torch.set_num_threads(2)  # sums are rounded by how they are shared among threads: the same weights wherever this runs
     torch.manual_seed(SEED)
     network = model.MobileNetV3Small()
     loader = data.build_dataloader(reference.build_dataset("train"), shuffle=True, batch_size=16)

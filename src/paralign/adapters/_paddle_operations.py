@@ -100,7 +100,7 @@ _RANDOM = frozenset(
 
 #: operation -> names of its arguments that are no tensors, by position; only of operations whose settings explain differences
 _ARGUMENTS: Dict[str, Dict[int, str]] = {
-    "batch_norm": {5: "is_test", 6: "momentum", 7: "epsilon", 8: "data_format", 9: "use_global_stats"},
+    "batch_norm": {5: "is_test", 6: "momentum", 7: "epsilon", 8: "data_format", 9: "use_global_stats", 10: "trainable_statistics"},
     "celu": {1: "alpha"},
     "clip": {1: "min", 2: "max"},
     "concat": {1: "axis"},
@@ -145,6 +145,7 @@ _ARGUMENTS: Dict[str, Dict[int, str]] = {
         7: "pooling_type",
         8: "global_pooling",
         9: "adaptive",
+        10: "padding_algorithm",
     },
     "reshape": {1: "shape"},
     "roll": {1: "shifts", 2: "axis"},

@@ -261,7 +261,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             old = then.get((user.number, result.place))
             if old is None or (not result.users and not _is_output(after, result)):
                 continue
-            if old in before.wrong and result not in after.wrong:
+            if (old in before.wrong and result not in after.wrong) or (before.disordered(old) and not after.disordered(result)):
                 return True
             if before.error[old] > after.scale.equal / 10 and before.error[old] > FALL * after.error[result]:
                 return True

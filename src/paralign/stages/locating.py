@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -360,7 +361,7 @@ def divergence(guilt: Guilt) -> Divergence:
     judgement = guilt.judgement
     source, further = lines.candidate_line(guilt, what, other, operation)
     built = source is not None and source in lines.constructed(judgement.candidate, operation.module)
-    before = max((judgement.error[v] for v in operation.inputs if judgement.is_right(v)), default=0.0)
+    before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
     chain = _chain(judgement, operation)
     return Divergence(
         _point(judgement.reference, other, lines.reference_line(judgement.reference, other, built=built), ()),
