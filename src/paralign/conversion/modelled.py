@@ -225,6 +225,10 @@ def _proven(
     if _blind(outputs):
         found.notes.append("the outputs are constant: they are equal whatever the weights are. Use other inputs or trained weights")
         return planned
+    candidate = context.candidate.record("built", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
+    counts = [len(judging.final(c, name="output", run=NATIVE)) for c in (outputs, candidate)]
+    if counts[0] != counts[1]:
+        found.notes.append(f"the reference gives {counts[0]} outputs and the candidate {counts[1]}: what both give was compared")
     found.verdict = PROVEN
     found.ambiguous, found.untested = [alike.told() for alike in proof.ambiguous], list(proof.untested)
     found.notes += [f"the run chose otherwise than names and order: {line}" for line in proof.changed]
