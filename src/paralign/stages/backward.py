@@ -14,6 +14,7 @@ import numpy as np
 
 from paralign.comparison import compare_pair
 from paralign.errors import WorkerFailed
+from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
 from paralign.stages import forward, locating, running, update
 from paralign.stages.context import spent
@@ -334,7 +335,7 @@ def _first_wrong(context: Context, result: StageResult) -> Divergence | None:
         built = capture.manifest.settings.get("built", {}).get(point.name.rpartition(".")[0]) if point is not None else None
         if built and point is not None and point.source is None:
             point.source, point.lines = built[0], built[1:]
-            point.code = locating.code_of(built[0])
+            point.code = code_at(built[0])
     return found
 
 

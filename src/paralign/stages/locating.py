@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
 from paralign.locate.replay import Guilt, Patch, guilty, suspected
 from paralign.locate.search import rank, suspects
+from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Manifest, Point, StageResult
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
@@ -320,7 +320,7 @@ def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
     if operation is None:
         name = fault.value.record.name
         built = tuple(graph.frozen.get(name, ())) or lines.constructed(graph, name.rpartition(".")[0])
-        candidate = Point(name, "parameter", next(iter(built), None), code_of(next(iter(built), None)), list(built[1:]))
+        candidate = Point(name, "parameter", next(iter(built), None), code_at(next(iter(built), None)), list(built[1:]))
         reference: PointType | None = Point(fault.due.record.name, "parameter")
     else:
         source = (custom_backward(operation.source) if operation.source else None) or operation.source
@@ -385,14 +385,7 @@ def _point(graph: Graph, operation: Operation | None, source: str | None, furthe
         return None
     layer = graph.kinds.get(operation.module)
     op = f"{operation.op} ({layer})" if layer else operation.op
-    return Point(operation.module, op, source, code_of(source), [line for line in further if line != source], dict(operation.arguments))
-
-
-def code_of(source: str | None) -> str | None:
-    """The text of a line, where its file is here."""
-    file, _, line = (source or "").rpartition(":")
-    text = linecache.getline(file, int(line)).strip() if line.isdecimal() else ""
-    return text or None
+    return Point(operation.module, op, source, code_at(source), [line for line in further if line != source], dict(operation.arguments))
 
 
 def _chain(judgement: Judgement, operation: Operation) -> list[str]:
