@@ -86,8 +86,9 @@ def prepare(framework, name, batch):
         try:
             with adapter.no_grad():
                 began = time.perf_counter()
-                values = watched(contender, session, tensor, folder)
-                return time.perf_counter() - began, values
+                watched(contender, session, tensor, folder)
+                seconds = time.perf_counter() - began
+            return seconds, digested(folder / "capture")
         finally:
             shutil.rmtree(folder)
 
@@ -95,8 +96,8 @@ def prepare(framework, name, batch):
 
 
 def watched(contender, session, tensor, folder):
-    """One forward under a contender; the number of digested values."""
-    from paralign.capture import CaptureWriter, discard
+    """One forward under a contender."""
+    from paralign.capture import CaptureWriter
     from paralign.model import Manifest
     from paralign.worker.operations import OperationRecorder
     from paralign.worker.session import NATIVE
@@ -104,20 +105,23 @@ def watched(contender, session, tensor, folder):
     adapter, model = session.adapter, session.model
     if contender == "plain forward":
         model(tensor)
-        return 0
+        return
     if contender == "operations alone":
         with adapter.operations(Nothing(), model):
             model(tensor)
-        return 0
+        return
     with CaptureWriter(folder / "capture", Manifest()) as writer:
         recorder = OperationRecorder(session, writer, NATIVE, {}, {})
         if contender == "digests":
             recorder.adapter = Unordered(adapter)
         with recorder, adapter.operations(recorder, model):
             model(tensor)
-    count = sum('"digest":"' in line.replace(": ", ":") for line in (folder / "capture" / "records.jsonl").read_text().splitlines())
-    discard(folder / "capture")
-    return count
+
+
+def digested(capture):
+    """The number of digested values of a capture, if there is one."""
+    records = capture / "records.jsonl"
+    return sum('"digest":"' in line.replace(": ", ":") for line in records.read_text().splitlines()) if records.exists() else 0
 
 
 class Nothing:

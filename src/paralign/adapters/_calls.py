@@ -11,8 +11,9 @@ import os
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple, Union
 
 from paralign.adapters.base import Call
 
@@ -156,8 +157,14 @@ class Calls:
 
 def accepted(function: Callable[..., Any], *options: str) -> Dict[str, bool]:
     """Those of the options, all True, that this version of the framework's function takes."""
-    known = inspect.signature(function).parameters
+    known = _parameters(getattr(function, "__func__", function))
     return {option: True for option in options if option in known}
+
+
+@lru_cache(maxsize=64)
+def _parameters(function: Callable[..., Any]) -> FrozenSet[str]:
+    """Names of the parameters; asked for each layer, and slow to find."""
+    return frozenset(inspect.signature(function).parameters)
 
 
 @contextmanager

@@ -62,15 +62,23 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
 
 def _folded(block: Any) -> List[Any]:
     """Sums of the bins of each chunk of a block, and of the part of a chunk that is left."""
-    drawn, signed, folds = _signs(block.dtype, block.device), _buffers(block)[0], []
-    chunks, rest = divmod(block.numel(), CHUNK)
-    if chunks:
-        whole = signed[: chunks * CHUNK].view(chunks, CHUNK)
-        torch.mul(block[: chunks * CHUNK].view(chunks, CHUNK), drawn, out=whole)
-        folds.append(whole.view(chunks, ROWS, SIZE).sum(1))
+    return _folds(_signed(block))
+
+
+def _signed(block: Any) -> Any:
+    """The elements of a block times their signs, in the buffer."""
+    drawn, signed = _signs(block.dtype, block.device), _buffer(block)[: block.numel()]
+    for piece, out in zip(block.split(CHUNK), signed.split(CHUNK)):
+        torch.mul(piece, drawn[: piece.numel()], out=out)
+    return signed
+
+
+def _folds(signed: Any) -> List[Any]:
+    chunks, rest = divmod(signed.numel(), CHUNK)
+    folds = [signed[: chunks * CHUNK].view(chunks, ROWS, SIZE).sum(1)] if chunks else []
     if rest:
+        part = signed[chunks * CHUNK :]
         rows, left = divmod(rest, SIZE)
-        part = torch.mul(block[chunks * CHUNK :], drawn[:rest], out=signed[:rest])
         bins = part[: rows * SIZE].view(rows, SIZE).sum(0)
         bins[:left] += part[rows * SIZE :]
         folds.append(bins[None])
@@ -91,18 +99,19 @@ class _Passes:
         """See ``Passes``."""
         sums: List[Any] = []
         for x in self._blocks():
-            low, high = torch.aminmax(x)
-            sums += [low, high, *_powers(x, positive=self._on_host and float(low) >= 0)]
+            known = None
             if self.folds is not None:
-                self.folds += _folded(x)
-        table = _table(sums, 7)
+                known = _signed(x)
+                self.folds += _folds(known)
+            sums += [*torch.aminmax(x), *_powers(x, known)]
+        table = _table(sums, 5)
         lows, highs, *columns = zip(*table)
         spoiled = not all(math.isfinite(value) for row in table for value in row[:2])
         return (math.nan if spoiled else min(lows)), max(highs), [math.fsum(column) if not spoiled else math.nan for column in columns]
 
     def powers(self, factor: float) -> Sequence[float]:
         """See ``Passes``."""
-        table = _table([total for x in self._blocks() for total in _powers(x * factor)], 5)
+        table = _table([total for x in self._blocks() for total in _powers(x * factor)], 3)
         return [math.fsum(column) for column in zip(*table)]
 
     def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
@@ -110,8 +119,10 @@ class _Passes:
         rounded = [float(np.float32(level)) if self.kind is torch.float32 else level for level in thresholds]
         sums: List[Any] = []
         for block in self._blocks():
-            x, clipped = block if factor == 1.0 else block * factor, _buffers(block)[0][: block.numel()]
-            sums += [torch.clamp(x, min=level, out=clipped).sum() for level in rounded]
+            x, clipped = block if factor == 1.0 else block * factor, _buffer(block)[: block.numel()]
+            for level in rounded:  # they ascend: what is cut off for one would be for the next
+                x = torch.clamp(x, min=level, out=clipped)
+                sums.append(x.sum())
         columns = zip(*_table(sums, len(rounded)))
         return [math.fsum(column) - self.size * level for column, level in zip(columns, rounded)]
 
@@ -126,23 +137,21 @@ def _step(tensor: Any) -> int:
     return CHUNK if tensor.device.type == "cpu" else CHUNK * _ON_GPU
 
 
-def _powers(x: Any, *, positive: bool = False) -> List[Any]:
-    """The five sums of ``Passes.powers``; of elements that are ``positive``, two are the same."""
-    square, power = (buffer[: x.numel()] for buffer in _buffers(x))
-    total = x.sum()
-    absolute = total if positive else torch.abs(x, out=power).sum()
-    squares = torch.mul(x, x, out=square).sum()
-    cubes = torch.mul(square, x, out=power).sum()
-    return [total, absolute, squares, cubes, torch.mul(square, square, out=power).sum()]
+def _powers(x: Any, signed: Any = None) -> List[Any]:
+    """The three sums of ``Passes.powers``; of ``x`` with any signs, if they lie in the buffer: their squares are made there faster."""
+    base = x if signed is None else signed
+    square = torch.mul(base, base, out=_buffer(x)[: x.numel()])
+    squares = square.sum()
+    return [x.sum(), squares, torch.mul(square, square, out=square).sum()]
 
 
-def _buffers(block: Any) -> Any:
-    """Two buffers for a block; on the CPU always the same: the system clears new memory page by page."""
+def _buffer(block: Any) -> Any:
+    """A buffer for a block; on the CPU always the same: the system clears new memory page by page."""
     if block.device.type != "cpu":
-        return tuple(torch.empty_like(block) for _ in range(2))
+        return torch.empty_like(block)
     kept = _kept.__dict__
     if block.dtype not in kept:
-        kept[block.dtype] = tuple(torch.empty(CHUNK, dtype=block.dtype) for _ in range(2))
+        kept[block.dtype] = torch.empty(CHUNK, dtype=block.dtype)
     return kept[block.dtype]
 
 

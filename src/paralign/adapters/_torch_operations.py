@@ -72,7 +72,7 @@ def _attributes(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dic
         name: plain_attribute(value)
         for name, value in given.items()
         if value is not None and name not in ("generator", "pin_memory", "memory_format", "layout", "device")
-        if not tensors(value, _is_tensor)
+        if not isinstance(value, (torch.Tensor, list, tuple, dict)) or not tensors(value, _is_tensor)
     }
 
 

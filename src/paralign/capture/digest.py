@@ -1,16 +1,17 @@
 """A tensor's values in one short string, whatever their order: values that were only moved have digests that agree.
 
-Four forms, all ``<kind>:<numbers>``:
+Five forms, all ``<kind>:<numbers>``:
 
-``m2:size,rms,mean/rms,mean|x|/rms,m3,m4,min/rms,max/rms,e1,e2[,nan,+inf,-inf]``
-    ``m3`` and ``m4`` are the means of ``(x/rms)**3`` and ``(x/rms)**4``: taken about zero, because moments about the mean
-    magnify rounding without limit where values hardly vary. ``e1`` and ``e2`` are the mean excess over ``LEVELS``, the means of
+``m3:size,rms,mean/rms,mean|x|/rms,fourth,min/rms,max/rms,e1,e2[,nan,+inf,-inf]``
+    ``fourth`` is the mean of ``(x/rms)**4``: taken about zero, because moments about the mean magnify rounding without limit where
+    values hardly vary. ``e1`` and ``e2`` are the mean excess over ``LEVELS``, the means of
     ``max(x/rms - level, 0)``; :func:`quantile` reads bounds of quantiles off them. (A quantile itself costs a sort, and the count
     of a histogram's bin jumps when rounding moves an element over its edge; an excess moves no further than the elements do.)
     The last three are counts and stand only where one is not zero; all else is then over the finite elements. Of complex values
     the modulus is taken, except that ``mean`` is the mean of the real part.
-``m1:``
-    the same without ``e1`` and ``e2``: captures of older versions.
+``m2:``, ``m1:``
+    captures of older versions, which are read and compared by what they have in common with new ones: with the mean of
+    ``(x/rms)**3`` before ``fourth``, and ``m1`` without ``e1`` and ``e2``.
 ``c1:size,value``
     every element is the same finite value (complex: ``c1:size,real,imaginary``).
 ``e1:0``
@@ -42,9 +43,14 @@ EMPTY = "e1:0"
 SPREAD = 1e-6
 
 _LARGEST = sys.float_info.max
-_MOMENTS, _COUNTS = 8, 3
-_M2 = _MOMENTS + len(LEVELS)
-_FORMS = {"m2": (_M2, _M2 + _COUNTS), "m1": (_MOMENTS, _MOMENTS + _COUNTS), "c1": (2, 3), "e1": (1,)}
+_MOMENTS, _COUNTS = 7, 3
+
+#: form -> how many numbers stand before the counts
+_MEASURED = {"m3": _MOMENTS + len(LEVELS), "m2": _MOMENTS + 1 + len(LEVELS), "m1": _MOMENTS + 1}
+_FORMS = {**{form: (count, count + _COUNTS) for form, count in _MEASURED.items()}, "c1": (2, 3), "e1": (1,)}
+
+#: where older forms have the mean of cubes
+_CUBES = 4
 
 
 def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
@@ -79,9 +85,9 @@ def constant(size: int, *value: float) -> str:
 
 
 def written(known: Figures) -> str:
-    """The digest ``m2`` of figures."""
+    """The digest ``m3`` of figures."""
     tail = "".join(f",{count:.0f}" for count in known.counts) if any(known.counts) else ""
-    return f"m2:{known.size:.0f}," + ",".join(repr(float(x) + 0.0) for x in (known.rms, *known.shares())) + tail
+    return f"m3:{known.size:.0f}," + ",".join(repr(float(x) + 0.0) for x in (known.rms, *known.shares())) + tail
 
 
 def digested(passes: Passes) -> Optional[str]:
@@ -224,10 +230,11 @@ def figures(digest: str) -> Figures:
     """
     found = numbers(digest)
     if digest.startswith("m"):
-        end = _M2 if digest.startswith("m2") else _MOMENTS
-        size, rms, mean, absolute, third, fourth, low, high = found[:_MOMENTS]
+        end = _MEASURED[digest[:2]]
         counts = found[end:] or (0.0,) * _COUNTS
-        return Figures(size, rms, mean, absolute, third, fourth, low, high, found[_MOMENTS:end], counts)
+        kept = found[:end] if digest.startswith("m3") else (*found[:_CUBES], *found[_CUBES + 1 : end])
+        size, rms, mean, absolute, fourth, low, high = kept[:_MOMENTS]
+        return Figures(size, rms, mean, absolute, fourth, low, high, kept[_MOMENTS:], counts)
     if digest.startswith("e1:"):
         return Figures(0.0, 0.0)
     size, real, imaginary = (*found, 0.0)[:3]
@@ -235,8 +242,8 @@ def figures(digest: str) -> Figures:
     if modulus == 0.0:
         return Figures(size, 0.0)
     mean = real / modulus
-    third = mean if len(found) < len("cri") else 1.0  # of complex values all but the mean is of the modulus
-    return Figures(size, modulus, mean, 1.0, third, 1.0, third, third, tuple(max(third - level, 0.0) for level in LEVELS))
+    value = mean if len(found) < len("cri") else 1.0  # of complex values all but the mean is of the modulus
+    return Figures(size, modulus, mean, 1.0, 1.0, value, value, tuple(max(value - level, 0.0) for level in LEVELS))
 
 
 #: what the rounding of a float32 tensor's figures may come to

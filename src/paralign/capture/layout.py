@@ -166,6 +166,10 @@ def _check_types(content: Dict[str, Any], types: Dict[str, Tuple[type, ...]], wh
             raise CaptureFormatError(f"{what}: field {key!r} holds {value!r}", where=str(place), hint=_REMEDY)
 
 
+#: encodes what needs no conversion; one for all records, because making it takes longer than using it
+_LINE = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
 def encode_record(record: Record) -> str:
     """A record as one line; fields that have their default are left out.
 
@@ -173,9 +177,11 @@ def encode_record(record: Record) -> str:
         UsageError: an attribute that JSON cannot hold.
     """
     content = {key: value for key, value in vars(record).items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
-    if "attrs" in content:
-        content["attrs"] = _jsonable(content["attrs"], f"attributes of record {record.key!r}")
-    return json.dumps(content, separators=(",", ":"))
+    try:
+        return _LINE.encode(content)
+    except (TypeError, ValueError):  # numpy's scalars, NaN, infinities, and what JSON cannot hold at all
+        content["attrs"] = _jsonable(record.attrs, f"attributes of record {record.key!r}")
+    return _LINE.encode(content)
 
 
 def read_records(folder: Path, *, complete: bool) -> List[Record]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     Array = "numpy.ndarray"
 
-#: where the mean excess is taken, as multiples of the root mean square
+#: where the mean excess is taken, as multiples of the root mean square; that over zero goes into the mean modulus
 LEVELS = (-1.0, 1.0)
 
 #: elements that numpy widens at a time: small enough for the cache, large enough that Python's part is small
@@ -42,7 +42,7 @@ _LARGEST = sys.float_info.max
 class Figures(NamedTuple):
     """The numbers of a digest, over the finite elements; all but the first two are of elements divided by ``rms``.
 
-    ``mean``, ``absolute``, ``third``, ``fourth`` are the means of ``x``, ``abs(x)``, ``x**3``, ``x**4``; ``excess`` those of
+    ``mean``, ``absolute``, ``fourth`` are the means of ``x``, ``abs(x)``, ``x**4``; ``excess`` those of
     ``max(x - level, 0)`` for each of ``LEVELS``, or none in digests of older captures. ``counts`` are those of NaN, plus and minus
     infinity, which ``size`` includes.
     """
@@ -51,7 +51,6 @@ class Figures(NamedTuple):
     rms: float
     mean: float = 0.0
     absolute: float = 0.0
-    third: float = 0.0
     fourth: float = 0.0
     low: float = 0.0
     high: float = 0.0
@@ -60,7 +59,7 @@ class Figures(NamedTuple):
 
     def shares(self) -> Tuple[float, ...]:
         """What stands between ``rms`` and ``counts``, in the order in which it is written."""
-        return (self.mean, self.absolute, self.third, self.fourth, self.low, self.high, *self.excess)
+        return (self.mean, self.absolute, self.fourth, self.low, self.high, *self.excess)
 
     def level_mean(self) -> float:
         """The mean of what ``excess`` is taken of: of complex elements the moduli, while ``mean`` is that of the real parts."""
@@ -83,7 +82,7 @@ class Passes(Protocol):
         """
 
     def powers(self, factor: float) -> Sequence[float]:
-        """The sums of ``x``, ``abs(x)``, ``x**2``, ``x**3``, ``x**4`` of ``x = element * factor``."""
+        """The sums of ``x``, ``x**2``, ``x**4`` of ``x = element * factor``; where elements are complex, that of their moduli follows."""
 
     def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
         """For each threshold, in ascending order, the sum of ``max(element * factor - threshold, 0)``."""
@@ -107,25 +106,22 @@ def measured(
     totals = plain if plain is not None and factor == 1.0 else passes.powers(factor)
     if not all(math.isfinite(total) for total in totals):
         return None
-    mean, absolute, square, cube, fourth = (total / size for total in totals)
-    rms = math.sqrt(square)
+    mean, square, fourth, *moduli = (total / size for total in totals)
+    rms, average = math.sqrt(square), moduli[0] if moduli else mean
     low, high = low * factor, high * factor
-    inside = [level * rms for level in LEVELS if low < level * rms < high]
-    found = iter(passes.excess(factor, inside) if inside else ())
-    excess, average = [], absolute if low >= 0 else mean  # of complex elements, ``mean`` is not that of the moduli
-    for level in LEVELS:
-        above = average - level * rms if level * rms <= low else 0.0
-        excess.append((next(found) / size if low < level * rms < high else above) / rms)
+    levels = [LEVELS[0] * rms, 0.0, LEVELS[1] * rms]
+    inside = [level for level in levels if low < level < high]
+    found = dict(zip(inside, passes.excess(factor, inside) if inside else ()))
+    below, above_zero, above = (found[x] / size if x in found else average - x if x <= low else 0.0 for x in levels)
     return Figures(
         float(size + sum(counts)),
         min(float(np.ldexp(rms, exponent)), _LARGEST),
         mean / rms,
-        absolute / rms,
-        cube / rms / rms / rms,
+        (2 * above_zero - average) / rms,
         fourth / square / square,
         low / rms,
         high / rms,
-        tuple(excess),
+        (below / rms, above / rms),
         tuple(map(float, counts)),
     )
 
@@ -142,6 +138,7 @@ class HostPasses:
     def __init__(self, value: Typed) -> None:
         self.value = value
         self.counts = [0, 0, 0]
+        self._kept: Optional[List[Array]] = None
         self.parts: List[Tuple[float, float]] = []  #: least and greatest of the elements, or of their real and imaginary parts
         self._survey()
         self.size = value.array.size - sum(self.counts)
@@ -165,18 +162,20 @@ class HostPasses:
         """See :class:`Passes`."""
         parts = []
         for block in self._finite():
-            scaled = block * factor
+            scaled = block if factor == 1.0 else block * factor
             x = scaled if scaled.dtype.kind == "f" else np.abs(scaled)
             square = x * x
-            cube, fourth = (float(np.einsum("i,i->", square, other)) for other in (x, square))  # no BLAS: its threads get in the way
-            parts.append((float(scaled.real.sum()), float(np.abs(x).sum()), float(square.sum()), cube, fourth))
+            fourth = float(np.einsum("i,i->", square, square))  # no BLAS: its threads get in the way
+            moduli = () if x is scaled else (float(x.sum()),)
+            parts.append((float(scaled.real.sum()), float(square.sum()), fourth, *moduli))
         return [math.fsum(column) for column in zip(*parts)]
 
     def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
         """See :class:`Passes`."""
         parts = []
         for block in self._finite():
-            x = block * factor if block.dtype.kind == "f" else np.abs(block * factor)
+            scaled = block if factor == 1.0 else block * factor
+            x = scaled if scaled.dtype.kind == "f" else np.abs(scaled)
             parts.append([float(np.maximum(x - threshold, 0.0).sum()) for threshold in thresholds])
         return [math.fsum(column) for column in zip(*parts)]
 
@@ -207,10 +206,16 @@ class HostPasses:
     def _finite(self) -> Iterator[Array]:
         """The finite elements, a block at a time, as float64 or complex128; no block is empty."""
         wide = np.dtype("complex128" if self.value.array.dtype.kind == "c" else "float64")
+        if self._kept is not None:
+            yield from self._kept
+            return
         for block in self._blocks():
             kept = block[np.isfinite(block)] if any(self.counts) else block
             if kept.size:
-                yield kept.astype(wide, copy=False)
+                kept = kept.astype(wide, copy=False)
+                if kept.size == self.value.array.size:
+                    self._kept = [kept]  # small enough for one block: not widened again in every pass
+                yield kept
 
     def _blocks(self) -> Iterator[Array]:
         """The elements in memory order, a block at a time."""

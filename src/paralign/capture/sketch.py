@@ -74,12 +74,23 @@ def sketch(array: Union[Array, Typed]) -> Array:
     (0.5, 0.0)
     """
     value = array if isinstance(array, Typed) else typed(array)
+    if 0 < value.array.size <= SIZE and value.array.dtype.kind in "fiub":
+        return _short(value)
     folds = []
     with np.errstate(all="ignore"):
         for chunk in _chunks(value):
             finite = chunk if np.isfinite(chunk).all() else np.where(np.isfinite(chunk), chunk, 0.0)
             folds.append(folded(finite * signs()[: chunk.size]))
     return joined(np.array(folds).reshape(len(folds), SIZE), value.dtype)
+
+
+def _short(value: Typed) -> Array:
+    """The sketch of so few real elements that no two share a bin."""
+    piece = widen(value).reshape(-1).astype(np.float64) * signs()[: value.array.size]
+    finite = np.isfinite(piece)
+    whole = np.zeros(SIZE)
+    whole[: piece.size] = piece if finite.all() else np.where(finite, piece, 0.0)
+    return _stored(whole * _turns()[0], value.dtype)
 
 
 def folded(signed: Array) -> Array:
@@ -100,7 +111,12 @@ def joined(folds: Array, dtype: str) -> Array:
         shift = number * _STEP % SIZE
         turned = np.concatenate((fold[SIZE - shift :], fold[: SIZE - shift])) if shift else fold
         whole += turned * turns[number % _TURNS]
-    narrow = dtype not in _WIDE and (whole.size == 0 or float(np.abs(whole).max()) < _LARGE)
+    return _stored(whole, dtype)
+
+
+def _stored(whole: Array, dtype: str) -> Array:
+    """A sketch in the type in which it is kept."""
+    narrow = dtype not in _WIDE and float(np.abs(whole).max()) < _LARGE
     return whole.astype(np.float32) if narrow else whole
 
 

@@ -219,7 +219,7 @@ def _factor(due: Value, value: Value) -> float | None:
     ours, theirs = digests.figures(due.gradient.digest or ""), digests.figures(value.gradient.digest or "")
     if ours.size != theirs.size or ours.rms == 0 or theirs.rms == 0:
         return None
-    turned = theirs._replace(mean=-theirs.mean, third=-theirs.third, low=-theirs.high, high=-theirs.low)
+    turned = theirs._replace(mean=-theirs.mean, low=-theirs.high, high=-theirs.low)
     for sign, other in ((1.0, theirs), (-1.0, turned)):
         if all(abs(a - b) <= MULTIPLE * max(1.0, abs(a)) for a, b in zip(ours.shares()[:6], other.shares()[:6], strict=True)):
             return sign * theirs.rms / ours.rms

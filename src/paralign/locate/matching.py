@@ -35,7 +35,7 @@ _SEVERAL = 24
 SMALLEST = 1e-12
 
 #: figures that all forms of digests have
-_COMMON = 6
+_COMMON = 5
 
 #: a distance up to this is looked for before greater ones, as there are few such values
 SLIGHT = 1e-3

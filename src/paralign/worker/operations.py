@@ -10,6 +10,7 @@ outputs), ``loss``, ``built`` (module -> the lines that constructed it), ``kinds
 
 from __future__ import annotations
 
+import math
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
@@ -338,8 +339,7 @@ class OperationRecorder:
             dtype, shape = self.adapter.describe(tensor)
             kind = fields["attrs"]["operation"]
             digest, sketch = self._fingerprint(tensor, _size(shape), self._values.get(-1 if moved is None else moved), kind)
-            outline = Typed(np.broadcast_to(np.zeros((), STORAGE[dtype]), shape), dtype)
-            value: Optional[Typed] = self.adapter.to_array(tensor) if keep else outline
+            value: Optional[Typed] = self.adapter.to_array(tensor) if keep else _outline(dtype, shape)
         except UnsupportedTensor:
             value, shape, digest, sketch = None, (), None, None
         if digest is not None and _reaches_far(digest) and is_floating(dtype):
@@ -418,7 +418,12 @@ def _reaches_far(digest: str) -> bool:
 
 
 def _size(shape: Tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
+    return math.prod(shape)
+
+
+def _outline(dtype: str, shape: Tuple[int, ...]) -> Typed:
+    """An array of this type and shape that holds nothing: all of its elements are the same bytes."""
+    return Typed(np.ndarray(shape, STORAGE[dtype], bytes(16), strides=(0,) * len(shape)), dtype)
 
 
 def _fields(operation: "Operation") -> Dict[str, Any]:
