@@ -57,9 +57,13 @@ class Figures(NamedTuple):
     excess: Tuple[float, ...] = (0.0,) * len(LEVELS)
     counts: Tuple[float, ...] = (0.0, 0.0, 0.0)
 
+    def moments(self) -> Tuple[float, ...]:
+        """What digests of all forms have besides ``rms``."""
+        return (self.mean, self.absolute, self.fourth, self.low, self.high)
+
     def shares(self) -> Tuple[float, ...]:
         """What stands between ``rms`` and ``counts``, in the order in which it is written."""
-        return (self.mean, self.absolute, self.fourth, self.low, self.high, *self.excess)
+        return (*self.moments(), *self.excess)
 
     def level_mean(self) -> float:
         """The mean of what ``excess`` is taken of: of complex elements the moduli, while ``mean`` is that of the real parts."""

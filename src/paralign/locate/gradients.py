@@ -221,7 +221,7 @@ def _factor(due: Value, value: Value) -> float | None:
         return None
     turned = theirs._replace(mean=-theirs.mean, low=-theirs.high, high=-theirs.low)
     for sign, other in ((1.0, theirs), (-1.0, turned)):
-        if all(abs(a - b) <= MULTIPLE * max(1.0, abs(a)) for a, b in zip(ours.shares()[:6], other.shares()[:6], strict=True)):
+        if all(abs(a - b) <= MULTIPLE * max(1.0, abs(a)) for a, b in zip(ours.moments(), other.moments(), strict=True)):
             return sign * theirs.rms / ours.rms
     return None
 

@@ -34,9 +34,6 @@ _SEVERAL = 24
 #: bounded means below this are zero
 SMALLEST = 1e-12
 
-#: figures that all forms of digests have
-_COMMON = 5
-
 #: a distance up to this is looked for before greater ones, as there are few such values
 SLIGHT = 1e-3
 
@@ -140,7 +137,7 @@ def apart(one: Value, other: Value) -> float:
 def _figures(digest: str | None) -> list[float]:
     """Figures of a digest on scales where those of two digests of a small distance are at most twice as far apart."""
     known = digests.figures(digest or digests.EMPTY)
-    shares = (x if abs(x) <= 1 else math.copysign(1 + math.log(abs(x)), x) for x in known.shares()[:_COMMON])
+    shares = (x if abs(x) <= 1 else math.copysign(1 + math.log(abs(x)), x) for x in known.moments())
     return [math.log(max(known.rms, _SMALLEST)), *shares]
 
 
