@@ -51,9 +51,9 @@ unit: $(VENV)/stamp-test .venv-oldest/stamp
 	$(BIN)/python $(DEMO)/prepare.py
 	$(BIN)/pytest $(ARGS)
 
-bench: $(VENV)/stamp-bench
+bench: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python $(DEMO)/prepare.py
-	$(BIN)/python bench/run.py
+	$(BIN)/python bench/run.py --padiff .padiff
 
 .venv-zoo/stamp: bench/zoo-requirements.txt bench/zoo-formers-requirements.txt
 	$(PYTHON) -m venv .venv-zoo

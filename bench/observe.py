@@ -1,15 +1,16 @@
 """What watching every operation costs: plain forwards against forwards that record the digest and the sketch of every value.
 
 ResNet-50 and a 12-layer transformer encoder (768 wide, 128 tokens), float32, in PyTorch and in Paddle. Of each model and batch the
-contenders run in turn within one process for time, and each in a process of its own for peak memory. padiff runs where an
-interpreter that has it (and torch and paddle) is named; it runs both frameworks at once.
+contenders run in turn within one process for time, and each in a process of its own for peak memory. padiff runs where a folder
+that it is installed in is named; it runs both frameworks at once.
 
-    python bench/observe.py [--repeats 5] [--batches 8,16] [--frameworks torch,paddle] [--models resnet50,transformer] [--padiff PYTHON]
+    python bench/observe.py [--repeats 5] [--batches 8,16] [--frameworks torch,paddle] [--models resnet50,transformer] [--padiff FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import shutil
@@ -136,8 +137,8 @@ class Nothing:
 
 def prepare_padiff(name, batch):
     """As ``prepare``, for padiff's own runner, which runs both frameworks, and the plain forwards of both."""
+    importlib.import_module("padiff")  # first: it wraps the frameworks as they are imported
     import paddle
-    import padiff  # first: it wraps the frameworks as they are imported
     import torch
     from padiff.trainer.Runner import Runner
     from padiff.trainer.trainer_utils import Report
@@ -164,7 +165,7 @@ def prepare_padiff(name, batch):
                 runner.forward_step(example)
         return time.perf_counter() - began, 0
 
-    return once if padiff else None
+    return once
 
 
 def measure(options):
@@ -172,6 +173,7 @@ def measure(options):
     from paralign.worker.session import forget_peak, peak_bytes
 
     if options.framework == "both":
+        sys.path[:0] = os.environ["PADIFF"].split(os.pathsep)
         once, contenders = prepare_padiff(options.model, options.batch), PADIFF
     else:
         once, contenders = prepare(options.framework, options.model, options.batch), CONTENDERS
@@ -192,17 +194,19 @@ def measure(options):
     print(json.dumps({"seconds": seconds, "values": values}))
 
 
-def child(python, framework, model, batch, *rest):
-    command = [python, __file__, "--framework", framework, "--model", model, "--batch", str(batch), *rest]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+def child(padiff, framework, model, batch, *rest):
+    command = [sys.executable, __file__, "--framework", framework, "--model", model, "--batch", str(batch), *rest]
+    with tempfile.TemporaryDirectory(prefix="paralign-bench-") as folder:  # padiff writes its logs beside the first of sys.path
+        environment = {**os.environ, "PADIFF": os.pathsep.join((folder, padiff))} if padiff else None
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed")
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def rows(python, framework, model, batch, repeats, contenders):
-    timed = child(python, framework, model, batch, "--repeats", str(repeats))
-    peaks = {c: child(python, framework, model, batch, "--only", c)["peak"] for c in contenders}
+def rows(padiff, framework, model, batch, repeats, contenders):
+    timed = child(padiff, framework, model, batch, "--repeats", str(repeats))
+    peaks = {c: child(padiff, framework, model, batch, "--only", c)["peak"] for c in contenders}
     plain = timed["seconds"]["plain forward"]
     for contender in contenders:
         seconds = timed["seconds"][contender]
@@ -237,7 +241,7 @@ def main():
     parser.add_argument("--batches", default="8,16")
     parser.add_argument("--frameworks", default="torch,paddle")
     parser.add_argument("--models", default="resnet50,transformer")
-    parser.add_argument("--padiff", default=os.environ.get("PADIFF_PYTHON"), help="an interpreter that has padiff 0.2.0")
+    parser.add_argument("--padiff", help="a folder with padiff: pip install --no-deps --target FOLDER padiff==0.2.0 pyyaml")
     parser.add_argument("--framework")
     parser.add_argument("--model")
     parser.add_argument("--batch", type=int)
@@ -251,7 +255,7 @@ def main():
     for model in options.models.split(","):
         for batch in map(int, options.batches.split(",")):
             for framework in options.frameworks.split(","):
-                found += rows(sys.executable, framework, model, batch, options.repeats, CONTENDERS)
+                found += rows(None, framework, model, batch, options.repeats, CONTENDERS)
             if options.padiff:
                 found += rows(options.padiff, "both", model, batch, options.repeats, PADIFF)
     print(table(found))

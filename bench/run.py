@@ -1,6 +1,6 @@
 """Run every benchmark and write docs/benchmarks.md.
 
-python bench/run.py            (or: make bench)
+python bench/run.py [--quick] [--padiff FOLDER]            (or: make bench)
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CONVERT = (
 )
 OBSERVE = (
     "Every operation of a forward watched, with the digest and the sketch of every value (parameters included), against a plain forward: "
-    "ResNet-50 and a 12-layer transformer encoder (768 wide, 128 tokens), float32, in PyTorch and in Paddle. With `PADIFF_PYTHON` set to "
-    "an interpreter that has padiff 0.2.0, torch and paddle, padiff's forward of the same models too (both frameworks in one process)."
+    "ResNet-50 and a 12-layer transformer encoder (768 wide, 128 tokens), float32, in PyTorch and in Paddle; and "
+    "padiff 0.2.0's forward of the same models (both frameworks in one process), against plain forwards of both."
 )
 ALIGN = (
     "Two recorded runs read, every value of the candidate judged by content, suspects found: the same values; values that differ by a "
@@ -66,7 +66,9 @@ def main():
         "",
     ]
     for script, (title, text) in PARTS.items():
-        options = QUICK.get(script, []) if quick else []
+        options = list(QUICK.get(script, [])) if quick else []
+        if script == "observe.py" and "--padiff" in sys.argv:
+            options += ["--padiff", sys.argv[sys.argv.index("--padiff") + 1]]
         print(f"== {script}", flush=True)
         done = subprocess.run([sys.executable, HERE / script, *options], stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
