@@ -37,6 +37,9 @@ def check(kit, tensor, value, limit):
     assert vector.dtype == expected.dtype
     assert distance(expected, vector) <= limit
     assert kit.adapter.fingerprint(tensor, sketch=False) == (text, None)
+    alone = kit.adapter.sketch(tensor)
+    assert alone.dtype == vector.dtype
+    assert distance(expected, alone) <= limit
 
 
 def test_protocol(kit):

@@ -79,14 +79,30 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
     text = digested(passes) if size else EMPTY
     if text is None or not ordered:
         return None if text is None else (text, None)
-    if passes.folds is None:
-        passes.folds = []
-        for block in _ordered(tensor, passes.kind):
-            passes.folds += _folded(block, len(passes.folds))
-    parts = np.zeros((-(-len(passes.folds) // _PARTS) * _PARTS, SIZE))
-    if passes.folds:
-        parts[: len(passes.folds)] = _ops.stack(passes.folds, 0).numpy()
-    return text, joined(parts.reshape(-1, _PARTS, SIZE).sum(axis=1), dtype)
+    return text, _joined(passes.folds, dtype) if passes.folds is not None else _ordered_sketch(tensor, dtype)
+
+
+def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":
+    """The sketch alone of a dense tensor, or None where numpy is to make it, as of elements that are not finite."""
+    size = int(np.prod(tensor.shape, dtype=np.int64))
+    if tensor.dtype not in _COMPUTED or (size <= _SMALL and tensor.place.is_cpu_place()):
+        return None
+    found = _ordered_sketch(tensor, dtype)
+    return found if np.isfinite(found).all() else None
+
+
+def _ordered_sketch(tensor: Any, dtype: str) -> "np.ndarray[Any, Any]":
+    folds: List[Any] = []
+    for block in _ordered(tensor, _COMPUTED[tensor.dtype]):
+        folds += _folded(block, len(folds))
+    return _joined(folds, dtype)
+
+
+def _joined(folds: List[Any], dtype: str) -> "np.ndarray[Any, Any]":
+    parts = np.zeros((-(-len(folds) // _PARTS) * _PARTS, SIZE))
+    if folds:
+        parts[: len(folds)] = _ops.stack(folds, 0).numpy()
+    return joined(parts.reshape(-1, _PARTS, SIZE).sum(axis=1), dtype)
 
 
 def _folded(block: Any, number: int) -> List[Any]:

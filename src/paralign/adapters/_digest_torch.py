@@ -55,14 +55,21 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
     if text is None or not ordered:
         return None if text is None else (text, None)
     if passes.folds is None:
-        passes.folds = [fold for block in _ordered(tensor, passes.kind) for fold in _folded(block)]
-    folds = torch.cat(passes.folds).cpu().double().numpy() if passes.folds else np.zeros((0, SIZE))
-    return text, joined(folds, dtype)
+        return text, sketch(tensor, dtype)
+    return text, _joined(passes.folds, dtype)
 
 
-def _folded(block: Any) -> List[Any]:
-    """Sums of the bins of each chunk of a block, and of the part of a chunk that is left."""
-    return _folds(_signed(block))
+def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":
+    """The sketch alone of a strided tensor, or None where numpy is to make it, as of elements that are not finite."""
+    if tensor.dtype not in _COMPUTED or (tensor.numel() <= _SMALL and tensor.device.type == "cpu"):
+        return None
+    folds = [fold for block in _ordered(tensor, _COMPUTED[tensor.dtype]) for fold in _folds(_signed(block))]
+    found = _joined(folds, dtype)
+    return found if np.isfinite(found).all() else None
+
+
+def _joined(folds: List[Any], dtype: str) -> "np.ndarray[Any, Any]":
+    return joined(torch.cat(folds).cpu().double().numpy() if folds else np.zeros((0, SIZE)), dtype)
 
 
 def _signed(block: Any) -> Any:
@@ -74,6 +81,7 @@ def _signed(block: Any) -> Any:
 
 
 def _folds(signed: Any) -> List[Any]:
+    """Sums of the bins of each chunk of signed elements, and of the part of a chunk that is left."""
     chunks, rest = divmod(signed.numel(), CHUNK)
     folds = [signed[: chunks * CHUNK].view(chunks, ROWS, SIZE).sum(1)] if chunks else []
     if rest:

@@ -288,6 +288,9 @@ class Digesting(Protocol):
             UnsupportedTensor: as :meth:`Adapter.to_array`.
         """
 
+    def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
+        """The sketch alone, as :meth:`fingerprint` makes it: of a value whose elements are known and were put into another order."""
+
 
 def load(name: str) -> Adapter:
     """The adapter of a framework; imports the framework.

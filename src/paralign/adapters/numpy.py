@@ -83,6 +83,10 @@ class NumpyAdapter:
         value = self.to_array(tensor)
         return moments(value), _sketch.sketch(value) if sketch else None
 
+    def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
+        """The sketch alone."""
+        return _sketch.sketch(self.to_array(tensor))
+
     def version(self, tensor: Any) -> Optional[int]:  # noqa: ARG002 - numpy keeps no count of writes
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
         return None

@@ -136,6 +136,14 @@ class PaddleAdapter:
                 made = moments(value), _sketch.sketch(value) if sketch else None
             return made
 
+    def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
+        """The sketch alone."""
+        name = _recordable(tensor)
+        with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
+            plain = tensor.detach()
+            made = _digest_paddle.sketch(plain, name)
+            return _sketch.sketch(self.to_array(plain)) if made is None else made
+
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
         return int(tensor.inplace_version)

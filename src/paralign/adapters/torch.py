@@ -127,6 +127,14 @@ class TorchAdapter:
                 made = moments(value), _sketch.sketch(value) if sketch else None
             return made
 
+    def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
+        """The sketch alone."""
+        name = _recordable(tensor)
+        with torch.no_grad():
+            plain = tensor.detach()
+            made = _digest_torch.sketch(plain, name)
+            return _sketch.sketch(self.to_array(plain)) if made is None else made
+
     def version(self, tensor: Any) -> Optional[int]:
         """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
         return None if tensor.is_inference() else int(tensor._version)  # noqa: SLF001 - autograd's own counter, which has no public name

@@ -156,7 +156,7 @@ class OperationRecorder:
         inputs, fields = tuple(self._inputs), _fields(operation)
         if new is not None and any(f"{operation.index}:{place}" in self._patches for place in range(len(operation.outputs))):
             fields["attrs"]["made"] = [self._digest_of(tensor) for tensor in operation.outputs]
-        moved = inputs[0] if operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
+        moved = inputs[0] if new is None and operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
             record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=moved, **fields)
@@ -338,14 +338,16 @@ class OperationRecorder:
         try:
             dtype, shape = self.adapter.describe(tensor)
             kind = fields["attrs"]["operation"]
-            digest, sketch = self._fingerprint(tensor, _size(shape), self._values.get(-1 if moved is None else moved), kind)
+            before = self._values.get(-1 if moved is None else moved)
+            known = before if before is not None and (before.size, before.dtype) == (_size(shape), dtype) else None
+            digest, sketch = self._fingerprint(tensor, known, kind)
             value: Optional[Typed] = self.adapter.to_array(tensor) if keep else _outline(dtype, shape)
         except UnsupportedTensor:
-            value, shape, digest, sketch = None, (), None, None
+            value, dtype, shape, digest, sketch = None, "", (), None, None
         if digest is not None and _reaches_far(digest) and is_floating(dtype):
             fields = {**fields, "attrs": {**fields["attrs"], "bounded": self._bounded(tensor)}}
         record = self.writer.add(name, value, run=self.run, digest=digest, keep=keep and value is not None, **fields).id
-        self._values[record] = _Value(digest, sketch, _size(shape))
+        self._values[record] = _Value(digest, sketch, _size(shape), dtype)
         self._values.pop(record - RECENT, None)
         if sketch is not None:
             self._sketches.append((record, sketch))
@@ -353,10 +355,12 @@ class OperationRecorder:
                 self._write_sketches()
         return record
 
-    def _fingerprint(self, tensor: Any, size: int, before: "Optional[_Value]", kind: str) -> Tuple[Optional[str], Any]:
-        """Digest and sketch; where an operation only moved values, those of the value before it, as far as they stay the same."""
-        if before is not None and before.size == size and kind in ("view", "copy"):
-            return before.digest, before.sketch
+    def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str) -> Tuple[Optional[str], Any]:
+        """Digest and sketch; those of a ``known`` value, whose elements were only moved, as far as they stay."""
+        if known is not None and kind in ("view", "copy"):
+            return known.digest, known.sketch
+        if known is not None and known.digest is not None and kind == "transpose":
+            return known.digest, None if known.sketch is None else self.adapter.sketch(tensor)
         if self._digesting:
             digest, sketch = self.adapter.fingerprint(tensor)
             return digest, sketch
@@ -370,7 +374,7 @@ class OperationRecorder:
 
     def _digest_of(self, tensor: Any) -> Optional[str]:
         try:
-            return self._fingerprint(tensor, -1, None, "")[0]
+            return self._fingerprint(tensor, None, "")[0]
         except UnsupportedTensor:
             return None
 
@@ -409,6 +413,7 @@ class _Value(NamedTuple):
     digest: Optional[str]
     sketch: Any
     size: int
+    dtype: str
 
 
 def _reaches_far(digest: str) -> bool:
