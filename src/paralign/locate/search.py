@@ -10,7 +10,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling, same_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from paralign.locate.graph import Operation, Value
     from paralign.locate.judgement import Judgement
@@ -30,7 +30,7 @@ class Trial:
     ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
     operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
     operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
-    input in more steps), ``output``, ``end`` (an output that something is missing after).
+    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``output``, ``end`` (an output that something is missing after).
     """
 
     suspect: Operation
@@ -53,7 +53,8 @@ def suspects(judgement: Judgement) -> list[Operation]:
     frontier += [o for o in orders if o is not None and o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
-    return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
+    thorough = judgement.scale.thorough  # small errors add up: the first of them made the others
+    return sorted(frontier, key=lambda o: (0 if thorough else rank(judgement, o), o.order))
 
 
 def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
@@ -74,6 +75,8 @@ def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
 
 def rank(judgement: Judgement, operation: Operation) -> int:
     """How likely a suspect is at fault, 0 the likeliest: by what the reference does with the same values."""
+    if all(judgement.is_complement(v) for v in operation.outputs):
+        return 4
     if any(judgement.disordered(v) for v in operation.outputs):
         return 0
     twin = judgement.twin(operation)
@@ -111,6 +114,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             yield Trial(suspect, value, near, "alike", near.maker)
     yield from _by_identity(judgement, suspect, wrong)
     yield from _by_chain(judgement, suspect, wrong)
+    yield from _by_meeting(judgement, suspect)
     yield from (trial for trial in found if trial.value.maker is not suspect)
     for first, second in judgement.wrong_outputs():
         yield Trial(suspect, second, first, "output", first.maker)
@@ -197,6 +201,29 @@ def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> I
                     for value_ in wrong:
                         yield Trial(suspect, value_, due, "chain", user)
             todo.extend((v, depth + 1) for v in lacking)
+
+
+def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Follow both sides from the same values to where they go on alike: values of one shape that operations of one kind take."""
+    begun = {p for v in suspect.inputs if judgement.is_right(v) and is_telling(v) for p in judgement.partners(v)}
+    theirs = _onward(begun, lambda v: judgement.lacking(v) and bool(v.shape))
+    for value in _onward(set(suspect.outputs), lambda v: v in judgement.wrong):
+        kinds = {u.kind for u in value.users if u.kind not in MOVES}
+        for due in theirs:
+            if due.shape == value.shape and kinds & {u.kind for u in due.users}:
+                yield Trial(suspect, value, due, "meeting", due.maker)
+                break
+
+
+def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
+    """What is made of values in a few steps, those first that are made first."""
+    found = dict.fromkeys(v for v in begun if follow(v))
+    front = list(begun)
+    for _ in range(CHAIN):
+        made = dict.fromkeys(v for value in front for user in value.users for v in user.outputs if v not in found and follow(v))
+        found.update(made)
+        front = list(made)
+    return sorted(found, key=lambda v: v.order)
 
 
 def fits(value: Value, due: Value) -> bool:
