@@ -21,7 +21,8 @@ from paralign.adapters._values import converted
 from paralign.adapters.base import Digesting, Observing
 from paralign.capture.digest import figures as figures_of
 from paralign.capture.digest import moments
-from paralign.dtypes import STORAGE, Typed, is_floating
+from paralign.capture.sketch import sketch as sketched
+from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.draws import drawn, replayed
 from paralign.worker.forward import attempt, perturbed
@@ -38,6 +39,9 @@ CHUNK = 1024
 
 #: elements beyond this are taken for masks, which say nothing
 FAR = 1e4
+
+#: elements below this are taken for masked ones, whether -1e4, -1e9 or minus infinity masks them
+MASKED = -5e3
 
 #: values whose digests are remembered, for those that are only moved
 RECENT = 256
@@ -337,15 +341,18 @@ class OperationRecorder:
         try:
             dtype, shape = self.adapter.describe(tensor)
             kind = fields["attrs"]["operation"]
-            digest, sketch = self._fingerprint(tensor, _size(shape), self._values.get(-1 if moved is None else moved), kind)
+            before = self._values.get(-1 if moved is None else moved)
+            digest, sketch, rest = self._fingerprint(tensor, _size(shape), before, kind, dtype)
             outline = Typed(np.broadcast_to(np.zeros((), STORAGE[dtype]), shape), dtype)
             value: Optional[Typed] = self.adapter.to_array(tensor) if keep else outline
         except UnsupportedTensor:
-            value, shape, digest, sketch = None, (), None, None
+            value, shape, digest, sketch, rest = None, (), None, None, None
         if digest is not None and _reaches_far(digest) and is_floating(dtype):
             fields = {**fields, "attrs": {**fields["attrs"], "bounded": self._bounded(tensor)}}
+        if rest is not None:
+            fields = {**fields, "attrs": {**fields["attrs"], "unmasked": rest}}
         record = self.writer.add(name, value, run=self.run, digest=digest, keep=keep and value is not None, **fields).id
-        self._values[record] = _Value(digest, sketch, _size(shape))
+        self._values[record] = _Value(digest, sketch, _size(shape), rest)
         self._values.pop(record - RECENT, None)
         if sketch is not None:
             self._sketches.append((record, sketch))
@@ -353,14 +360,23 @@ class OperationRecorder:
                 self._write_sketches()
         return record
 
-    def _fingerprint(self, tensor: Any, size: int, before: "Optional[_Value]", kind: str) -> Tuple[Optional[str], Any]:
-        """Digest and sketch; where an operation only moved values, those of the value before it, as far as they stay the same."""
+    def _fingerprint(
+        self, tensor: Any, size: int, before: "Optional[_Value]", kind: str, dtype: str = ""
+    ) -> Tuple[Optional[str], Any, Optional[str]]:
+        """Digest, sketch and the digest of what is not masked (None without a mask), the sketch being without masked elements too.
+
+        Where an operation only moved values, those of the value before it, as far as they stay the same.
+        """
         if before is not None and before.size == size and kind in ("view", "copy"):
-            return before.digest, before.sketch
-        if self._digesting:
-            digest, sketch = self.adapter.fingerprint(tensor)
-            return digest, sketch
-        return moments(self.adapter.to_array(tensor)), None
+            return before.digest, before.sketch, before.rest
+        digest, sketch = self.adapter.fingerprint(tensor) if self._digesting else (moments(self.adapter.to_array(tensor)), None)
+        if digest is None or not is_floating(dtype) or is_complex(dtype) or not _reaches_down(digest):
+            return digest, sketch, None
+        rest = unmasked(widen(self.adapter.to_array(tensor)))
+        found = moments(rest)
+        if found.startswith("c"):  # nothing but a mask
+            return digest, sketch, None
+        return digest, sketch if sketch is None else sketched(rest), found
 
     def _bounded(self, tensor: Any) -> Optional[float]:
         """The mean of ``x / (1 + |x|)``: what a digest does not see of ordinary elements beside masked ones of -1e9."""
@@ -409,12 +425,28 @@ class _Value(NamedTuple):
     digest: Optional[str]
     sketch: Any
     size: int
+    rest: Optional[str] = None
 
 
 def _reaches_far(digest: str) -> bool:
     """Whether a few elements may be so large that a digest's figures are theirs alone."""
     figures = figures_of(digest)
     return max(abs(figures.low), abs(figures.high)) * figures.rms > FAR
+
+
+def _reaches_down(digest: str) -> bool:
+    """Whether some elements may be masked: minus infinity, or so far below zero that only a mask brings them there."""
+    figures = figures_of(digest)
+    return figures.low * figures.rms < MASKED or figures.counts[2] > 0
+
+
+def unmasked(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """An array with zero for masked elements, whatever number masks them.
+
+    >>> unmasked(np.array([1.0, -1e9, -np.inf]))
+    array([1., 0., 0.])
+    """
+    return np.where(array < MASKED, 0.0, array)
 
 
 def _size(shape: Tuple[int, ...]) -> int:
