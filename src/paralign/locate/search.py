@@ -48,13 +48,35 @@ def suspects(judgement: Judgement) -> list[Operation]:
     """
     carrying = judgement.carrying()
     frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
-    ends = [v for o in frontier for v in o.inputs] + [second for _, second in judgement.wrong_outputs()]
+    ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)] + [second for _, second in judgement.wrong_outputs()]
     orders = dict.fromkeys(judgement.disorder(v) for v in ends)
     frontier += [o for o in orders if o is not None and o not in frontier]
+    frontier += [o for o in _idle_before(judgement, frontier) if o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
     thorough = judgement.scale.thorough  # small errors add up: the first of them made the others
     return sorted(frontier, key=lambda o: (0 if thorough else rank(judgement, o), o.order))
+
+
+def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
+    """The operations before suspects that hand on what they take, where the reference's of that kind makes something else of it."""
+    found: list[Operation] = []
+    for value in dict.fromkeys(v for o in frontier for v in o.inputs if judgement.is_right(v)):
+        while value.maker is not None and value.maker.kind in MOVES and value.maker.inputs:
+            value = value.maker.inputs[0]  # noqa: PLW2901 - what was only moved
+        if value.maker is not None and is_idle(judgement, value.maker):
+            found.append(value.maker)
+    return found
+
+
+def is_idle(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation that is none of moving values has no effect, and its twin of the same kind has one that is lacking."""
+    if operation.kind in MOVES or len(operation.outputs) != 1 or not is_telling(operation.outputs[0]):
+        return False
+    if all(v.digest != operation.outputs[0].digest for v in operation.inputs):
+        return False
+    twin = judgement.twin(operation)
+    return twin is not None and twin.kind == operation.kind and all(judgement.lacking(v) for v in twin.outputs)
 
 
 def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
@@ -77,7 +99,7 @@ def rank(judgement: Judgement, operation: Operation) -> int:
     """How likely a suspect is at fault, 0 the likeliest: by what the reference does with the same values."""
     if all(judgement.is_complement(v) for v in operation.outputs):
         return 4
-    if any(judgement.disordered(v) for v in operation.outputs):
+    if any(judgement.disordered(v) for v in operation.outputs) or is_idle(judgement, operation):
         return 0
     twin = judgement.twin(operation)
     if twin is None or not any(judgement.lacking(v) for v in twin.outputs):
@@ -97,7 +119,7 @@ def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    wrong = [v for v in suspect.outputs if v in judgement.wrong]
+    wrong = [v for v in suspect.outputs if v in judgement.wrong or is_idle(judgement, suspect)]
     for value in (v for v in suspect.outputs if judgement.disordered(v)):
         yield from _by_order(judgement, suspect, value)
     twin = judgement.twin(suspect)
@@ -130,7 +152,7 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
 def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:
     """The same elements as the reference has them."""
     for due in judgement.partners(value):
-        if same_shape(due, value) and due.maker is not None:
+        if same_shape(due, value):
             yield Trial(suspect, value, due, "order", due.maker)
 
 
