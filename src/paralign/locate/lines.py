@@ -33,7 +33,10 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         return ORDER, twin, turned
     if any(not judgement.is_right(v) and v.maker is None for v in maker.inputs):
         return GIVEN, twin, maker
-    if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
+    if len(trial.region) > 1 and _in_one_layer(judgement, trial.region) and twin is not None:
+        arranged = _otherwise_arranged(judgement, trial.suspect, twin)
+        return (DIFFERENT, twin, maker) if arranged is None else (*arranged, trial.suspect)
+    if len(trial.region) > 1:
         return REGION, twin, odd(judgement, trial.region, trial.due) or trial.suspect
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         return EXTRA, twin, maker
@@ -72,11 +75,19 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
     """The kind of fault of an operation that takes other values than its twin."""
     foreign = _foreign(judgement, maker, twin)
     lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
+    if lacked and twin.kind == maker.kind and _other_mask(maker, lacked[0]) is not None:
+        return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
         return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
     computing = [v for v in foreign if v.maker is not None or v.record.role == "parameter"]
     return (MISWIRED if computing and twin.kind == maker.kind else DIFFERENT), twin, maker
+
+
+def _other_mask(operation: Operation, due: Value) -> Value | None:
+    """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
+    masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
+    return masks[0] if masks and due.record.dtype == "bool" else None
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
@@ -290,10 +301,12 @@ def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str
     for due in missing.inputs:
         if due in taken or due.maker is None or not is_telling(due):
             continue
-        for value in judgement.backwards.equals(due):
+        todo = list(judgement.backwards.equals(due))
+        for value in todo:
             for other in value.users:
-                wrong = other.stack and all(v in judgement.wrong for v in other.outputs) and other.kind not in MOVES
-                if wrong and other.stack[1:] == user.stack[1:] and judgement.twin(other) in (None, missing):
+                if all(judgement.is_right(v) for v in other.outputs) and len(todo) < CONTEXT:
+                    todo += other.outputs
+                elif other is not user and other.stack and other.stack[1:] == user.stack[1:]:
                     return other.stack[0]
     return None
 
@@ -345,6 +358,10 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
     if all(o.kind != operation.kind for o in way):
         return None
     taken = {v.digest for o in way for v in o.inputs}
+    mask = next((m for v in way[0].inputs if (m := _other_mask(operation, v)) is not None), None)
+    mask = _computing(mask.maker) if mask is not None and not is_telling(mask) else None
+    if mask is not None and mask.stack:
+        return mask.stack[0]
     for value in operation.inputs:
         strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"
         if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):

@@ -283,7 +283,8 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
     for user in _followed(after, value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
-            if old is None or not (_is_output(after, result) or (result.users and user.kind not in MOVES)):
+            moved = user.kind in MOVES or result.digest == value.digest
+            if old is None or not (_is_output(after, result) or (result.users and not moved)):
                 continue  # what is only moved of the reference's value says nothing
             if (old in before.wrong and result not in after.wrong) or (before.disordered(old) and not after.disordered(result)):
                 return True
