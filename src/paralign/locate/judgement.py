@@ -202,10 +202,12 @@ class Judgement:
             return self._without_inputs(operation) if not operation.inputs else None
         place = operation.order / max(1, len(self.candidate.values))
         length = max(1, len(self.reference.values))
+        wrong = any(v in self.wrong for v in operation.outputs)
         return max(
             shared,
             key=lambda other: (
                 other.kind == operation.kind,
+                wrong and any(self.lacking(value) for value in other.outputs),  # what the candidate has was done elsewhere
                 shared[other],
                 any(self.lacking(value) for value in other.outputs),
                 -abs(other.order / length - place),

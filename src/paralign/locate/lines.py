@@ -26,6 +26,8 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     """
     trial, judgement = guilt.trial, guilt.judgement
     maker, twin = trial.value.maker or trial.suspect, trial.due.maker
+    if twin is not None and trial.why == "meeting":
+        twin = _computing(twin)
     if trial.why in ("order", "end"):
         return (ORDER, twin, maker) if trial.why == "order" else (MISSING, _first_lacking(judgement, trial.due) or twin, maker)
     turned = next((o for o in (judgement.disorder(v) for v in maker.inputs) if o is not None), None)
@@ -192,6 +194,9 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         line = line or _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack
+    if what == MISWIRED and other is not None and any(v.record.role == "parameter" for v in _foreign(judgement, operation, other)):
+        chosen = _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True) if operation.stack else None
+        return chosen, operation.stack  # which parameters it takes was decided where its module was chosen
     if what in (MISWIRED, REGION) and operation.stack:
         twin = other if what == MISWIRED else None
         made = _made_for_it(judgement, operation, twin, guilt.trial.due) if twin is None or twin.kind == operation.kind else None
@@ -246,8 +251,10 @@ def _is_container_line(judgement: Judgement, operation: Operation) -> bool:
     return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
 
 
-def _not_exonerated(judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool) -> str:
-    """The innermost line that no right operation of the same kind, but with other arguments, has passed as well.
+def _not_exonerated(
+    judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool, alike: bool = False
+) -> str:
+    """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
 
     Where one has, the arguments come from further out: a helper that is used with right and with wrong ones.
     """
@@ -257,7 +264,7 @@ def _not_exonerated(judgement: Judgement, guilt: Guilt, operation: Operation, li
         o
         for o in graph.operations
         if o.kind == operation.kind and o not in guilty and all(judgement.is_right(v) for v in (*o.inputs, *o.outputs))
-        if o.arguments != operation.arguments
+        if alike or o.arguments != operation.arguments
     ]
     for line in lines:
         passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for o in others)
@@ -273,6 +280,9 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     candidate's line is at the same depth of its own calls.
     """
     candidates = [v for v in user.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    due = _computing(after)
+    taken = {v.digest for v in due.inputs} if due is not None else set()
+    candidates.sort(key=lambda v: any(p.digest in taken for p in judgement.partners(v)))  # what the reference does not take there first
     ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
     before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
     if value is None:
