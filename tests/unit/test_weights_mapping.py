@@ -310,6 +310,33 @@ def test_a_recurrent_layer_against_cells():
     }
 
 
+@pytest.mark.parametrize("by_hand", ["reference", "candidate"])
+def test_a_cell_of_the_library_against_one_written_by_hand(by_hand):
+    """Two products stand for the cell's matrices; shapes tell which, and each bias goes with its matrix."""
+    turned = by_hand == "candidate"  # Paddle's Linear lies the other way
+    layers = (("input", 6), ("hidden", 4))
+    products = [(f"cell.{n}.weight", "Linear", (width, 16) if turned else (16, width)) for n, width in layers]
+    products += [(f"cell.{n}.bias", "Linear", (16,)) for n, _ in layers]
+    matrices = (("weight_ih", (16, 6)), ("weight_hh", (16, 4)), ("bias_ih", (16,)), ("bias_hh", (16,)))
+    cell = [(f"cell.cell.{leaf}", "LSTMCell", shape) for leaf, shape in matrices]
+    reference, candidate = (cell, products) if turned else (products, cell)
+    result = plan(state(*reference), state(*candidate), "torch", "paddle")
+    assert result.complete
+    roles = {"weight_ih": "input.weight", "weight_hh": "hidden.weight", "bias_ih": "input.bias", "bias_hh": "hidden.bias"}
+    found = {(m.reference.name, m.candidate.name) for m in result.moves}
+    pairs = {(f"cell.cell.{leaf}", f"cell.{name}") for leaf, name in roles.items()}
+    assert found == (pairs if turned else {(name, leaf) for leaf, name in pairs})
+    assert_round_trip(result, state(*reference))
+
+
+def test_cells_on_both_sides_stay_cells():
+    shapes = (("weight_ih", (16, 6)), ("weight_hh", (16, 4)), ("bias_ih", (16,)), ("bias_hh", (16,)))
+    cell = [(f"one.{leaf}", "LSTMCell", shape) for leaf, shape in shapes]
+    other = [(f"two.{leaf}", "LSTMCell", shape) for leaf, shape in shapes]
+    result = plan(state(*cell), state(*other, ("ih.weight", "Linear", (6, 16))), "torch", "paddle")
+    assert {m.candidate.name for m in result.moves} == {f"two.{leaf}" for leaf, _ in shapes}
+
+
 def test_a_plan_can_be_saved_edited_and_used_again():
     reference, candidate = gpt2(0, 1), decoder("paddle", 0, 1)
     first = plan(reference, candidate, "torch", "paddle")

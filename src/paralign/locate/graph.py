@@ -38,6 +38,12 @@ class Value:
         return None if found is None else float(found)
 
     @property
+    def unmasked(self) -> str | None:
+        """The digest of what is not masked, with zero for the rest; None where nothing is masked."""
+        found = self.record.attrs.get("unmasked")
+        return None if found is None else str(found)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its shape."""
         return self.record.shape

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
 from paralign.locate.matching import ALIKE, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ class Scale:
     """How errors are judged in one precision.
 
     ``equal``: digests up to this distance are those of one value. ``floor``: the least noise that one operation is granted. ``own``:
-    how many times its noise an operation's error must be.
+    how many times its noise an operation's error must be. ``thorough``: the outputs are known to differ, by errors that add up; whatever leads to them is
+    looked at.
     """
 
     equal: float = 1e-7
     floor: float = FLOOR
     own: float = OWN
+    thorough: bool = False
 
 
 class Judgement:
@@ -55,6 +58,7 @@ class Judgement:
         self.wrong: set[Value] = set()
         self._twins: dict[Operation, Operation | None] = {}
         self._disordered: dict[Value, bool] = {}
+        self._masks = {_true(v.digest) for v in reference.values.values() if v.record.dtype == "bool" and v.digest is not None}
         for value in dict.fromkeys(candidate.values.values()):
             if value.maker is None:
                 self._judge_given(value)
@@ -112,7 +116,16 @@ class Judgement:
 
     def misplaced(self) -> list[tuple[Value, Value]]:
         """The pairs of outputs of which the candidate's is right in itself, but is not what is due there."""
+        if self.scale.thorough:
+            return []
         return [(first, second) for first, second in self.wrong_outputs() if second not in self.wrong and not self.disordered(second)]
+
+    def is_complement(self, value: Value) -> bool:
+        """Whether the reference has a mask of booleans the other way round: what one side keeps, the other leaves out."""
+        if value.record.dtype != "bool" or value.digest is None:
+            return False
+        size, true = _true(value.digest)
+        return 0 < true < size and (size, size - true) in self._masks
 
     def disorder(self, value: Value) -> Operation | None:
         """The operation that brought the elements of a right value into another order than the reference has them in; None without one."""
@@ -146,7 +159,8 @@ class Judgement:
         found = []
         for first, second, far in self.outputs:
             limit = self.scale.own * max(self.scale.floor, self._inherited(second))
-            if (second in self.wrong or far > max(limit, 10 * self.error.get(second, 0.0))) and far > self.scale.equal:
+            wrong = self.scale.thorough or second in self.wrong or far > max(limit, 10 * self.error.get(second, 0.0))
+            if wrong and far > self.scale.equal:
                 found.append((first, second))
         return found
 
@@ -164,9 +178,10 @@ class Judgement:
             if value in seen:
                 continue
             seen.add(value)
-            if value.maker is not None and value in self.wrong:
-                found.add(value.maker)
+            if value.maker is not None and (value in self.wrong or self.scale.thorough):
                 todo += value.maker.inputs
+                if value in self.wrong:
+                    found.add(value.maker)
         return found
 
     def twin(self, operation: Operation) -> Operation | None:
@@ -187,10 +202,12 @@ class Judgement:
             return self._without_inputs(operation) if not operation.inputs else None
         place = operation.order / max(1, len(self.candidate.values))
         length = max(1, len(self.reference.values))
+        wrong = any(v in self.wrong for v in operation.outputs)
         return max(
             shared,
             key=lambda other: (
                 other.kind == operation.kind,
+                wrong and any(self.lacking(value) for value in other.outputs),  # what the candidate has was done elsewhere
                 shared[other],
                 any(self.lacking(value) for value in other.outputs),
                 -abs(other.order / length - place),
@@ -213,6 +230,12 @@ class Judgement:
         return all(v in known or v.digest in digested for v in ours) and all(
             any(p in ours or p.digest in {o.digest for o in ours} for p in self.partners(v)) for v in theirs
         )
+
+
+def _true(digest: str) -> tuple[int, int]:
+    """How many booleans there are, and how many of them are true."""
+    size, rms = digests.size_and_rms(digest)
+    return round(size), round(size * rms * rms)
 
 
 def _is_trivial(value: Value) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.matching import apart, is_telling, same_shape
+from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
@@ -26,17 +26,46 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     """
     trial, judgement = guilt.trial, guilt.judgement
     maker, twin = trial.value.maker or trial.suspect, trial.due.maker
+    if twin is not None and trial.why == "meeting":
+        twin = _computing(twin)
     if trial.why in ("order", "end"):
         return (ORDER, twin, maker) if trial.why == "order" else (MISSING, _first_lacking(judgement, trial.due) or twin, maker)
+    turned = next((o for o in (judgement.disorder(v) for v in maker.inputs) if o is not None), None)
+    if turned is not None:  # it takes the right elements in another order
+        return ORDER, twin, turned
     if any(not judgement.is_right(v) and v.maker is None for v in maker.inputs):
         return GIVEN, twin, maker
-    if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
+    if len(trial.region) > 1 and _in_one_layer(judgement, trial.region) and twin is not None:
+        arranged = _otherwise_arranged(judgement, trial.suspect, twin)
+        return (DIFFERENT, twin, maker) if arranged is None else (*arranged, trial.suspect)
+    if len(trial.region) > 1:
         return REGION, twin, odd(judgement, trial.region, trial.due) or trial.suspect
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         return EXTRA, twin, maker
-    if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
+    if twin is None or len(trial.region) > 1 or maker.random:
+        return DIFFERENT, twin, maker
+    arranged = _otherwise_arranged(judgement, maker, twin)
+    if arranged is not None:
+        return arranged[0], arranged[1], maker
+    if judgement.same_inputs(maker, twin):
         return DIFFERENT, twin, maker
     return _by_inputs(judgement, maker, twin)
+
+
+def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[str, Operation] | None:
+    """What the reference does to the elements that an operation takes as they are, so that the twin has them in another order.
+
+    The candidate either lacks the step or has the elements in that order too, but takes them in another one. None where orders agree.
+    """
+    for value in maker.inputs:
+        due = [p for p in judgement.partners(value) if p in twin.inputs and is_telling(value)]
+        far = [ordered_distance(p, value) for p in due]
+        if not far or any(each is None or each <= ALIKE for each in far) or due[0].maker is None:
+            continue
+        alike = (v for v in judgement.backwards.equals(due[0]) if v is not value)
+        has = any(each is not None and each <= ALIKE for each in (ordered_distance(due[0], v) for v in alike))
+        return (MISWIRED if has else MISSING), due[0].maker
+    return None
 
 
 def _takes(judgement: Judgement, operation: Operation, due: Value) -> bool:
@@ -48,11 +77,19 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
     """The kind of fault of an operation that takes other values than its twin."""
     foreign = _foreign(judgement, maker, twin)
     lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
+    if lacked and twin.kind == maker.kind and _other_mask(maker, lacked[0]) is not None:
+        return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
         return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
     computing = [v for v in foreign if v.maker is not None or v.record.role == "parameter"]
     return (MISWIRED if computing and twin.kind == maker.kind else DIFFERENT), twin, maker
+
+
+def _other_mask(operation: Operation, due: Value) -> Value | None:
+    """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
+    masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
+    return masks[0] if masks and due.record.dtype == "bool" else None
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
@@ -153,12 +190,17 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     judgement = guilt.judgement
     if what == MISSING and other is not None:
         ended = guilt.trial.why == "end"
-        line = _given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, guilt.trial.due.maker)
+        line = _given_back(operation, other, judgement) if ended else _elsewhere(judgement, other, operation)
+        line = line or _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack
+    if what == MISWIRED and other is not None and any(v.record.role == "parameter" for v in _foreign(judgement, operation, other)):
+        chosen = _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True) if operation.stack else None
+        return chosen, operation.stack  # which parameters it takes was decided where its module was chosen
     if what in (MISWIRED, REGION) and operation.stack:
         twin = other if what == MISWIRED else None
         made = _made_for_it(judgement, operation, twin, guilt.trial.due) if twin is None or twin.kind == operation.kind else None
+        made = made or (_of_numbers(judgement, guilt.trial.region) if what == REGION else None)
         return made or (_called(judgement, operation, other) if what == MISWIRED else operation.stack[0]), operation.stack
     built = (
         constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
@@ -168,10 +210,10 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         return first, tuple(dict.fromkeys([*built, *operation.stack]))
     if not operation.stack:
         return None, ()
-    first = (
-        _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False) if what == DIFFERENT else operation.stack[0]
-    )
-    return first, operation.stack
+    if what != DIFFERENT:
+        return (_as_listed(operation, other) if what == ORDER else None) or operation.stack[0], operation.stack
+    first = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
+    return first or _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False), operation.stack
 
 
 def constructed(graph: Graph, module: str) -> tuple[str, ...]:
@@ -209,8 +251,10 @@ def _is_container_line(judgement: Judgement, operation: Operation) -> bool:
     return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
 
 
-def _not_exonerated(judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool) -> str:
-    """The innermost line that no right operation of the same kind, but with other arguments, has passed as well.
+def _not_exonerated(
+    judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool, alike: bool = False
+) -> str:
+    """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
 
     Where one has, the arguments come from further out: a helper that is used with right and with wrong ones.
     """
@@ -220,7 +264,7 @@ def _not_exonerated(judgement: Judgement, guilt: Guilt, operation: Operation, li
         o
         for o in graph.operations
         if o.kind == operation.kind and o not in guilty and all(judgement.is_right(v) for v in (*o.inputs, *o.outputs))
-        if o.arguments != operation.arguments
+        if alike or o.arguments != operation.arguments
     ]
     for line in lines:
         passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for o in others)
@@ -236,6 +280,9 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     candidate's line is at the same depth of its own calls.
     """
     candidates = [v for v in user.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    due = _computing(after)
+    taken = {v.digest for v in due.inputs} if due is not None else set()
+    candidates.sort(key=lambda v: any(p.digest in taken for p in judgement.partners(v)))  # what the reference does not take there first
     ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
     before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
     if value is None:
@@ -246,11 +293,61 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
         return user.source
     if other is None:
         return maker.stack[0]
+    if maker.stack[1:] == user.stack[1:]:  # the step is missing in the very function that hands the value on
+        return maker.stack[0]
     with_before, with_after = _common(missing, other), _common(missing, after) if after is not None else 0
     same_line_after = after is not None and missing.source == after.source and missing.source != other.source
     chosen, common = (user, with_after) if with_after > with_before or same_line_after else (maker, with_before)
     level = min(common + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
     return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
+
+
+def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
+    """The line that does something else with what the missing operation takes besides: there the step is done, but at the wrong place.
+
+    None where the value is used as the reference uses it, or not at all.
+    """
+    taken = {p for v in user.inputs for p in judgement.partners(v)}
+    for due in missing.inputs:
+        if due in taken or due.maker is None or not is_telling(due):
+            continue
+        todo = list(judgement.backwards.equals(due))
+        for value in todo:
+            for other in value.users:
+                if all(judgement.is_right(v) for v in other.outputs) and len(todo) < CONTEXT:
+                    todo += other.outputs
+                elif other is not user and other.stack and other.stack[1:] == user.stack[1:]:
+                    return other.stack[0]
+    return None
+
+
+def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
+    """The line that computed, of numbers alone, what a region's first operation on right values takes beside these: a mask, an index, a table.
+
+    None where there is no such operation.
+    """
+    bare: set[Value] = set()
+    for operation in region:
+        if all(v in bare or (not is_telling(v) and judgement.is_right(v)) for v in operation.inputs):
+            bare.update(operation.outputs)
+            continue
+        right = [v for v in operation.inputs if v not in bare and judgement.is_right(v) and is_telling(v)]
+        numbers = next((v for v in operation.inputs if v in bare), None)
+        if not right or numbers is None:
+            return None
+        maker = _computing(numbers.maker)
+        return maker.stack[0] if maker is not None and maker.stack else None
+    return None
+
+
+def _as_listed(operation: Operation, other: Operation | None) -> str | None:
+    """The one line that made all that is put together, where it was made in that very order: that line decided on it."""
+    makers = [v.maker for v in operation.inputs if v.maker is not None]
+    if other is None or operation.kind != other.kind or operation.kind not in ("concatenate", "stack") or len(makers) < len(operation.inputs):
+        return None
+    lines = {maker.source for maker in makers}
+    in_order = [m.order for m in makers] == sorted({m.order for m in makers})
+    return next(iter(lines)) if len(lines) == 1 and len(makers) > 1 and in_order and operation.source not in lines else None
 
 
 def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:
@@ -271,6 +368,10 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
     if all(o.kind != operation.kind for o in way):
         return None
     taken = {v.digest for o in way for v in o.inputs}
+    mask = next((m for v in way[0].inputs if (m := _other_mask(operation, v)) is not None), None)
+    mask = _computing(mask.maker) if mask is not None and not is_telling(mask) else None
+    if mask is not None and mask.stack:
+        return mask.stack[0]
     for value in operation.inputs:
         strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"
         if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):

@@ -54,10 +54,10 @@ class Matches:
 
     def __init__(self, reference: Graph, equal: float) -> None:
         self.reference, self.equal = reference, equal
-        groups: dict[float, list[Value]] = defaultdict(list)
+        groups: dict[tuple[float, bool], list[Value]] = defaultdict(list)
         for value in dict.fromkeys(reference.values.values()):
             if value.digest is not None:
-                groups[digests.size_and_rms(value.digest)[0]].append(value)
+                groups[_cell_of(value)].append(value)
         self._cells = {size: _Cell(values) for size, values in groups.items()}
         self._equal: dict[tuple[str, float | None], list[Value]] = {}
         self._near: dict[tuple[str, float | None], tuple[float, Value | None]] = {}
@@ -85,8 +85,8 @@ class Matches:
 
     def _within(self, value: Value, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
         """The values that are no further, with their distances; ``nearest``: only those that may be the nearest."""
-        digest = value.digest or digests.EMPTY
-        cell = self._cells.get(digests.size_and_rms(digest)[0])
+        digest = _telling_part(value)
+        cell = self._cells.get(_cell_of(value))
         found: list[tuple[float, Value]] = []
         best = limit
         for gap, other in cell.near(digest, 2 * limit) if cell is not None else []:
@@ -103,7 +103,7 @@ class _Cell:
     """The reference's values of one size, sorted by the figure in which they differ most."""
 
     def __init__(self, values: list[Value]) -> None:
-        figures = np.array([_figures(v.digest) for v in values])
+        figures = np.array([_figures(_telling_part(v)) for v in values])
         low, high = np.percentile(figures, (_LOW, 100 - _LOW), axis=0)
         self._column = int(np.argmax(high - low))
         order = np.argsort(figures[:, self._column], kind="stable")
@@ -128,10 +128,22 @@ def apart(one: Value, other: Value) -> float:
     """
     if one.digest is None or other.digest is None:
         return math.inf
+    if one.unmasked is not None and other.unmasked is not None:  # it is no matter which number masks the rest
+        return digests.distance(one.unmasked, other.unmasked)
     far = digests.distance(one.digest, other.digest)
     if one.bounded is not None and other.bounded is not None:
         far = max(far, abs(one.bounded - other.bounded) / max(abs(one.bounded), abs(other.bounded), SMALLEST))
     return far
+
+
+def _telling_part(value: Value) -> str:
+    """The digest of what is not masked; of the whole value where nothing is."""
+    return value.unmasked or value.digest or digests.EMPTY
+
+
+def _cell_of(value: Value) -> tuple[float, bool]:
+    """Values of one size, those with masked elements by themselves."""
+    return digests.size_and_rms(value.digest or digests.EMPTY)[0], value.unmasked is not None
 
 
 def _figures(digest: str | None) -> list[float]:
@@ -145,11 +157,11 @@ def is_telling(value: Value) -> bool:
     """Whether a value is so particular that it is not met by chance: no constants, no few small or simple numbers."""
     if value.digest is None:
         return False
-    if digests.is_evidence(value.digest):
+    if digests.is_evidence(_telling_part(value)):
         return is_floating(value.record.dtype) or digests.size_and_rms(value.digest)[0] >= _SEVERAL
     if not is_floating(value.record.dtype):
         return False
-    figures = digests.numbers(value.digest)[1:]
+    figures = digests.numbers(_telling_part(value))[1:]
     return bool(figures) and not all((figure * _SIMPLE).is_integer() for figure in figures[:2])
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice, permutations
+from collections import Counter
+from itertools import permutations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
 from paralign.locate.judgement import Judgement
 from paralign.locate.lines import computing_users, own_line
+from paralign.locate.matching import ALIKE
 from paralign.locate.search import Trial, region, suspects, trials
 
 if TYPE_CHECKING:
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
 
 #: suspects that are tried before giving up, and trials of each
-SUSPECTS, TRIALS = 8, 4
+SUSPECTS, TRIALS = 8, 6
+
+#: trials of one suspect that are found in one way
+ALIKE_TRIALS = 2
 
 #: operations after a point that are looked at to see whether a value put there makes them right
 FOLLOWED = 32
@@ -71,7 +77,7 @@ class Guilt:
     repeats: list[Operation] = field(default_factory=list)
 
 
-def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 24) -> tuple[list[Guilt], list[str]]:
+def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 32) -> tuple[list[Guilt], list[str]]:
     """All independent faults, each confirmed by a run with the reference's value in its place; and remarks.
 
     Args:
@@ -100,6 +106,7 @@ class _Hunt:
         self.patches: dict[tuple[int, int], Patch] = {}
         self.found: list[Guilt] = []
         self.lines: set[str | None] = set()
+        self.failed: set[tuple[int, int, int]] = set()
         self.spent = 0
 
     def next(self) -> bool:
@@ -110,12 +117,18 @@ class _Hunt:
         plans = [_plan(self.judgement, suspect) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
-        for plan in plans:
-            for trial in plan:
-                if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
-                    return True
+        for trial in sorted((trial for plan in plans for trial in plan), key=self._cost):
+            if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
+                return True
+            self.failed.add(_named(trial))
         self._suspect(order[0])
         return False
+
+    def _cost(self, trial: Trial) -> tuple[bool, bool, int]:
+        """What is tried first: a single operation before several, few before many, as what mends much says little about where it was broken."""
+        computing = sum(operation.kind not in MOVES for operation in trial.region)
+        single = len(trial.region) == 1 or computing == 1
+        return trial.why == "output", _named(trial) in self.failed, 1 if single else computing or FOLLOWED
 
     def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)
@@ -187,6 +200,12 @@ class _Hunt:
         return again
 
 
+def _named(trial: Trial) -> tuple[int, int, int]:
+    """What is put where, by numbers that hold in every run."""
+    maker = trial.value.maker
+    return (maker.number if maker is not None else -1, trial.value.place, trial.due.order)
+
+
 def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
     """A suspect that no experiment was made on."""
     plan = _plan(judgement, suspect)
@@ -198,7 +217,12 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
 def _plan(judgement: Judgement, suspect: Operation) -> list[Trial]:
     """The trials of a suspect that are worth a run; those of the outputs themselves come last, and always."""
     found = list(trials(judgement, suspect))
-    plan = list(islice((t for t in found if t.why != "output"), TRIALS)) + [t for t in found if t.why == "output"][:1]
+    ways: Counter[str] = Counter()
+    plan: list[Trial] = []
+    for trial in found:
+        ways[trial.why] += 1
+        if ways[trial.why] <= (1 if trial.why == "output" else ALIKE_TRIALS) and len(plan) < TRIALS + (trial.why == "output"):
+            plan.append(trial)
     for trial in plan:
         trial.region = region(judgement, suspect, trial.value)
     return plan
@@ -259,11 +283,13 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
     for user in _followed(after, value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
-            if old is None or (not result.users and not _is_output(after, result)):
-                continue
+            moved = user.kind in MOVES or result.digest == value.digest
+            if old is None or not (_is_output(after, result) or (result.users and not moved)):
+                continue  # what is only moved of the reference's value says nothing
             if (old in before.wrong and result not in after.wrong) or (before.disordered(old) and not after.disordered(result)):
                 return True
-            if before.error[old] > after.scale.equal / 10 and before.error[old] > FALL * after.error[result]:
+            then_error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
+            if then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
                 return True
     return False
 

@@ -10,7 +10,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling, same_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from paralign.locate.graph import Operation, Value
     from paralign.locate.judgement import Judgement
@@ -30,7 +30,7 @@ class Trial:
     ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
     operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
     operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
-    input in more steps), ``output``, ``end`` (an output that something is missing after).
+    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``output``, ``end`` (an output that something is missing after).
     """
 
     suspect: Operation
@@ -48,12 +48,35 @@ def suspects(judgement: Judgement) -> list[Operation]:
     """
     carrying = judgement.carrying()
     frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
-    ends = [v for o in frontier for v in o.inputs] + [second for _, second in judgement.wrong_outputs()]
+    ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)] + [second for _, second in judgement.wrong_outputs()]
     orders = dict.fromkeys(judgement.disorder(v) for v in ends)
     frontier += [o for o in orders if o is not None and o not in frontier]
+    frontier += [o for o in _idle_before(judgement, frontier) if o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
-    return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
+    thorough = judgement.scale.thorough  # small errors add up: the first of them made the others
+    return sorted(frontier, key=lambda o: (0 if thorough else rank(judgement, o), o.order))
+
+
+def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
+    """The operations before suspects that hand on what they take, where the reference's of that kind makes something else of it."""
+    found: list[Operation] = []
+    for value in dict.fromkeys(v for o in frontier for v in o.inputs if judgement.is_right(v)):
+        while value.maker is not None and value.maker.kind in MOVES and value.maker.inputs:
+            value = value.maker.inputs[0]  # noqa: PLW2901 - what was only moved
+        if value.maker is not None and is_idle(judgement, value.maker):
+            found.append(value.maker)
+    return found
+
+
+def is_idle(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation that is none of moving values has no effect, and its twin of the same kind has one that is lacking."""
+    if operation.kind in MOVES or len(operation.outputs) != 1 or not is_telling(operation.outputs[0]):
+        return False
+    if all(v.digest != operation.outputs[0].digest for v in operation.inputs):
+        return False
+    twin = judgement.twin(operation)
+    return twin is not None and twin.kind == operation.kind and all(judgement.lacking(v) for v in twin.outputs)
 
 
 def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
@@ -74,7 +97,9 @@ def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
 
 def rank(judgement: Judgement, operation: Operation) -> int:
     """How likely a suspect is at fault, 0 the likeliest: by what the reference does with the same values."""
-    if any(judgement.disordered(v) for v in operation.outputs):
+    if all(judgement.is_complement(v) for v in operation.outputs):
+        return 4
+    if any(judgement.disordered(v) for v in operation.outputs) or is_idle(judgement, operation):
         return 0
     twin = judgement.twin(operation)
     if twin is None or not any(judgement.lacking(v) for v in twin.outputs):
@@ -94,7 +119,7 @@ def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    wrong = [v for v in suspect.outputs if v in judgement.wrong]
+    wrong = [v for v in suspect.outputs if v in judgement.wrong or is_idle(judgement, suspect)]
     for value in (v for v in suspect.outputs if judgement.disordered(v)):
         yield from _by_order(judgement, suspect, value)
     twin = judgement.twin(suspect)
@@ -111,6 +136,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             yield Trial(suspect, value, near, "alike", near.maker)
     yield from _by_identity(judgement, suspect, wrong)
     yield from _by_chain(judgement, suspect, wrong)
+    yield from _by_meeting(judgement, suspect)
     yield from (trial for trial in found if trial.value.maker is not suspect)
     for first, second in judgement.wrong_outputs():
         yield Trial(suspect, second, first, "output", first.maker)
@@ -126,7 +152,7 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
 def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:
     """The same elements as the reference has them."""
     for due in judgement.partners(value):
-        if same_shape(due, value) and due.maker is not None:
+        if same_shape(due, value):
             yield Trial(suspect, value, due, "order", due.maker)
 
 
@@ -197,6 +223,29 @@ def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> I
                     for value_ in wrong:
                         yield Trial(suspect, value_, due, "chain", user)
             todo.extend((v, depth + 1) for v in lacking)
+
+
+def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Follow both sides from the same values to where they go on alike: values of one shape that operations of one kind take."""
+    begun = {p for v in suspect.inputs if judgement.is_right(v) and is_telling(v) for p in judgement.partners(v)}
+    theirs = _onward(begun, lambda v: judgement.lacking(v) and bool(v.shape))
+    for value in _onward(set(suspect.outputs), lambda v: v in judgement.wrong):
+        kinds = {u.kind for u in value.users if u.kind not in MOVES}
+        for due in theirs:
+            if due.shape == value.shape and kinds & {u.kind for u in due.users}:
+                yield Trial(suspect, value, due, "meeting", due.maker)
+                break
+
+
+def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
+    """What is made of values in a few steps, those first that are made first."""
+    found = dict.fromkeys(v for v in begun if follow(v))
+    front = list(begun)
+    for _ in range(CHAIN):
+        made = dict.fromkeys(v for value in front for user in value.users for v in user.outputs if v not in found and follow(v))
+        found.update(made)
+        front = list(made)
+    return sorted(found, key=lambda v: v.order)
 
 
 def fits(value: Value, due: Value) -> bool:

@@ -64,7 +64,7 @@ def _locate(context: Context, result: StageResult) -> None:
     if context.settings.modules == "none":
         return
     try:
-        found, notes = locating.forward(context)
+        found, notes = locating.forward(context, diverged=result.verdict == DIVERGED)
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return

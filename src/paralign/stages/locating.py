@@ -39,6 +39,9 @@ CHAIN = 5
 #: how errors are judged where both sides run natively: rounding of float32 is everywhere
 COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
 
+#: and where outputs differ in float64 although no single operation does by more than its noise: many small errors add up
+FINE = Scale(floor=2.0**-24, thorough=True)
+
 
 class Recorded:
     """Two captures of operations, one pass of each, to be judged."""
@@ -51,9 +54,9 @@ class Recorded:
         self._graph = Graph(reference, self.run_name)
         self._again = Graph(reference, self._other) if self._other in runs[0] else None
 
-    def judgement(self, graph: Graph | None = None) -> Judgement:
-        """The candidate's run, or another run of it."""
-        scale = Scale() if self.run_name == DOUBLE else COARSE
+    def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
+        """The candidate's run, or another run of it; ``fine``: an operation is granted no more than the rounding of one constant."""
+        scale = COARSE if self.run_name != DOUBLE else FINE if fine else Scale()
         return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
 
     def judged_gradients(self, graph: Graph | None = None) -> Gradients:
@@ -168,8 +171,12 @@ def _where(value: Value) -> tuple[int, Any]:
     return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)
 
 
-def forward(context: Context) -> tuple[list[Divergence], list[str]]:
+def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergence], list[str]]:
     """The guilty operations of the forward pass in eval mode, and remarks; nothing where a side's operations cannot be watched.
+
+    Args:
+        context: of the check.
+        diverged: whether the outputs do. If no operation explains it, those are looked for of which many small errors add up.
 
     Raises:
         WorkerFailed: a side fails when it is watched.
@@ -177,7 +184,10 @@ def forward(context: Context) -> tuple[list[Divergence], list[str]]:
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
         return [], []
     watched = Watched(context, {"mode": "eval"}, {"inputs": context.inputs})
-    found, notes = guilty(watched, watched.judgement())
+    judgement = watched.judgement()
+    found, notes = guilty(watched, watched.judgement(fine=True)) if diverged and not judgement.wrong_outputs() else ([], [])
+    if not any(guilt.confirmed for guilt in found):
+        found, notes = guilty(watched, judgement)
     return merged([divergence(guilt) for guilt in found]), notes
 
 

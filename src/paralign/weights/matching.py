@@ -13,7 +13,7 @@ from paralign.weights.layouts import CELLS, COUNTERS
 from paralign.weights.likeness import Group, Likeness, Unit, grouped
 from paralign.weights.plan import SHARED, Ambiguity, Move, Plan
 from paralign.weights.rules import Rules, learn
-from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, bare, fits, read, route
+from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, as_products, bare, fits, read, route
 from paralign.weights.transforms import reached
 
 if TYPE_CHECKING:
@@ -250,13 +250,17 @@ class _Matching:
         ]
 
     def take_apart(self) -> None:
-        """Take apart what one side has fused and the other has not, and recurrent layers that the other side has as cells."""
+        """Take apart what one side has fused and the other has not: recurrent layers into cells, cells into the products of one by hand."""
         stacks, cells = set(CELLS), set(CELLS.values())
         kinds = [{t.kind for t in side if self._free(t)} for side in (self.reference, self.candidate)]
         if kinds[0] & stacks and kinds[1] & cells:
             self.reference = [as_cell(t) if self._free(t) else t for t in self.reference]
         elif kinds[1] & stacks and kinds[0] & cells:
             self.candidate = [as_cell(t) if self._free(t) else t for t in self.candidate]
+        elif kinds[0] & cells and not kinds[1] & (stacks | cells):
+            self.reference = [as_products(t) if self._free(t) else t for t in self.reference]
+        elif kinds[1] & cells and not kinds[0] & (stacks | cells):
+            self.candidate = [as_products(t) if self._free(t) else t for t in self.candidate]
         ours = fused.split(self.reference, self.candidate, self.placed)
         theirs = fused.split(self.candidate, self.reference, self.placed)
         if (len(ours), len(theirs)) != (len(self.reference), len(self.candidate)):

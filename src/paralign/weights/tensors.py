@@ -22,6 +22,9 @@ _CELL = re.compile(r"(?:(?P<owner>.+)\.)?(?P<layer>\d+)\.cell(?P<way>_fw|_bw)?")
 #: a weight of one layer and direction of a recurrent layer
 _STACKED = re.compile(r"(?P<leaf>\w+?)_l(?P<layer>\d+)(?P<back>_reverse)?")
 
+#: a weight or bias of a cell, and what it is multiplied with: the input or the state
+_PRODUCT = re.compile(r"(?P<leaf>weight|bias)_(?P<of>ih|hh)")
+
 #: what PyTorch's parametrisations hold: the parts of a leaf of the layer above
 _PARAMETRISED = re.compile(r"(?:(?P<owner>.+)\.)?parametrizations\.(?P<leaf>\w+)(?:\.\d+)?\.(?P<part>original\d?|_u|_v)")
 
@@ -179,6 +182,15 @@ def as_cell(tensor: Tensor) -> Tensor:
         return tensor
     cell = "cell_bw" if found.group("back") else "cell"
     return replace(tensor, owner=joined(tensor.owner, f"{found.group('layer')}.{cell}"), kind=CELLS[tensor.kind], leaf=found.group("leaf"))
+
+
+def as_products(tensor: Tensor) -> Tensor:
+    """A weight of a recurrent cell as that of one of two Linear layers, of the input and of the state: a cell that is written by hand."""
+    found = _PRODUCT.fullmatch(tensor.leaf) if tensor.kind in CELLS.values() else None
+    if found is None:
+        return tensor
+    owner, leaf = joined(tensor.owner, found.group("of")), found.group("leaf")
+    return replace(tensor, owner=owner, kind="linear", leaf=leaf, called=joined(owner, leaf), note="a cell's product as a Linear layer")
 
 
 def _own_matrices(tensors: list[Tensor]) -> list[Tensor]:

@@ -22,7 +22,8 @@ from paralign.adapters._values import converted
 from paralign.adapters.base import Digesting, Observing
 from paralign.capture.digest import figures as figures_of
 from paralign.capture.digest import moments
-from paralign.dtypes import STORAGE, Typed, is_floating
+from paralign.capture.sketch import sketch as sketched
+from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.draws import drawn, replayed
 from paralign.worker.forward import attempt, perturbed
@@ -39,6 +40,9 @@ CHUNK = 1024
 
 #: elements beyond this are taken for masks, which say nothing
 FAR = 1e4
+
+#: elements below this are taken for masked ones, whether -1e4, -1e9 or minus infinity masks them
+MASKED = -5e3
 
 #: values whose digests are remembered, for those that are only moved
 RECENT = 256
@@ -340,14 +344,16 @@ class OperationRecorder:
             kind = fields["attrs"]["operation"]
             before = self._values.get(-1 if moved is None else moved)
             known = before if before is not None and (before.size, before.dtype) == (_size(shape), dtype) else None
-            digest, sketch = self._fingerprint(tensor, known, kind)
+            digest, sketch, rest = self._fingerprint(tensor, known, kind, dtype)
             value: Optional[Typed] = self.adapter.to_array(tensor) if keep else _outline(dtype, shape)
         except UnsupportedTensor:
-            value, dtype, shape, digest, sketch = None, "", (), None, None
+            value, dtype, shape, digest, sketch, rest = None, "", (), None, None, None
         if digest is not None and _reaches_far(digest) and is_floating(dtype):
             fields = {**fields, "attrs": {**fields["attrs"], "bounded": self._bounded(tensor)}}
+        if rest is not None:
+            fields = {**fields, "attrs": {**fields["attrs"], "unmasked": rest}}
         record = self.writer.add(name, value, run=self.run, digest=digest, keep=keep and value is not None, **fields).id
-        self._values[record] = _Value(digest, sketch, _size(shape), dtype)
+        self._values[record] = _Value(digest, sketch, _size(shape), dtype, rest)
         self._values.pop(record - RECENT, None)
         if sketch is not None:
             self._sketches.append((record, sketch))
@@ -355,16 +361,23 @@ class OperationRecorder:
                 self._write_sketches()
         return record
 
-    def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str) -> Tuple[Optional[str], Any]:
-        """Digest and sketch; those of a ``known`` value, whose elements were only moved, as far as they stay."""
+    def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str, dtype: str = "") -> Tuple[Optional[str], Any, Optional[str]]:
+        """Digest, sketch and the digest of what is not masked (None without a mask), the sketch being without masked elements too.
+
+        Those of a ``known`` value, whose elements were only moved, as far as they stay.
+        """
         if known is not None and kind in ("view", "copy"):
-            return known.digest, known.sketch
-        if known is not None and known.digest is not None and kind == "transpose":
-            return known.digest, None if known.sketch is None else self.adapter.sketch(tensor)
-        if self._digesting:
-            digest, sketch = self.adapter.fingerprint(tensor)
-            return digest, sketch
-        return moments(self.adapter.to_array(tensor)), None
+            return known.digest, known.sketch, known.rest
+        if known is not None and known.digest is not None and known.rest is None and kind == "transpose":
+            return known.digest, None if known.sketch is None else self.adapter.sketch(tensor), None
+        digest, sketch = self.adapter.fingerprint(tensor) if self._digesting else (moments(self.adapter.to_array(tensor)), None)
+        if digest is None or not is_floating(dtype) or is_complex(dtype) or not _reaches_down(digest):
+            return digest, sketch, None
+        rest = unmasked(widen(self.adapter.to_array(tensor)))
+        found = moments(rest)
+        if found.startswith("c"):  # nothing but a mask
+            return digest, sketch, None
+        return digest, sketch if sketch is None else sketched(rest), found
 
     def _bounded(self, tensor: Any) -> Optional[float]:
         """The mean of ``x / (1 + |x|)``: what a digest does not see of ordinary elements beside masked ones of -1e9."""
@@ -414,12 +427,28 @@ class _Value(NamedTuple):
     sketch: Any
     size: int
     dtype: str
+    rest: Optional[str] = None
 
 
 def _reaches_far(digest: str) -> bool:
     """Whether a few elements may be so large that a digest's figures are theirs alone."""
     figures = figures_of(digest)
     return max(abs(figures.low), abs(figures.high)) * figures.rms > FAR
+
+
+def _reaches_down(digest: str) -> bool:
+    """Whether some elements may be masked: minus infinity, or so far below zero that only a mask brings them there."""
+    figures = figures_of(digest)
+    return figures.low * figures.rms < MASKED or figures.counts[2] > 0
+
+
+def unmasked(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """An array with zero for masked elements, whatever number masks them.
+
+    >>> unmasked(np.array([1.0, -1e9, -np.inf]))
+    array([1., 0., 0.])
+    """
+    return np.where(array < MASKED, 0.0, array)
 
 
 def _size(shape: Tuple[int, ...]) -> int:
