@@ -6,12 +6,12 @@ the values towards the loss for as long as their gradients are wrong or not comp
 
 from __future__ import annotations
 
-import ast
 import math
+from collections import deque
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
@@ -20,7 +20,7 @@ from paralign.locate.matching import is_telling
 from paralign.locate.replay import arranged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paralign.locate.graph import Graph, Operation, Value
     from paralign.locate.judgement import Judgement
@@ -37,7 +37,10 @@ MULTIPLE = 1e-5
 #: gradients of this share of the largest of a parameter are rounding, as that of a key's bias before a softmax is
 VANISHING = 1e-11
 
-DIFFERENT, FACTOR, DETACHED, FROZEN, ABSENT = "gradient", "factor", "detached", "frozen", "no gradient"
+DIFFERENT, FACTOR, DETACHED, FROZEN, ABSENT, KEPT = "gradient", "factor", "detached", "frozen", "no gradient", "kept"
+
+#: arguments that change nothing but gradients, or that frameworks name alike -> their values where nothing is said
+_DEFAULTS: dict[str, object] = {"padding_idx": -1}
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ class Fault:
     """A wrong gradient with right gradients before it.
 
     ``value`` is the candidate's value whose gradient is wrong, ``due`` the reference's; ``operation`` is the candidate's operation at
-    fault, None for a frozen parameter. ``factor`` is the candidate's gradient as a multiple of the reference's, where it is one.
+    fault, None for a parameter that is frozen on one side. ``factor`` is the candidate's gradient as a multiple of the reference's,
+    where it is one. ``cut`` is the reference's operation that lets no gradient through, where only the candidate has one.
     """
 
     what: str
@@ -73,6 +77,7 @@ class Fault:
     operation: Operation | None
     error: float
     factor: float | None = None
+    cut: Operation | None = None
     confirmed: bool = False
     wrong_before: int = 0
     wrong_after: int | None = None
@@ -108,6 +113,9 @@ class Gradients:
 
     def _compare(self, value: Value) -> tuple[float | None, Value | None]:
         partners = [p for p in self._partners(value) if p.gradient is not None and p.gradient.digest is not None]
+        kept = self.kept(value) if value.maker is None else None
+        if kept is not None:
+            return math.inf, kept
         if partners and max(_rms(v) for v in (value, *partners)) <= self._nothing:
             return 0.0, partners[0]
         known = [p for p in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
@@ -136,16 +144,24 @@ class Gradients:
             return []
         return [p for p in self.judgement.partners(value) if p.record.role != "parameter"]
 
+    def kept(self, value: Value) -> Value | None:
+        """The reference's value where the candidate's has a gradient and the reference's has none."""
+        if value.gradient is None or _rms(value) <= self._nothing:
+            return None
+        partners = self._partners(value)
+        return None if any(p.gradient is not None for p in partners) else next(iter(partners), None)
+
     def wrong_parameters(self) -> list[Value]:
-        """The parameters whose gradients are wrong or missing."""
+        """The parameters whose gradients are wrong, missing, or there although the reference has none."""
         given = [v for v in self.judgement.candidate.values.values() if v.maker is None and v.record.role == "parameter"]
         return [v for v in given if self.status(v)[0]]
 
     def faults(self) -> list[Fault]:
         """Every wrong gradient with right gradients before it, the nearest to the loss first."""
-        found: dict[Value, Fault] = {}
+        wrong = self.wrong_parameters()
+        found = {value: fault for each in wrong if self.kept(each) is not None for value, fault in self._all_kept(each).items()}
         seen: set[Value] = set()
-        todo = list(self.wrong_parameters())
+        todo = [value for value in wrong if self.kept(value) is None]
         while todo:
             value = todo.pop()
             if value in seen:
@@ -179,19 +195,105 @@ class Gradients:
         if value.record.name in graph.frozen and value.maker is None:
             return Fault(FROZEN, value, due, None, far)
         users = [user for user in value.users if any(o in self._useful for o in user.outputs)]
+        cut = _cut(graph, value, self._expects) if value.gradient is None else self._cutting(users)
+        if cut is not None:
+            return Fault(DETACHED, value, due, cut, far)
         if value.gradient is None:
-            stopped = value.record.id not in graph.hooked
-            maker = value.maker if stopped or not users else None
-            return Fault(DETACHED if maker else ABSENT, value, due, maker or (users[0] if users else None), far)
+            return Fault(ABSENT, value, due, users[0] if users else value.maker, far)
+        further = next((o for user in users for o in user.outputs if self.kept(o) is not None), None)
+        if further is not None:
+            return next(iter(self._all_kept(further).values()))
         factor = _factor(due, value)
         return Fault(FACTOR if factor is not None else DIFFERENT, value, due, self._guilty(users), far, factor)
+
+    def _expects(self, value: Value) -> bool:
+        """Whether a value has a gradient in the reference, as far as it is known there."""
+        partners = self._partners(value)
+        return not partners or any(p.gradient is not None and _rms(p) > self._nothing for p in partners)
+
+    def _cutting(self, users: list[Operation]) -> Operation | None:
+        """The operation that hands a value on without its gradient, where the reference's has one there, or does nothing of the kind."""
+        graph = self.judgement.candidate
+        for user in users:
+            dead = [o for o in user.outputs if o in self._useful and o.record.id not in graph.hooked]
+            if user.kind == "copy" and dead and not any(self._is_cut_too(o) for o in dead):
+                return user
+        return None
+
+    def _is_cut_too(self, value: Value) -> bool:
+        """Whether the reference has a value without gradient as well."""
+        hooked = self.judgement.reference.hooked
+        return any(p.maker is not None and p.record.id not in hooked for p in self._partners(value))
+
+    def _all_kept(self, value: Value) -> dict[Value, Fault]:
+        """Where a gradient comes from that the reference does not have: the last values on the way to the loss that have one too many."""
+        reference = self.judgement.reference
+        due = self.kept(value)
+        if due is not None and value.maker is None and due.record.name in reference.frozen:
+            return {value: Fault(KEPT, value, due, None, math.inf)}
+        found: dict[Value, Fault] = {}
+        seen: set[Value] = set()
+        todo = [value]
+        while todo:
+            item = todo.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            users = [user for user in item.users if any(o in self._useful for o in user.outputs)]
+            worse = [o for user in users for o in user.outputs if o in self._useful and self.kept(o) is not None]
+            todo += worse
+            due = self.kept(item)
+            if due is not None and not worse:
+                found[item] = Fault(KEPT, item, due, item.maker or next(iter(users), None), math.inf, cut=self._reference_cut(item))
+        return found
+
+    def _reference_cut(self, value: Value) -> Operation | None:
+        """The reference's operation at which the gradient ends that the candidate lets through."""
+        graph = self.judgement.reference
+        partners = self._partners(value)
+        for partner in (p for p in partners if p.record.id not in graph.hooked):
+            cut = _cut(graph, partner, lambda _: True)
+            if cut is not None:
+                return cut
+        live = [user for p in partners if p.record.id in graph.hooked for user in p.users]
+        return next((u for u in live if u.kind == "copy" and any(o.record.id not in graph.hooked for o in u.outputs)), None)
 
     def _guilty(self, users: list[Operation]) -> Operation | None:
         """Of several operations that a gradient comes from, the likeliest: one that the reference does in another way."""
         computing = [u for u in users if u.kind not in MOVES] or users
-        strange = [u for u in computing if (t := self.judgement.twin(u)) is None or t.kind != u.kind]
+        twins = [(u, self.judgement.twin(u)) for u in computing]
+        strange = [u for u, twin in twins if twin is not None and twin.kind == u.kind and told_otherwise(u, twin)]
+        strange = strange or [u for u, twin in twins if twin is None or twin.kind != u.kind]
         likeliest = strange or computing
         return likeliest[-1] if likeliest else None
+
+
+def told_otherwise(operation: Operation, twin: Operation) -> bool:
+    """Whether two operations of one kind have another value for an argument that frameworks name alike."""
+    ours, theirs = {**_DEFAULTS, **twin.arguments}, {**_DEFAULTS, **operation.arguments}
+    return any(ours[name] != theirs[name] for name in _DEFAULTS)
+
+
+def _cut(graph: Graph, value: Value, expects: Callable[[Value], bool]) -> Operation | None:
+    """The operation at which the gradient of a value without one ends: what it takes has a place for a gradient, what it makes has none.
+
+    Args:
+        graph: of the value's side.
+        value: which has no place for a gradient; otherwise there is no such operation.
+        expects: whether a value that goes in should have a gradient.
+    """
+    todo, seen = deque([value]), {value}
+    while todo:
+        item = todo.popleft()
+        maker = item.maker
+        if maker is None or item.record.id in graph.hooked:
+            continue
+        if any(v.record.id in graph.hooked and expects(v) for v in maker.inputs):
+            return maker
+        fresh = [v for v in maker.inputs if v not in seen]
+        seen.update(fresh)
+        todo.extend(fresh)
+    return None
 
 
 def _rms(value: Value) -> float:
@@ -250,7 +352,7 @@ def proven(laboratory: Laboratory, gradients: Gradients, judge: object, most: in
             fault.wrong_before = len(current.wrong_parameters())
             if fault.operation is not None and fault.what == DETACHED and fault.operation.kind == "copy":
                 undo.append(fault.operation.number)
-            elif fault.value.gradient is not None:
+            elif fault.value.gradient is not None and fault.what != DETACHED:
                 patches.append(_patch(fault, laboratory))
         graph = laboratory.backward(patches, undo)
         after = judge(graph) if graph is not None and callable(judge) else None
@@ -265,27 +367,12 @@ def proven(laboratory: Laboratory, gradients: Gradients, judge: object, most: in
 
 
 def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch:
-    given = laboratory.gradients([fault.due])[0]
     number, place = _where(fault.value)
+    if fault.what == KEPT:
+        return GradientPatch(number, place, Typed(np.zeros(fault.value.shape), "float64"))
+    given = laboratory.gradients([fault.due])[0]
     return GradientPatch(number, place, Typed(arranged(given.array, fault.value.shape), given.dtype))
 
 
 def _where(value: Value) -> tuple[int, int | str]:
     return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)
-
-
-@lru_cache(maxsize=64)
-def custom_backward(source: str) -> str | None:
-    """The line that returns the gradient in the ``backward`` of the class that a line belongs to; None where there is none."""
-    file, _, line = source.rpartition(":")
-    try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.lineno <= int(line) <= (node.end_lineno or 0):
-            for method in node.body:
-                if isinstance(method, ast.FunctionDef) and method.name == "backward":
-                    returns = [n.lineno for n in ast.walk(method) if isinstance(n, ast.Return)]
-                    return f"{file}:{max(returns, default=method.lineno)}"
-    return None

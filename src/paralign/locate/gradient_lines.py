@@ -1,0 +1,147 @@
+"""From a wrong gradient to the line that a porter has to look at."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.locate.gradients import DIFFERENT, told_otherwise
+from paralign.locate.lines import constructed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.locate.gradients import Fault
+    from paralign.locate.graph import Operation
+    from paralign.locate.judgement import Judgement
+
+#: what code calls to have no gradients kept for a while
+_SWITCHES = frozenset({"no_grad", "no_grad_", "inference_mode"})
+
+
+def of_parameter(fault: Fault, judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines of both sides, the candidate's first, for a parameter that is frozen on one side only, the line to look at first.
+
+    That is the line that froze it; on the other side, the one of the parameter's construction that is as deep in the calls.
+    """
+    name, due = fault.value.record.name, fault.due.record.name
+    candidate, reference = judgement.candidate, judgement.reference
+    built = constructed(candidate, name.rpartition(".")[0]) or tuple(candidate.built.get(name.rpartition(".")[0], ()))
+    ours = constructed(reference, due.rpartition(".")[0]) or tuple(reference.built.get(due.rpartition(".")[0], ()))
+    theirs = tuple(candidate.frozen.get(name, ()))
+    froze = tuple(reference.frozen.get(due, ()))
+    return theirs or _as_deep(built, froze), froze or _as_deep(ours, theirs)
+
+
+def _as_deep(lines: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Lines from the one on that is as many calls deep as the innermost of others."""
+    return lines[max(0, len(lines) - len(other)) :] if other else lines
+
+
+def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tuple[str, ...]:
+    """The candidate's lines for an operation whose gradient is wrong, the line to look at first."""
+    stack = operation.stack
+    if not stack:
+        return ()
+    if fault.cut is not None:
+        return stack[_handed_on(fault.cut, operation, judgement) :]
+    own = custom_backward(stack[0])
+    if own is not None:
+        return (own, *stack)
+    block = _without_gradients(operation)
+    if block is not None:
+        return block
+    built = constructed(judgement.candidate, operation.module)
+    twin = judgement.twin(operation)
+    alone = fault.value.maker is None and all(user is operation for user in fault.value.users)
+    if fault.what == DIFFERENT and built and alone and twin is not None and told_otherwise(operation, twin):
+        return (*built, *stack)
+    return stack
+
+
+def of_cut(cut: Operation) -> tuple[str, ...]:
+    """The lines of an operation that hands on no gradient: of the block around it that keeps none, else its own."""
+    return _without_gradients(cut) or cut.stack
+
+
+def _handed_on(cut: Operation, operation: Operation, judgement: Judgement) -> int:
+    """Which of an operation's lines is as deep in the calls as the line at which the reference cuts its result off."""
+    block = _without_gradients(cut)
+    if block is not None:
+        depth = len(block)
+    else:
+        before = next((v.maker for v in cut.inputs if v.maker is not None), None)
+        alike = judgement.twin(operation) if before is None else before
+        shared = 0
+        for first, second in zip(reversed(cut.stack), reversed(alike.stack if alike is not None else ()), strict=False):
+            if first != second:
+                break
+            shared += 1
+        depth = min(shared + 1, len(cut.stack))
+    return min(len(operation.stack) - 1, max(0, len(operation.stack) - depth))
+
+
+def _without_gradients(operation: Operation) -> tuple[str, ...] | None:
+    """The lines of the block that an operation stands in and that keeps no gradients, the innermost first; None outside of one.
+
+    What cuts a value off by itself is looked for in no block.
+    """
+    if "detach" in operation.op or operation.op == "stop_gradient":
+        return None
+    for place, line in enumerate(operation.stack):
+        block = no_gradient_block(line)
+        if block is not None:
+            return (block, *operation.stack[place + 1 :])
+    return None
+
+
+@lru_cache(maxsize=256)
+def no_gradient_block(source: str) -> str | None:
+    """The line of the ``with`` or the decorator that switches gradients off for a line; None where there is none."""
+    file, number = source.rpartition(":")[0], int(source.rpartition(":")[2])
+    tree, found = _parsed(file), None
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            asked: Sequence[ast.expr] = [item.context_expr for item in node.items]
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            asked = node.decorator_list
+        else:
+            continue
+        if node.body[0].lineno <= number <= (node.end_lineno or 0):
+            found = next((f"{file}:{each.lineno}" for each in asked if _switches_off(each)), found)
+    return found
+
+
+def _switches_off(expression: ast.expr) -> bool:
+    """Whether an expression is ``no_grad``, a call of it, or ``set_grad_enabled(False)``, of whatever module."""
+    call = expression if isinstance(expression, ast.Call) else None
+    named = call.func if call is not None else expression
+    name = named.attr if isinstance(named, ast.Attribute) else named.id if isinstance(named, ast.Name) else ""
+    if name in _SWITCHES:
+        return True
+    given = call.args[0] if call is not None and call.args else None
+    return name == "set_grad_enabled" and isinstance(given, ast.Constant) and given.value is False
+
+
+def custom_backward(source: str) -> str | None:
+    """The line that returns the gradient in the ``backward`` of the class that a line belongs to; None where there is none."""
+    file, _, line = source.rpartition(":")
+    tree = _parsed(file)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.ClassDef) and node.lineno <= int(line) <= (node.end_lineno or 0):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "backward":
+                    returns = [n.lineno for n in ast.walk(method) if isinstance(n, ast.Return)]
+                    return f"{file}:{max(returns, default=method.lineno)}"
+    return None
+
+
+@lru_cache(maxsize=64)
+def _parsed(file: str) -> ast.Module | None:
+    """A source file's tree; None where it cannot be read."""
+    try:
+        return ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
