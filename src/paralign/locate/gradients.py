@@ -16,6 +16,7 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
+from paralign.locate.judgement import OWN
 from paralign.locate.matching import is_telling
 from paralign.locate.replay import arranged
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
     from paralign.locate.judgement import Judgement
 
-#: gradients may differ by this share at least, and by the reference's own noise up to this share at most
+#: gradients may differ by this share at least, and by some of the reference's own noise up to this share at most
 LEAST, MOST = 5e-6, 1e-3
 
 #: a gradient of which the reference itself knows less is not judged
@@ -130,7 +131,7 @@ class Gradients:
         far, partner = min(
             ((digests.distance(p.gradient.digest or "", mine), p) for p in known if p.gradient is not None), key=lambda item: item[0]
         )
-        allowed = max(LEAST, min(MOST, self.noise.get(partner.record.id, 0.0)))
+        allowed = max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0)))
         return (0.0 if far <= allowed else far), partner
 
     def _partners(self, value: Value) -> list[Value]:
@@ -328,42 +329,80 @@ def _factor(due: Value, value: Value) -> float | None:
     return None
 
 
-def proven(laboratory: Laboratory, gradients: Gradients, judge: object, most: int = 8) -> list[Fault]:
-    """All independent faults, each confirmed by a backward pass with the reference's gradient in its place.
+def proven(laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], most: int = 8, runs: int = 24) -> list[Fault]:
+    """All independent faults, each confirmed by a backward pass with the reference's gradient in its place; those that are come first.
+
+    Faults at the same line are tried together, and all that are left at once where none helps alone: two may cancel each other.
 
     Args:
         laboratory: runs the sides again.
         gradients: of the candidate's run as it is.
         judge: makes :class:`Gradients` of another run of the candidate.
         most: faults that are looked for.
+        runs: runs that may be spent.
     """
-    found: list[Fault] = []
-    patches: list[GradientPatch] = []
-    undo: list[int] = []
-    seen: set[tuple[int, int | str]] = set()
-    current = gradients
-    while len(found) < most:
-        fresh = [fault for fault in current.faults() if _where(fault.value) not in seen]
-        if not fresh:
-            break
-        for fault in fresh[: most - len(found)]:
-            seen.add(_where(fault.value))
-            found.append(fault)
-            fault.wrong_before = len(current.wrong_parameters())
-            if fault.operation is not None and fault.what == DETACHED and fault.operation.kind == "copy":
-                undo.append(fault.operation.number)
-            elif fault.value.gradient is not None and fault.what != DETACHED:
-                patches.append(_patch(fault, laboratory))
-        graph = laboratory.backward(patches, undo)
-        after = judge(graph) if graph is not None and callable(judge) else None
-        if after is None:
-            break
-        left = len(after.wrong_parameters())
+    hunt = _Hunt(laboratory, gradients, judge, runs)
+    while len(hunt.lines) < most and hunt.next():
+        pass
+    return hunt.found + hunt.left()
+
+
+class _Hunt:
+    """The search for one fault after the other, with the reference's gradients in place of those that were found."""
+
+    def __init__(self, laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], runs: int) -> None:
+        self.laboratory, self.current, self.judge, self.runs = laboratory, gradients, judge, runs
+        self.found: list[Fault] = []
+        self.lines: set[tuple[str, str]] = set()
+        self._patches: list[GradientPatch] = []
+        self._undo: list[int] = []
+        self._seen: set[tuple[int, int | str]] = set()
+
+    def next(self) -> bool:
+        """Confirm the faults of one more line; False where none is left, or none can be confirmed."""
+        groups: dict[tuple[str, str], list[Fault]] = {}
+        for fault in self._fresh():
+            groups.setdefault(_line(fault), []).append(fault)
+        together = [[fault for group in groups.values() for fault in group]] if len(groups) > 1 else []
+        return any(self._try(group) for group in [*groups.values(), *together])
+
+    def left(self) -> list[Fault]:
+        """The faults that are still there, and could not be confirmed."""
+        fresh = self._fresh()
         for fault in fresh:
-            fault.wrong_after = left
-            fault.confirmed = left < fault.wrong_before
-        current = after
-    return found
+            fault.wrong_before = fault.wrong_before or len(self.current.wrong_parameters())
+        return fresh
+
+    def _fresh(self) -> list[Fault]:
+        return [fault for fault in self.current.faults() if _where(fault.value) not in self._seen]
+
+    def _try(self, faults: list[Fault]) -> bool:
+        undo = [f.operation.number for f in faults if f.what == DETACHED and f.operation is not None and f.operation.kind == "copy"]
+        wanted = [f for f in faults if f.value.gradient is not None and f.what != DETACHED]
+        if self.runs <= 0 or not (undo or wanted):
+            return False
+        self.runs -= 1
+        patches = [*self._patches, *(_patch(fault, self.laboratory) for fault in wanted)]
+        graph = self.laboratory.backward(patches, [*self._undo, *undo])
+        if graph is None:
+            return False
+        after = self.judge(graph)
+        before, left = len(self.current.wrong_parameters()), len(after.wrong_parameters())
+        if left >= before:
+            return False
+        for fault in faults:
+            fault.confirmed, fault.wrong_before, fault.wrong_after = True, before, left
+            self._seen.add(_where(fault.value))
+            self.lines.add(_line(fault))
+        self.found += faults
+        self.current, self._patches = after, patches
+        self._undo += undo
+        return True
+
+
+def _line(fault: Fault) -> tuple[str, str]:
+    operation = fault.operation
+    return fault.what, (operation.source or str(operation.number)) if operation is not None else fault.value.record.name
 
 
 def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch:

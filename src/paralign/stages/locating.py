@@ -251,12 +251,13 @@ class _Replayed(Watched):
             self.options, self.given = kept
 
 
-def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
+def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergence], list[str]]:
     """What is guilty in a step's forward pass, its loss, or else in its backward pass.
 
     Args:
         context: of the check.
         mode: ``eval``, or ``train`` with what is random switched off.
+        after: steps that both sides take before, each by itself.
 
     Raises:
         WorkerFailed: a side fails when it is watched.
@@ -267,9 +268,12 @@ def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
         or not all(context.about[side].get("observes") for side in ("reference", "candidate"))
     ):
         return [], []
-    options = {"mode": MODES[mode], "backward": True}
+    options: dict[str, Any] = {"mode": MODES[mode], "backward": True, **({"steps": after} if after else {})}
     watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
-    found, notes = guilty(watched, watched.judgement())
+    judgement = watched.judgement()
+    if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways
+        return [], []
+    found, notes = guilty(watched, judgement)
     if found:
         return merged([divergence(guilt) for guilt in found]), notes
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
