@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.locate.edges import shared
 from paralign.locate.gradients import DIFFERENT, told_otherwise
 from paralign.locate.lines import constructed
 
@@ -46,7 +47,7 @@ def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tu
     if not stack:
         return ()
     if fault.cut is not None:
-        return stack[_handed_on(fault.cut, operation, judgement) :]
+        return stack[_handed_on(fault.cut, fault.beside or judgement.twin(operation), operation) :]
     own = custom_backward(stack[0])
     if own is not None:
         return (own, *stack)
@@ -66,20 +67,11 @@ def of_cut(cut: Operation) -> tuple[str, ...]:
     return _without_gradients(cut) or cut.stack
 
 
-def _handed_on(cut: Operation, operation: Operation, judgement: Judgement) -> int:
+def _handed_on(cut: Operation, beside: Operation | None, operation: Operation) -> int:
     """Which of an operation's lines is as deep in the calls as the line at which the reference cuts its result off."""
     block = _without_gradients(cut)
-    if block is not None:
-        depth = len(block)
-    else:
-        before = next((v.maker for v in cut.inputs if v.maker is not None), None)
-        alike = judgement.twin(operation) if before is None else before
-        shared = 0
-        for first, second in zip(reversed(cut.stack), reversed(alike.stack if alike is not None else ()), strict=False):
-            if first != second:
-                break
-            shared += 1
-        depth = min(shared + 1, len(cut.stack))
+    near = shared(cut, beside) if beside is not None else 0
+    depth = len(block) if block is not None else min(near + 1, len(cut.stack))
     return min(len(operation.stack) - 1, max(0, len(operation.stack) - depth))
 
 

@@ -7,7 +7,6 @@ the values towards the loss for as long as their gradients are wrong or not comp
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +15,7 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
+from paralign.locate.edges import Edges, cut, shared
 from paralign.locate.judgement import OWN
 from paralign.locate.matching import is_telling
 from paralign.locate.replay import arranged
@@ -69,7 +69,8 @@ class Fault:
 
     ``value`` is the candidate's value whose gradient is wrong, ``due`` the reference's; ``operation`` is the candidate's operation at
     fault, None for a parameter that is frozen on one side. ``factor`` is the candidate's gradient as a multiple of the reference's,
-    where it is one. ``cut`` is the reference's operation that lets no gradient through, where only the candidate has one.
+    where it is one. ``cut`` is the reference's operation that lets no gradient through, where only the candidate has one, and ``beside``
+    the one before or after it in whose place ``operation`` stands.
     """
 
     what: str
@@ -79,6 +80,7 @@ class Fault:
     error: float
     factor: float | None = None
     cut: Operation | None = None
+    beside: Operation | None = None
     confirmed: bool = False
     wrong_before: int = 0
     wrong_after: int | None = None
@@ -100,6 +102,7 @@ class Gradients:
         self._parameters = given
         self._status: dict[Value, tuple[float | None, Value | None]] = {}
         self._useful = _ancestors(judgement.candidate.loss)
+        self._edges = Edges(judgement, self._partners)
         sizes = [_rms(v) for v in given.values()]
         self._nothing = VANISHING * max(sizes, default=0.0)
 
@@ -125,14 +128,20 @@ class Gradients:
         if not known:
             return 0.0, partners[0]
         if value.gradient is None or value.gradient.digest is None:
-            zero = all(_rms(p) == 0.0 for p in known)
-            return (0.0 if zero else math.inf), known[0]
+            return (math.inf if self._lacks(value) else 0.0), known[0]
         mine = value.gradient.digest
         far, partner = min(
             ((digests.distance(p.gradient.digest or "", mine), p) for p in known if p.gradient is not None), key=lambda item: item[0]
         )
         allowed = max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0)))
         return (0.0 if far <= allowed else far), partner
+
+    def _lacks(self, value: Value) -> bool:
+        """Whether a value without gradient stands where the reference's has one: by what takes it, or else by its values alone."""
+        taken = [t for user in value.users for t in self._edges.taken(user, value)]
+        if taken:
+            return any(_rms(t) > 0.0 for t in taken)
+        return all(_rms(p) > 0.0 for p in self._partners(value))
 
     def _partners(self, value: Value) -> list[Value]:
         if value.maker is None and value.record.role == "parameter":
@@ -196,11 +205,14 @@ class Gradients:
         if value.record.name in graph.frozen and value.maker is None:
             return Fault(FROZEN, value, due, None, far)
         users = [user for user in value.users if any(o in self._useful for o in user.outputs)]
-        cut = _cut(graph, value, self._expects) if value.gradient is None else self._cutting(users)
-        if cut is not None:
-            return Fault(DETACHED, value, due, cut, far)
+        ends = cut(graph, value, self._expects) if value.gradient is None else self._cutting(users)
+        if ends is not None:
+            return Fault(DETACHED, value, due, ends, far)
         if value.gradient is None:
             return Fault(ABSENT, value, due, users[0] if users else value.maker, far)
+        kept = self._kept_by(value, users, due)
+        if kept is not None:
+            return kept
         further = next((o for user in users for o in user.outputs if self.kept(o) is not None), None)
         if further is not None:
             return next(iter(self._all_kept(further).values()))
@@ -222,9 +234,29 @@ class Gradients:
         return None
 
     def _is_cut_too(self, value: Value) -> bool:
-        """Whether the reference has a value without gradient as well."""
+        """Whether the reference hands a value on without gradient as well, to the same operations as far as they are known."""
+        if any(self._edges.live(user, value) for user in value.users):
+            return False
+        if any(self._edges.dead(user, value) is not None for user in value.users):
+            return True
         hooked = self.judgement.reference.hooked
         return any(p.maker is not None and p.record.id not in hooked for p in self._partners(value))
+
+    def _kept_by(self, value: Value, users: list[Operation], due: Value) -> Fault | None:
+        """The fault of a value that an operation takes with its gradient, where the reference's operation takes it without."""
+        reference, candidate = self.judgement.reference, self.judgement.candidate
+        if value.record.id not in candidate.hooked:
+            return None
+        for user in users:
+            dead = self._edges.dead(user, value)
+            ends = cut(reference, dead, lambda _: True) if dead is not None else None
+            if ends is None or all(o.gradient is None for o in user.outputs):
+                continue
+            before = next((v.maker for v in ends.inputs if v.maker is not None and v.record.id in reference.hooked), None)
+            after = self._edges.counterpart(user)
+            later = value.maker is None or (after and shared(ends, after) > (shared(ends, before) if before else 0))
+            return Fault(KEPT, value, due, user if later else value.maker, math.inf, cut=ends, beside=after if later else before)
+        return None
 
     def _all_kept(self, value: Value) -> dict[Value, Fault]:
         """Where a gradient comes from that the reference does not have: the last values on the way to the loss that have one too many."""
@@ -237,15 +269,17 @@ class Gradients:
         todo = [value]
         while todo:
             item = todo.pop()
-            if item in seen:
+            due = self.kept(item)
+            if item in seen or due is None:
                 continue
             seen.add(item)
             users = [user for user in item.users if any(o in self._useful for o in user.outputs)]
+            fault = self._kept_by(item, users, due)
             worse = [o for user in users for o in user.outputs if o in self._useful and self.kept(o) is not None]
-            todo += worse
-            due = self.kept(item)
-            if due is not None and not worse:
-                found[item] = Fault(KEPT, item, due, item.maker or next(iter(users), None), math.inf, cut=self._reference_cut(item))
+            todo += worse if fault is None else []
+            if fault is not None or not worse:
+                operation = item.maker or next(iter(users), None)
+                found[item] = fault or Fault(KEPT, item, due, operation, math.inf, cut=self._reference_cut(item))
         return found
 
     def _reference_cut(self, value: Value) -> Operation | None:
@@ -253,9 +287,9 @@ class Gradients:
         graph = self.judgement.reference
         partners = self._partners(value)
         for partner in (p for p in partners if p.record.id not in graph.hooked):
-            cut = _cut(graph, partner, lambda _: True)
-            if cut is not None:
-                return cut
+            ends = cut(graph, partner, lambda _: True)
+            if ends is not None:
+                return ends
         live = [user for p in partners if p.record.id in graph.hooked for user in p.users]
         return next((u for u in live if u.kind == "copy" and any(o.record.id not in graph.hooked for o in u.outputs)), None)
 
@@ -273,28 +307,6 @@ def told_otherwise(operation: Operation, twin: Operation) -> bool:
     """Whether two operations of one kind have another value for an argument that frameworks name alike."""
     ours, theirs = {**_DEFAULTS, **twin.arguments}, {**_DEFAULTS, **operation.arguments}
     return any(ours[name] != theirs[name] for name in _DEFAULTS)
-
-
-def _cut(graph: Graph, value: Value, expects: Callable[[Value], bool]) -> Operation | None:
-    """The operation at which the gradient of a value without one ends: what it takes has a place for a gradient, what it makes has none.
-
-    Args:
-        graph: of the value's side.
-        value: which has no place for a gradient; otherwise there is no such operation.
-        expects: whether a value that goes in should have a gradient.
-    """
-    todo, seen = deque([value]), {value}
-    while todo:
-        item = todo.popleft()
-        maker = item.maker
-        if maker is None or item.record.id in graph.hooked:
-            continue
-        if any(v.record.id in graph.hooked and expects(v) for v in maker.inputs):
-            return maker
-        fresh = [v for v in maker.inputs if v not in seen]
-        seen.update(fresh)
-        todo.extend(fresh)
-    return None
 
 
 def _rms(value: Value) -> float:
@@ -407,7 +419,7 @@ def _line(fault: Fault) -> tuple[str, str]:
 
 def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch:
     number, place = _where(fault.value)
-    if fault.what == KEPT:
+    if fault.what == KEPT and fault.due.gradient is None:
         return GradientPatch(number, place, Typed(np.zeros(fault.value.shape), "float64"))
     given = laboratory.gradients([fault.due])[0]
     return GradientPatch(number, place, Typed(arranged(given.array, fault.value.shape), given.dtype))
