@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _EQUAL = 1e-4
 
 
+#: two gradients are multiples of each other when nothing but their size differs by more than this
+MULTIPLE = 1e-5
+
+
 class Edges:
     """The ways from values to the operations that take them.
 
@@ -105,3 +109,17 @@ def shared(one: Operation, other: Operation) -> int:
             break
         count += 1
     return count
+
+
+def factor_of(due: Value, value: Value) -> float | None:
+    """The number by which the reference's gradient is multiplied, where that is all; None where it is not."""
+    if due.gradient is None or value.gradient is None:
+        return None
+    ours, theirs = digests.figures(due.gradient.digest or ""), digests.figures(value.gradient.digest or "")
+    if ours.size != theirs.size or ours.rms == 0 or theirs.rms == 0:
+        return None
+    turned = theirs._replace(mean=-theirs.mean, third=-theirs.third, low=-theirs.high, high=-theirs.low)
+    for sign, other in ((1.0, theirs), (-1.0, turned)):
+        if all(abs(a - b) <= MULTIPLE * max(1.0, abs(a)) for a, b in zip(ours.shares()[:6], other.shares()[:6], strict=True)):
+            return sign * theirs.rms / ours.rms
+    return None

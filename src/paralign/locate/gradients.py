@@ -15,7 +15,7 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
-from paralign.locate.edges import Edges, cut, shared
+from paralign.locate.edges import Edges, cut, factor_of, shared
 from paralign.locate.judgement import OWN
 from paralign.locate.matching import is_telling
 from paralign.locate.replay import arranged
@@ -31,9 +31,6 @@ LEAST, MOST = 5e-6, 1e-3
 
 #: a gradient of which the reference itself knows less is not judged
 UNKNOWN = 0.1
-
-#: two gradients are multiples of each other when nothing but their size differs by more than this
-MULTIPLE = 1e-5
 
 #: gradients of this share of the largest of a parameter are rounding, as that of a key's bias before a softmax is
 VANISHING = 1e-11
@@ -216,7 +213,7 @@ class Gradients:
         further = next((o for user in users for o in user.outputs if self.kept(o) is not None), None)
         if further is not None:
             return next(iter(self._all_kept(further).values()))
-        factor = _factor(due, value)
+        factor = factor_of(due, value)
         return Fault(FACTOR if factor is not None else DIFFERENT, value, due, self._guilty(users), far, factor)
 
     def _expects(self, value: Value) -> bool:
@@ -325,20 +322,6 @@ def _ancestors(value: Value | None) -> set[Value]:
             if item.maker is not None:
                 todo += item.maker.inputs
     return found
-
-
-def _factor(due: Value, value: Value) -> float | None:
-    """The number by which the reference's gradient is multiplied, where that is all; None where it is not."""
-    if due.gradient is None or value.gradient is None:
-        return None
-    ours, theirs = digests.figures(due.gradient.digest or ""), digests.figures(value.gradient.digest or "")
-    if ours.size != theirs.size or ours.rms == 0 or theirs.rms == 0:
-        return None
-    turned = theirs._replace(mean=-theirs.mean, third=-theirs.third, low=-theirs.high, high=-theirs.low)
-    for sign, other in ((1.0, theirs), (-1.0, turned)):
-        if all(abs(a - b) <= MULTIPLE * max(1.0, abs(a)) for a, b in zip(ours.shares()[:6], other.shares()[:6], strict=True)):
-            return sign * theirs.rms / ours.rms
-    return None
 
 
 def proven(laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], most: int = 8, runs: int = 24) -> list[Fault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.locate import regions
 from paralign.locate.matching import apart, is_telling, same_shape
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     if any(not judgement.is_right(v) and v.maker is None for v in maker.inputs):
         return GIVEN, twin, maker
     if len(trial.region) > 1 and not _in_one_layer(judgement, trial.region):
-        return REGION, twin, odd(judgement, trial.region, trial.due) or trial.suspect
+        told = regions.likeliest(judgement, trial) or odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
+        return REGION, twin, told or trial.suspect
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         return EXTRA, twin, maker
     if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
@@ -239,7 +241,9 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
     before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
     if value is None:
-        value = candidates[0] if candidates else None
+        taken = after.inputs if after is not None else []
+        strange = [v for v in candidates if not any(p in taken for p in judgement.partners(v))]
+        value = next(iter(strange or candidates), None)
     maker = _computing(value.maker if value is not None else None)
     other = _computing(before.maker if before is not None else None)
     if maker is None or not maker.stack:
