@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.locate.edges import shared
 from paralign.locate.gradients import DIFFERENT, told_otherwise
 from paralign.locate.lines import constructed
+from paralign.locate.written import custom_backward, no_gradient_block, told_how
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from paralign.locate.gradients import Fault
     from paralign.locate.graph import Operation
     from paralign.locate.judgement import Judgement
-
-#: what code calls to have no gradients kept for a while
-_SWITCHES = frozenset({"no_grad", "no_grad_", "inference_mode"})
 
 
 def of_parameter(fault: Fault, judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -50,7 +43,8 @@ def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tu
         return stack[_handed_on(fault.cut, fault.beside or judgement.twin(operation), operation) :]
     own = custom_backward(stack[0])
     if own is not None:
-        return (own, *stack)
+        given = fault.factor is not None and fault.factor > 0 and len(stack) > 1 and told_how(stack[0])
+        return (*stack[1:], own) if given else (own, *stack)
     block = _without_gradients(operation)
     if block is not None:
         return block
@@ -87,53 +81,3 @@ def _without_gradients(operation: Operation) -> tuple[str, ...] | None:
         if block is not None:
             return (block, *operation.stack[place + 1 :])
     return None
-
-
-@lru_cache(maxsize=256)
-def no_gradient_block(source: str) -> str | None:
-    """The line of the ``with`` or the decorator that switches gradients off for a line; None where there is none."""
-    file, number = source.rpartition(":")[0], int(source.rpartition(":")[2])
-    tree, found = _parsed(file), None
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, (ast.With, ast.AsyncWith)):
-            asked: Sequence[ast.expr] = [item.context_expr for item in node.items]
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            asked = node.decorator_list
-        else:
-            continue
-        if node.body[0].lineno <= number <= (node.end_lineno or 0):
-            found = next((f"{file}:{each.lineno}" for each in asked if _switches_off(each)), found)
-    return found
-
-
-def _switches_off(expression: ast.expr) -> bool:
-    """Whether an expression is ``no_grad``, a call of it, or ``set_grad_enabled(False)``, of whatever module."""
-    call = expression if isinstance(expression, ast.Call) else None
-    named = call.func if call is not None else expression
-    name = named.attr if isinstance(named, ast.Attribute) else named.id if isinstance(named, ast.Name) else ""
-    if name in _SWITCHES:
-        return True
-    given = call.args[0] if call is not None and call.args else None
-    return name == "set_grad_enabled" and isinstance(given, ast.Constant) and given.value is False
-
-
-def custom_backward(source: str) -> str | None:
-    """The line that returns the gradient in the ``backward`` of the class that a line belongs to; None where there is none."""
-    file, _, line = source.rpartition(":")
-    tree = _parsed(file)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.ClassDef) and node.lineno <= int(line) <= (node.end_lineno or 0):
-            for method in node.body:
-                if isinstance(method, ast.FunctionDef) and method.name == "backward":
-                    returns = [n.lineno for n in ast.walk(method) if isinstance(n, ast.Return)]
-                    return f"{file}:{max(returns, default=method.lineno)}"
-    return None
-
-
-@lru_cache(maxsize=64)
-def _parsed(file: str) -> ast.Module | None:
-    """A source file's tree; None where it cannot be read."""
-    try:
-        return ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return None

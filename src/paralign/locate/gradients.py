@@ -19,6 +19,7 @@ from paralign.locate.edges import Edges, cut, factor_of, shared
 from paralign.locate.judgement import OWN
 from paralign.locate.matching import is_telling
 from paralign.locate.replay import arranged
+from paralign.locate.written import custom_backward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,6 +84,10 @@ class Fault:
     wrong_after: int | None = None
 
 
+#: kinds of operations whose results may hold just what they take
+HANDED_ON = MOVES | {"slice"}
+
+
 class Gradients:
     """The gradients of a candidate's run, judged.
 
@@ -117,12 +122,10 @@ class Gradients:
         kept = self.kept(value) if value.maker is None else None
         if kept is not None:
             return math.inf, kept
-        if partners and max(_rms(v) for v in (value, *partners)) <= self._nothing:
-            return 0.0, partners[0]
-        known = [p for p in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
         if not partners:
             return None, None
-        if not known:
+        known = [p for p in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
+        if not known or max(_rms(v) for v in (value, *partners)) <= self._nothing:
             return 0.0, partners[0]
         if value.gradient is None or value.gradient.digest is None:
             return (math.inf if self._lacks(value) else 0.0), known[0]
@@ -130,15 +133,46 @@ class Gradients:
         far, partner = min(
             ((digests.distance(p.gradient.digest or "", mine), p) for p in known if p.gradient is not None), key=lambda item: item[0]
         )
-        allowed = max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0)))
-        return (0.0 if far <= allowed else far), partner
+        right = far <= max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0)))
+        if not right and self._is_part(value):
+            return None, None
+        return (0.0 if right else far), partner
+
+    def _is_part(self, value: Value) -> bool:
+        """Whether a value was only moved from one that others take too: then its gradient is a part that the reference may not have."""
+        if value.maker is None or value.maker.kind not in HANDED_ON:
+            return False
+        return any(self._holds_the_same(v, value) and (len(self._useful_users(v)) > 1 or self._is_part(v)) for v in value.maker.inputs)
+
+    def _holds_the_same(self, one: Value, other: Value) -> bool:
+        if one.digest is None or other.digest is None:
+            return False
+        return digests.distance(one.digest, other.digest) <= self.judgement.scale.equal
+
+    def _useful_users(self, value: Value) -> list[Operation]:
+        return [user for user in value.users if any(o in self._useful for o in user.outputs)]
+
+    def _takers(self, value: Value) -> list[tuple[Operation, Value]]:
+        """The operations that compute with a value, and what they take of it: the value, or what was only moved from it."""
+        found: list[tuple[Operation, Value]] = []
+        todo, seen = [value], {value}
+        while todo:
+            item = todo.pop(0)
+            for user in self._useful_users(item):
+                live = [o for o in user.outputs if o.record.id in self.judgement.candidate.hooked and self._holds_the_same(item, o)]
+                if user.kind not in HANDED_ON or not live or _is_custom(user):
+                    found.append((user, item))
+                else:
+                    todo += [o for o in live if o not in seen]
+                    seen.update(live)
+        return found
 
     def _lacks(self, value: Value) -> bool:
         """Whether a value without gradient stands where the reference's has one: by what takes it, or else by its values alone."""
         taken = [t for user in value.users for t in self._edges.taken(user, value)]
         if taken:
             return any(_rms(t) > 0.0 for t in taken)
-        return all(_rms(p) > 0.0 for p in self._partners(value))
+        return all(_rms(p) > 0.0 for p in self._partners(value) if p.users)  # PyTorch puts copies by that nothing takes
 
     def _partners(self, value: Value) -> list[Value]:
         if value.maker is None and value.record.role == "parameter":
@@ -201,20 +235,21 @@ class Gradients:
         graph = self.judgement.candidate
         if value.record.name in graph.frozen and value.maker is None:
             return Fault(FROZEN, value, due, None, far)
-        users = [user for user in value.users if any(o in self._useful for o in user.outputs)]
+        takers = self._takers(value)
+        users = [user for user, _ in takers]
         ends = cut(graph, value, self._expects) if value.gradient is None else self._cutting(users)
         if ends is not None:
             return Fault(DETACHED, value, due, ends, far)
         if value.gradient is None:
             return Fault(ABSENT, value, due, users[0] if users else value.maker, far)
-        kept = self._kept_by(value, users, due)
+        kept = self._kept_by(value, takers, due)
         if kept is not None:
             return kept
         further = next((o for user in users for o in user.outputs if self.kept(o) is not None), None)
         if further is not None:
             return next(iter(self._all_kept(further).values()))
         factor = factor_of(due, value)
-        return Fault(FACTOR if factor is not None else DIFFERENT, value, due, self._guilty(users), far, factor)
+        return Fault(FACTOR if factor is not None else DIFFERENT, value, due, self._guilty(value, users), far, factor)
 
     def _expects(self, value: Value) -> bool:
         """Whether a value has a gradient in the reference, as far as it is known there."""
@@ -237,15 +272,15 @@ class Gradients:
         if any(self._edges.dead(user, value) is not None for user in value.users):
             return True
         hooked = self.judgement.reference.hooked
-        return any(p.maker is not None and p.record.id not in hooked for p in self._partners(value))
+        return any(p.maker is not None and p.users and p.record.id not in hooked for p in self._partners(value))
 
-    def _kept_by(self, value: Value, users: list[Operation], due: Value) -> Fault | None:
+    def _kept_by(self, value: Value, takers: list[tuple[Operation, Value]], due: Value) -> Fault | None:
         """The fault of a value that an operation takes with its gradient, where the reference's operation takes it without."""
         reference, candidate = self.judgement.reference, self.judgement.candidate
         if value.record.id not in candidate.hooked:
             return None
-        for user in users:
-            dead = self._edges.dead(user, value)
+        for user, taken in takers:
+            dead = self._edges.dead(user, taken)
             ends = cut(reference, dead, lambda _: True) if dead is not None else None
             if ends is None or all(o.gradient is None for o in user.outputs):
                 continue
@@ -270,8 +305,8 @@ class Gradients:
             if item in seen or due is None:
                 continue
             seen.add(item)
-            users = [user for user in item.users if any(o in self._useful for o in user.outputs)]
-            fault = self._kept_by(item, users, due)
+            users = self._useful_users(item)
+            fault = self._kept_by(item, self._takers(item), due)
             worse = [o for user in users for o in user.outputs if o in self._useful and self.kept(o) is not None]
             todo += worse if fault is None else []
             if fault is not None or not worse:
@@ -290,14 +325,24 @@ class Gradients:
         live = [user for p in partners if p.record.id in graph.hooked for user in p.users]
         return next((u for u in live if u.kind == "copy" and any(o.record.id not in graph.hooked for o in u.outputs)), None)
 
-    def _guilty(self, users: list[Operation]) -> Operation | None:
-        """Of several operations that a gradient comes from, the likeliest: one that the reference does in another way."""
+    def _guilty(self, value: Value, users: list[Operation]) -> Operation | None:
+        """Of several operations that a gradient comes from, the likeliest: one that the reference does in another way.
+
+        A backward function of one's own comes first, or what takes the value where the reference has one.
+        """
+        own = [u for u in users if _is_custom(u)]
+        theirs = [o for p in self._partners(value) for user in p.users if _is_custom(user) for o in user.outputs]
+        own = own or [u for u in users if theirs and (t := self._edges.counterpart(u)) is not None and any(v in theirs for v in t.inputs)]
         computing = [u for u in users if u.kind not in MOVES] or users
         twins = [(u, self.judgement.twin(u)) for u in computing]
-        strange = [u for u, twin in twins if twin is not None and twin.kind == u.kind and told_otherwise(u, twin)]
+        strange = own or [u for u, twin in twins if twin is not None and twin.kind == u.kind and told_otherwise(u, twin)]
         strange = strange or [u for u, twin in twins if twin is None or twin.kind != u.kind]
         likeliest = strange or computing
         return likeliest[-1] if likeliest else None
+
+
+def _is_custom(operation: Operation) -> bool:
+    return operation.source is not None and custom_backward(operation.source) is not None
 
 
 def told_otherwise(operation: Operation, twin: Operation) -> bool:

@@ -35,7 +35,8 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         told = regions.likeliest(judgement, trial) or odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
         return REGION, twin, told or trial.suspect
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
-        return EXTRA, twin, maker
+        before = regions.done_before(judgement, maker, twin) if twin is not None else None
+        return EXTRA, twin, before or maker
     if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
         return DIFFERENT, twin, maker
     return _by_inputs(judgement, maker, twin)

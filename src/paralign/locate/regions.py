@@ -43,6 +43,30 @@ def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
     return max(computing, key=lambda o: (counts[o.source], -o.order), default=None)
 
 
+def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Operation | None:
+    """Where a step is one too many, but the reference has just done the very same: the step before that stands for it; None elsewhere.
+
+    A factor that is there twice may be taken off in either place, and the one that stands where the reference's stands is right.
+    """
+    if twin.kind != maker.kind or _scalars(twin) != _scalars(maker) or not _scalars(maker):
+        return None
+    todo, seen = list(maker.inputs), set(maker.inputs)
+    while todo and len(seen) < FOLLOWED:
+        operation = todo.pop(0).maker
+        if operation is None:
+            continue
+        if operation.kind == maker.kind and _scalars(operation) == _scalars(maker) and any(v in judgement.wrong for v in operation.outputs):
+            return operation
+        fresh = [v for v in operation.inputs if v not in seen]
+        seen.update(fresh)
+        todo += fresh
+    return None
+
+
+def _scalars(operation: Operation) -> list[float]:
+    return sorted(float(a) for a in operation.arguments.values() if isinstance(a, (int, float)) and not isinstance(a, bool))
+
+
 def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
     """Whether the gradients of all that a region takes are the reference's times one number other than one."""
     inside = {v for o in region for v in o.outputs}
@@ -55,6 +79,9 @@ def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
     known = [f for f in factors if f is not None]
     return bool(known) and len(known) == len(factors) and max(known) - min(known) <= SAME * abs(known[0]) and abs(known[0] - 1) > SAME
 
+
+#: values before a step that are searched for another one like it
+FOLLOWED = 48
 
 #: numbers that differ by less than this share are the same
 SAME = 1e-5
