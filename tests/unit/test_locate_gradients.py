@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paralign.locate import gradients, randomness
+from paralign.locate import randomness, written
 
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory
@@ -121,11 +121,11 @@ def test_the_backward_of_a_custom_function_is_pointed_at(tmp_path):
     file.write_text(
         "class F:\n    def forward(ctx, x):\n        return x\n\n    def backward(ctx, g):\n        h = g * 2\n        return h\n\ny = 1\n"
     )
-    assert gradients.custom_backward(f"{file}:3") == f"{file}:7"
-    assert gradients.custom_backward(f"{file}:9") is None
-    assert gradients.custom_backward(f"{tmp_path}/none.py:1") is None
+    assert written.custom_backward(f"{file}:3") == f"{file}:7"
+    assert written.custom_backward(f"{file}:9") is None
+    assert written.custom_backward(f"{tmp_path}/none.py:1") is None
     file.with_name("broken.py").write_text("class (:\n")
-    assert gradients.custom_backward(f"{tmp_path}/broken.py:1") is None
+    assert written.custom_backward(f"{tmp_path}/broken.py:1") is None
 
 
 # -- random operations -------------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ _ARGUMENTS: Dict[str, Dict[int, str]] = {
     "depthwise_conv2d": {2: "strides", 3: "paddings", 4: "padding_algorithm", 5: "groups", 6: "dilations", 7: "data_format"},
     "dropout": {2: "p", 3: "is_test", 4: "mode"},
     "elu": {1: "alpha"},
+    "embedding": {2: "padding_idx"},
     "flatten": {1: "start_axis", 2: "stop_axis"},
     "flip": {1: "axis"},
     "gelu": {1: "approximate"},

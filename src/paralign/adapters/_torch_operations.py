@@ -24,6 +24,33 @@ def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Ite
         yield
 
 
+@contextmanager
+def freezing(found: Dict[int, Tuple[str, ...]], source: "SourceLine") -> Iterator[None]:
+    """Note the lines that switch gradients of parameters off, by the parameters' ``id``."""
+    method, flag = torch.Tensor.requires_grad_, torch.Tensor.requires_grad
+
+    def note(tensor: Any, value: bool) -> None:
+        lines = source.stack()
+        if not value and lines and isinstance(tensor, torch.nn.Parameter):
+            found[id(tensor)] = lines
+
+    def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
+        note(self, requires_grad)
+        return method(self, requires_grad)
+
+    def setter(tensor: Any, value: bool) -> None:
+        note(tensor, value)
+        flag.__set__(tensor, value)
+
+    torch.Tensor.requires_grad_ = requires_grad_
+    torch.Tensor.requires_grad = property(flag.__get__, setter)
+    try:
+        yield
+    finally:  # both are inherited from a class that is written in C
+        del torch.Tensor.requires_grad_
+        del torch.Tensor.requires_grad
+
+
 class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not looked into
     def __init__(self, watch: Watch) -> None:
         super().__init__()

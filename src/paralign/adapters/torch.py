@@ -241,9 +241,11 @@ class TorchAdapter:
         with attached(targets, paths, "register_forward_hook"), _torch_operations.observed(sink, self._source, paths):
             yield
 
-    def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
-        """By wrapping ``torch.nn.Module.__init__`` for the time."""
-        return constructed(torch.nn.Module, self._source)
+    @contextmanager
+    def constructions(self) -> Iterator[Dict[int, Tuple[str, ...]]]:
+        """By wrapping ``torch.nn.Module.__init__`` for the time; also the lines that freeze parameters, by the parameters' ``id``."""
+        with constructed(torch.nn.Module, self._source) as found, _torch_operations.freezing(found, self._source):
+            yield found
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape."""

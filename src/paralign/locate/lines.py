@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.locate import regions
 from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         arranged = _otherwise_arranged(judgement, trial.suspect, twin)
         return (DIFFERENT, twin, maker) if arranged is None else (*arranged, trial.suspect)
     if len(trial.region) > 1:
-        return REGION, twin, odd(judgement, trial.region, trial.due) or trial.suspect
+        told = regions.likeliest(judgement, trial) or odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
+        return REGION, twin, told or trial.suspect
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
-        return EXTRA, twin, maker
-    if twin is None or len(trial.region) > 1 or maker.random:
+        before = regions.done_before(judgement, maker, twin) if twin is not None else None
+        return EXTRA, twin, before or maker
+    if twin is None or maker.random:
         return DIFFERENT, twin, maker
     arranged = _otherwise_arranged(judgement, maker, twin)
     if arranged is not None:
@@ -286,7 +289,9 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
     before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
     if value is None:
-        value = candidates[0] if candidates else None
+        taken = after.inputs if after is not None else []
+        strange = [v for v in candidates if not any(p in taken for p in judgement.partners(v))]
+        value = next(iter(strange or candidates), None)
     maker = _computing(value.maker if value is not None else None)
     other = _computing(before.maker if before is not None else None)
     if maker is None or not maker.stack:

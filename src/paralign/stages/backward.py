@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from paralign.stages.context import Context
     from paralign.stages.judging import Method
 
+#: what the first step's pairs are called, as far as their values are compared before any update
+_FIRST = ("loss_0", "gradient_0 ")
+
 #: a gradient is rounding where the reference itself does not know it (noise above the first) and it is small (below the second, of the
 #: norm of all gradients together)
 UNKNOWN, SMALL = 0.1, 1e-4
@@ -62,7 +65,7 @@ def run(context: Context) -> StageResult:
     conclude(result, " and ".join(methods))
     wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
     if any(not p.key.endswith("(train)") for p in wrong):
-        agreed = not any(p.key.startswith(("loss_0", "gradient_0")) for p in wrong)
+        agreed = not any(p.key.startswith(_FIRST) for p in wrong)
         update.explain(context, result, reference, agreed=agreed)
         conclude(result, " and ".join(methods))
     if result.verdict == DIVERGED and context.settings.modules != "none":
@@ -81,13 +84,14 @@ def run(context: Context) -> StageResult:
 
 
 def _locate(context: Context, result: StageResult) -> None:
-    """Watch single operations in the modes whose first step diverged."""
+    """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does."""
     for mode in context.settings.modes:
         wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED and (mode == "eval") == (not p.key.endswith("(train)"))]
-        if not any(p.key.startswith(("loss_0", "gradient_0")) for p in wrong):
+        after = _steps_before(context, result, wrong)
+        if after is None:
             continue
         try:
-            found, notes = locating.backward(context, mode)
+            found, notes = locating.backward(context, mode, after)
         except WorkerFailed as failure:
             result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
             return
@@ -95,7 +99,22 @@ def _locate(context: Context, result: StageResult) -> None:
         result.divergences += found
         if found:
             result.divergence = found[0]
+            if after:
+                result.notes.append(f"the first step agrees; where it starts was looked for in step {after}, after the updates before it")
             return
+
+
+def _steps_before(context: Context, result: StageResult, wrong: list[Pair]) -> int | None:
+    """The steps before the first that has another loss or other gradients; None where none has, or the update that led there is at fault.
+
+    Weights that start at zero (a residual branch's last factor, a row for padding) hide what is wrong behind them in the first step.
+    """
+    if any(p.key.startswith(_FIRST) for p in wrong):
+        return 0
+    if result.divergence is not None or result.divergences or result.findings:
+        return None
+    later = range(1, context.settings.steps)
+    return next((n for n in later if any(p.key.startswith((f"loss_{n}", f"gradient_{n} ")) for p in wrong)), None)
 
 
 def _replay(context: Context, result: StageResult) -> None:

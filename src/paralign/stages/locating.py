@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
 from paralign.errors import UsageError, WorkerFailed
-from paralign.locate import lines, randomness
-from paralign.locate.gradients import LEAST, Fault, GradientPatch, Gradients, custom_backward, proven
+from paralign.locate import gradient_lines, lines, randomness
+from paralign.locate.gradients import LEAST, Fault, GradientPatch, Gradients, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
 from paralign.locate.matching import is_telling
@@ -226,7 +226,7 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
     divergences = merged([divergence(guilt) for guilt in found])
     if plain.get("backward") and not found:
         faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
-        divergences = [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]
+        divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
     done = [said["given"] for said in again.manifest.settings["operations"][DOUBLE]["random"]]
     notes.append(
         f"train mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
@@ -261,12 +261,13 @@ class _Replayed(Watched):
             self.options, self.given = kept
 
 
-def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
+def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergence], list[str]]:
     """What is guilty in a step's forward pass, its loss, or else in its backward pass.
 
     Args:
         context: of the check.
         mode: ``eval``, or ``train`` with what is random switched off.
+        after: steps that both sides take before, each by itself.
 
     Raises:
         WorkerFailed: a side fails when it is watched.
@@ -277,13 +278,16 @@ def backward(context: Context, mode: str) -> tuple[list[Divergence], list[str]]:
         or not all(context.about[side].get("observes") for side in ("reference", "candidate"))
     ):
         return [], []
-    options = {"mode": MODES[mode], "backward": True}
+    options: dict[str, Any] = {"mode": MODES[mode], "backward": True, **({"steps": after} if after else {})}
     watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
-    found, notes = guilty(watched, watched.judgement())
+    judgement = watched.judgement()
+    if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways
+        return [], []
+    found, notes = guilty(watched, judgement)
     if found:
         return merged([divergence(guilt) for guilt in found]), notes
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
-    return [gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults], notes
+    return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes
 
 
 def recorded(reference: Capture, candidate: Capture) -> CheckResult:
@@ -325,25 +329,28 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
 
 def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
     """A fault of a gradient as it is reported."""
-    graph, operation = judgement.candidate, fault.operation
-    twin = judgement.twin(operation) if operation is not None else None
+    operation = fault.operation
+    candidate: PointType | None
+    reference: PointType | None
     if operation is None:
-        name = fault.value.record.name
-        built = tuple(graph.frozen.get(name, ())) or lines.constructed(graph, name.rpartition(".")[0])
-        candidate = Point(name, "parameter", next(iter(built), None), code_at(next(iter(built), None)), list(built[1:]))
-        reference: PointType | None = Point(fault.due.record.name, "parameter")
+        names = fault.value.record.name, fault.due.record.name
+        candidate, reference = (
+            Point(name, "parameter", next(iter(found), None), code_at(next(iter(found), None)), list(found[1:]))
+            for name, found in zip(names, gradient_lines.of_parameter(fault, judgement), strict=True)
+        )
     else:
-        source = (custom_backward(operation.source) if operation.source else None) or operation.source
-        found = _point(graph, operation, source, operation.stack)
-        if found is None:
-            raise AssertionError("the operation is known")
-        candidate, reference = found, _point(judgement.reference, twin, twin.source if twin else None, twin.stack if twin else ())
+        found = gradient_lines.of_operation(fault, operation, judgement)
+        twin = fault.cut or judgement.twin(operation)
+        due = gradient_lines.of_cut(twin) if twin is not None else ()
+        candidate = _point(judgement.candidate, operation, next(iter(found), None), found)
+        reference = _point(judgement.reference, twin, next(iter(due), None), due)
     said = {
         "gradient": "the gradient that comes in is right, the one that goes out is not",
         "factor": f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
         "detached": "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
         "frozen": "the parameter is frozen here and trained in the reference",
         "no gradient": "a gradient comes in and none goes out",
+        "kept": "there is a gradient here, and none in the reference, which cuts the value off or keeps the parameter as it is",
     }[fault.what]
     notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
     if fault.wrong_after is not None:

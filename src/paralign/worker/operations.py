@@ -28,7 +28,7 @@ from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.draws import drawn, replayed
 from paralign.worker.forward import attempt, perturbed
 from paralign.worker.session import DOUBLE, NATIVE, Session
-from paralign.worker.training import scalar_of, trainer
+from paralign.worker.training import scalar_of, train, trainer
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
     """Watch one or several passes.
 
     Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
+    ``steps`` (training steps in that mode before the pass that is watched);
     ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given), ``keep_gradients`` (the same of
     gradients), ``undo`` (numbers of operations that are to hand on their input as it is), ``keep_draws`` (record what random
     operations draw), ``draws`` (number of a random operation -> name of the record in ``draws`` to be used in its place). Values:
@@ -87,6 +88,8 @@ def _pass(
     labels = session.tree(values["labels"], "labels", run) if with_loss else None
     adapter.train(session.model, options.get("mode", "eval"))
     session.seed()
+    if options.get("steps"):
+        train(session, inputs, labels, options["steps"])
     recorder = OperationRecorder(session, writer, run, options, values, gradients=with_loss)
     recorder.name(inputs, labels)
     with recorder:

@@ -125,6 +125,21 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     return answer
 
 
+def train(session: Session, inputs: Any, labels: Any, steps: int) -> None:
+    """Train for some steps on one batch, in the mode and precision that the model is in; nothing is recorded."""
+    adapter = trainer(session)
+    adapter.clear_gradients(session.model, None)
+    optimizer = session.function("build_optimizer")(session.model)
+    build_scheduler = session.functions.get("build_scheduler")
+    scheduler = build_scheduler(optimizer) if build_scheduler else None
+    for _ in range(steps):
+        result = session.function("loss")(session.call(inputs), labels)
+        adapter.backward(scalar_of(result, session.adapter.is_tensor))
+        adapter.step(optimizer)
+        adapter.step_scheduler(optimizer, scheduler)
+        adapter.clear_gradients(session.model, optimizer)
+
+
 class _Training:
     """The steps of one run in one mode."""
 
