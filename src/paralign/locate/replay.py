@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: suspects that are tried before giving up, and trials of each
 SUSPECTS, TRIALS = 8, 4
 
+#: trials of each where only what repairs an output confirms it
+OUTRIGHT = 8
+
 #: operations after a point that are looked at to see whether a value put there makes them right
 FOLLOWED = 32
 
@@ -71,7 +74,9 @@ class Guilt:
     repeats: list[Operation] = field(default_factory=list)
 
 
-def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 24) -> tuple[list[Guilt], list[str]]:
+def guilty(
+    laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 24, *, outright: bool = False
+) -> tuple[list[Guilt], list[str]]:
     """All independent faults, each confirmed by a run with the reference's value in its place; and remarks.
 
     Args:
@@ -79,8 +84,10 @@ def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: in
         judgement: of the candidate's run as it is.
         most: faults that are looked for.
         runs: runs that may be spent.
+        outright: confirm only where a wrong output becomes right. Where all that is computed is nearly proportional, as in an optimizer,
+            much comes nearer to some value of the reference.
     """
-    hunt = _Hunt(laboratory, judgement, runs)
+    hunt = _Hunt(laboratory, judgement, runs, outright=outright)
     notes: list[str] = []
     while len(hunt.lines) < most:
         if not hunt.next():
@@ -95,8 +102,8 @@ def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: in
 class _Hunt:
     """The search for one fault after the other, with the reference's values in place of those that were found."""
 
-    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int) -> None:
-        self.laboratory, self.judgement, self.runs = laboratory, judgement, runs
+    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int, *, outright: bool = False) -> None:
+        self.laboratory, self.judgement, self.runs, self.outright = laboratory, judgement, runs, outright
         self.patches: dict[tuple[int, int], Patch] = {}
         self.found: list[Guilt] = []
         self.lines: set[str | None] = set()
@@ -107,7 +114,7 @@ class _Hunt:
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
             return self._end()
-        plans = [_plan(self.judgement, suspect) for suspect in order]
+        plans = [_plan(self.judgement, suspect, OUTRIGHT if self.outright else TRIALS) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
         for plan in plans:
@@ -120,7 +127,7 @@ class _Hunt:
     def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)
         judged = self._judged([*self.patches.values(), patch])
-        if judged is None or not _improved(self.judgement, judged, trial):
+        if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
             return False
         self.patches[patch.number, patch.place] = patch
         guilt = Guilt(
@@ -195,10 +202,10 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
     return Guilt(trial, judgement, confirmed=False, error=_error(trial), seen=bool(judgement.wrong_outputs()))
 
 
-def _plan(judgement: Judgement, suspect: Operation) -> list[Trial]:
+def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS) -> list[Trial]:
     """The trials of a suspect that are worth a run; those of the outputs themselves come last, and always."""
     found = list(trials(judgement, suspect))
-    plan = list(islice((t for t in found if t.why != "output"), TRIALS)) + [t for t in found if t.why == "output"][:1]
+    plan = list(islice((t for t in found if t.why != "output"), most)) + [t for t in found if t.why == "output"][:1]
     for trial in plan:
         trial.region = region(judgement, suspect, trial.value)
     return plan
@@ -266,6 +273,11 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             if before.error[old] > after.scale.equal / 10 and before.error[old] > FALL * after.error[result]:
                 return True
     return False
+
+
+def _repaired(before: Judgement, after: Judgement) -> bool:
+    """Whether an output that was wrong is right."""
+    return len(after.wrong_outputs()) < len(before.wrong_outputs())
 
 
 def _is_output(judgement: Judgement, value: Value) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paralign.locate import chains
 from paralign.locate.replay import guilty
+from paralign.locate.settings import code_at
 from paralign.run.recorder import both
 from paralign.stages.locating import Watched, divergence, merged
 from paralign.worker.session import DOUBLE, NATIVE
@@ -15,12 +17,13 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.dtypes import Typed
     from paralign.locate.graph import Value
+    from paralign.locate.replay import Guilt
     from paralign.model import Divergence
     from paralign.stages.context import Context
     from paralign.weights import Plan
 
 #: parameters that are watched: those that move wrongly, and others beside them
-WRONG, RIGHT = 6, 2
+WRONG, RIGHT = 4, 2
 
 #: elements that make a parameter telling, and those of all watched parameters together beyond which the smallest alone are taken
 TELLING, ELEMENTS = 16, 1 << 22
@@ -116,5 +119,15 @@ def located(
     watched = Stepped(context, given, options, names)
     if watched.run_name != DOUBLE:
         return [], []
-    found, notes = guilty(watched, watched.judgement())
-    return merged([divergence(guilt) for guilt in found if guilt.confirmed]), notes
+    found, notes = guilty(watched, watched.judgement(), outright=True)
+    return merged([_told(guilt) for guilt in found if guilt.confirmed]), notes
+
+
+def _told(guilt: Guilt) -> Divergence:
+    """A fault as it is reported, at the line where the candidate's way to the wrong value leaves the reference's."""
+    told, line = divergence(guilt), chains.line_of(guilt)
+    if line is not None and told.candidate is not None and line != told.candidate.source:
+        lines = [told.candidate.source, *told.candidate.lines]
+        told.candidate.source, told.candidate.code = line, code_at(line)
+        told.candidate.lines = [other for other in dict.fromkeys(lines) if other is not None and other != line]
+    return told

@@ -158,7 +158,8 @@ class OperationRecorder:
         moved = inputs[0] if operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
-            record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=moved, **fields)
+            same = moved if tensor is operation.outputs[place] else None  # what was put in its place was not moved here
+            record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=same, **fields)
             self._places[record] = (operation.index, place)
             kept = tensor
             if any(operation.outputs[place] is given for given in operation.inputs):

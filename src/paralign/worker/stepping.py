@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple
 
+from paralign.adapters._operations import unwatched
 from paralign.adapters.base import Observing
 from paralign.dtypes import Typed
 from paralign.errors import UsageError
@@ -74,11 +74,11 @@ def _steps(session: Session, writer: "CaptureWriter", options: Dict[str, Any], v
     recorder = StepRecorder(session, writer, run, options, values, sources_of(type(optimizer)))
     with recorder, adapter.operations(recorder):
         for step, factor in options["steps"]:
-            with recorder.paused():
+            with unwatched():
                 give(session, values["gradients"], options["given"], step, factor)
                 recorder.begin()
             adapter.step(optimizer)
-            with recorder.paused():
+            with unwatched():
                 recorder.end()
                 adapter.step_scheduler(optimizer, scheduler)
                 adapter.clear_gradients(session.model, optimizer)
@@ -103,7 +103,7 @@ class StepRecorder(OperationRecorder):
         self._outputs = {watched[entry.name]: entry.tensor for entry in entries if entry.name in watched}
         self._others = [entry.tensor for entry in entries if entry.name not in watched]
         self._takes_apart = bool(options.get("apart"))
-        self._is_paused, self._skips = False, False
+        self._skips = False
         self._aside: Dict[int, Any] = {}
         self._gradients: Tuple[List[Any], Set[int]] = ([], set())
         self._begun: Dict[int, int] = {}
@@ -111,15 +111,6 @@ class StepRecorder(OperationRecorder):
         self._anchors: List[Any] = []
         self._anchor_of: Dict[int, Any] = {}
         self._near: Any = None
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """What is done inside is none of the optimizer's."""
-        self._is_paused = True
-        try:
-            yield
-        finally:
-            self._is_paused = False
 
     def begin(self) -> None:
         """A step begins: the gradients are in place."""
@@ -157,7 +148,7 @@ class StepRecorder(OperationRecorder):
 
     def before(self, inputs: List[Any]) -> None:
         """Know the inputs as they are now, unless the operation is none that is watched."""
-        self._skips = self._is_paused or self._is_others(inputs)
+        self._skips = self._is_others(inputs)
         if not self._skips:
             super().before(inputs)
             found = [self._anchor_of[record] for record in self._inputs if record in self._anchor_of]
@@ -165,8 +156,6 @@ class StepRecorder(OperationRecorder):
 
     def after(self, operation: "Operation") -> Optional[List[Any]]:
         """Record what an operation made."""
-        if self._is_paused:
-            return None
         if self._skips:
             for tensor in operation.outputs:
                 self._put_aside(tensor)
