@@ -54,6 +54,17 @@ class Paths:
         return self._open[-1]
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """No observation sees or counts the operations of this thread inside."""
+    before = getattr(_THREAD, "in_sink", False)
+    _THREAD.in_sink = True
+    try:
+        yield
+    finally:
+        _THREAD.in_sink = before
+
+
 class Watch:
     """One observation of one thread."""
 
@@ -77,17 +88,9 @@ class Watch:
         finally:
             self._depth -= 1
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        _THREAD.in_sink = True
-        try:
-            yield
-        finally:
-            _THREAD.in_sink = False
-
     def before(self, inputs: List[Any]) -> None:
         """Show the sink the inputs of an operation that is about to run."""
-        with self._asking():
+        with unwatched():
             self._sink.before(inputs)
 
     def after(
@@ -98,7 +101,7 @@ class Watch:
             self._count, op, kind or common(op), attrs, inputs, outputs, self._source.stack(), self._paths.innermost, random
         )
         self._count += 1
-        with self._asking():
+        with unwatched():
             return self._sink.after(operation)
 
 

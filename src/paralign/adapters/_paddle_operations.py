@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TENSOR = paddle.Tensor
 
-#: methods of the tensor class that compute, copy or cut and do not go through the functions
+#: methods of the tensor class that compute, copy, cut or write and do not go through the functions
 _METHODS = (
     "clone",
     "detach",
@@ -36,6 +36,7 @@ _METHODS = (
     "_setitem_dygraph",
     "_getitem_from_offset",
     "_tensor_use_gpudnn",
+    "set_value",
 )
 _OPERATORS = [
     "add",
@@ -321,7 +322,10 @@ def _perform(op: str, function: Callable[..., Any], args: Tuple[Any, ...], kwarg
     for watch in reversed(watches):
         new = watch.after(op, inputs, outputs, attrs, random=random, kind=_kind(op, attrs))
         if new is not None:
-            result = _put(result, outputs, inputs, new)
+            with ExitStack() as stack:
+                for each in watches:
+                    stack.enter_context(each.inside())
+                result = _put(result, outputs, inputs, new)
             outputs = tensors(result, _is_tensor) or outputs
     return result
 
@@ -330,7 +334,7 @@ def _kind(op: str, attrs: Dict[str, Any]) -> str:
     if op in ("pool2d", "pool3d"):
         word = "average" if attrs.get("pooling_type") == "avg" else "maximum"
         return f"adaptive_{word}_pool" if attrs.get("adaptive") else f"{word}_pool"
-    return ""
+    return "fill" if op == "set_value" and attrs else ""  # from an array of numpy; from a tensor, which is no attribute, it is a copy
 
 
 def _attributes(op: str, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:

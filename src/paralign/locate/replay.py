@@ -28,6 +28,9 @@ SUSPECTS, TRIALS = 8, 6
 #: trials of one suspect that are found in one way
 ALIKE_TRIALS = 2
 
+#: trials of each where only what repairs an output confirms it
+OUTRIGHT = 8
+
 #: operations after a point that are looked at to see whether a value put there makes them right
 FOLLOWED = 32
 
@@ -77,7 +80,9 @@ class Guilt:
     repeats: list[Operation] = field(default_factory=list)
 
 
-def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 32) -> tuple[list[Guilt], list[str]]:
+def guilty(
+    laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 32, *, outright: bool = False
+) -> tuple[list[Guilt], list[str]]:
     """All independent faults, each confirmed by a run with the reference's value in its place; and remarks.
 
     Args:
@@ -85,8 +90,10 @@ def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: in
         judgement: of the candidate's run as it is.
         most: faults that are looked for.
         runs: runs that may be spent.
+        outright: confirm only where a wrong output becomes right. Where all that is computed is nearly proportional, as in an optimizer,
+            much comes nearer to some value of the reference.
     """
-    hunt = _Hunt(laboratory, judgement, runs)
+    hunt = _Hunt(laboratory, judgement, runs, outright=outright)
     notes: list[str] = []
     while len(hunt.lines) < most:
         if not hunt.next():
@@ -101,8 +108,8 @@ def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: in
 class _Hunt:
     """The search for one fault after the other, with the reference's values in place of those that were found."""
 
-    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int) -> None:
-        self.laboratory, self.judgement, self.runs = laboratory, judgement, runs
+    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int, *, outright: bool = False) -> None:
+        self.laboratory, self.judgement, self.runs, self.outright = laboratory, judgement, runs, outright
         self.patches: dict[tuple[int, int], Patch] = {}
         self.found: list[Guilt] = []
         self.lines: set[str | None] = set()
@@ -114,7 +121,7 @@ class _Hunt:
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
             return self._end()
-        plans = [_plan(self.judgement, suspect) for suspect in order]
+        plans = [_plan(self.judgement, suspect, OUTRIGHT if self.outright else TRIALS) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
         for trial in sorted((trial for plan in plans for trial in plan), key=self._cost):
@@ -133,7 +140,7 @@ class _Hunt:
     def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)
         judged = self._judged([*self.patches.values(), patch])
-        if judged is None or not _improved(self.judgement, judged, trial):
+        if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
             return False
         self.patches[patch.number, patch.place] = patch
         guilt = Guilt(
@@ -214,14 +221,15 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
     return Guilt(trial, judgement, confirmed=False, error=_error(trial), seen=bool(judgement.wrong_outputs()))
 
 
-def _plan(judgement: Judgement, suspect: Operation) -> list[Trial]:
+def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS) -> list[Trial]:
     """The trials of a suspect that are worth a run; those of the outputs themselves come last, and always."""
     found = list(trials(judgement, suspect))
     ways: Counter[str] = Counter()
     plan: list[Trial] = []
     for trial in found:
         ways[trial.why] += 1
-        if ways[trial.why] <= (1 if trial.why == "output" else ALIKE_TRIALS) and len(plan) < TRIALS + (trial.why == "output"):
+        alike = 1 if trial.why == "output" else ALIKE_TRIALS if most == TRIALS else most
+        if ways[trial.why] <= alike and len(plan) < most + (trial.why == "output"):
             plan.append(trial)
     for trial in plan:
         trial.region = region(judgement, suspect, trial.value)
@@ -292,6 +300,11 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             if then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
                 return True
     return False
+
+
+def _repaired(before: Judgement, after: Judgement) -> bool:
+    """Whether an output that was wrong is right."""
+    return len(after.wrong_outputs()) < len(before.wrong_outputs())
 
 
 def _is_output(judgement: Judgement, value: Value) -> bool:

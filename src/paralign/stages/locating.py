@@ -86,7 +86,9 @@ class Recorded:
 
 
 class Watched(Recorded):
-    """Both sides' operations of one pass, recorded now; a laboratory for experiments on it."""
+    """Both sides' operations of one pass, recorded now by the task ``task``; a laboratory for experiments on it."""
+
+    task = OPERATIONS
 
     def __init__(
         self,
@@ -102,8 +104,8 @@ class Watched(Recorded):
         super().__init__(
             *captures
             or both(
-                lambda: context.reference.record(name, "operations", runs, values),
-                lambda: context.candidate.record(name, "operations", runs, values),
+                lambda: context.reference.record(name, self.task, runs, values),
+                lambda: context.candidate.record(name, self.task, runs, values),
             )
         )
 
@@ -127,7 +129,7 @@ class Watched(Recorded):
     def _repeat(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
         options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
         try:
-            capture = self.context.candidate.record(f"{self.name}-replayed", "operations", options, {**self.given, "patches": patches})
+            capture = self.context.candidate.record(f"{self.name}-replayed", self.task, options, {**self.given, "patches": patches})
         except WorkerFailed:
             return None
         return Graph(capture, self.run_name) if self.run_name in capture.manifest.settings["answer"]["runs"] else None
@@ -150,7 +152,7 @@ class Watched(Recorded):
             return []
         keep = sorted({_where(value) for value in wanted})
         options = {**self.options, "runs": [self.run_name], "keep": [list(place) for place in keep]}
-        capture = self.context.reference.record(f"{self.name}-values", "operations", options, self.given)
+        capture = self.context.reference.record(f"{self.name}-values", self.task, options, self.given)
         found = {}
         for record in capture.records:
             if record.location is not None and "operation" in record.attrs:
@@ -161,7 +163,7 @@ class Watched(Recorded):
     def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
         """The gradients of values of the reference's run, whole."""
         options = {**self.options, "runs": [self.run_name], "keep_gradients": sorted(list(_where(value)) for value in wanted)}
-        capture = self.context.reference.record(f"{self.name}-values", "operations", options, self.given)
+        capture = self.context.reference.record(f"{self.name}-values", self.task, options, self.given)
         graph = Graph(capture, self.run_name)
         found = {_where(v): v.gradient for v in graph.values.values() if v.gradient is not None and v.gradient.location is not None}
         return [capture.value(found[_where(value)]) for value in wanted]

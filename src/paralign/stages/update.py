@@ -18,6 +18,7 @@ from paralign.locate import causes, recipes, settings, update
 from paralign.locate.rules import RULES, Terms, Trace
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
 from paralign.run.recorder import both
+from paralign.stages import stepping
 from paralign.stages.context import spent
 from paralign.stages.judging import CONSTANTS
 from paralign.worker.session import DOUBLE, NATIVE
@@ -56,6 +57,7 @@ class Experiment:
     plan: Plan
     weights: Capture
     gradients: Capture
+    moved: Capture
     given: str
     steps: list[tuple[int, float]]
 
@@ -116,6 +118,8 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
     )
     if agreed and result.divergence is None:
         result.divergence = _divergence(found, wrong, experiment)
+        if experiment.abouts[1]["own"] and not (found and given_in_call(found[0], experiment.candidate)):
+            _locate(context, result, experiment, traces, limits)
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ def _record(context: Context, gradients: Capture, result: StageResult) -> Experi
     )
     spent(result, reference, candidate)
     shared = [r for r in (DOUBLE, NATIVE) if all(r in c.manifest.settings["answer"]["runs"] for c in (reference, candidate))]
-    return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, given, steps) if shared else None
+    return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, given, steps) if shared else None
 
 
 def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:
@@ -357,6 +361,35 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
     )
+
+
+def _locate(context: Context, result: StageResult, experiment: Experiment, traces: dict[str, Trace], limits: dict[str, float]) -> None:
+    """Watch the operations of the steps up to the first that differs, and put what is guilty there first."""
+    wrong: dict[str, int] = {}
+    for name, trace in traces.items():
+        for step in range(len(experiment.steps)):
+            if not update.far(trace.steps["reference"][step], trace.steps["candidate"][step]) <= limits[name]:
+                wrong.setdefault(name, step)
+    first = min(wrong.values(), default=stepping.STEPS)
+    if first >= stepping.STEPS or experiment.run != DOUBLE:
+        return
+    names = stepping.chosen(experiment.plan, [n for n, step in wrong.items() if step == first], [n for n in traces if n not in wrong])
+    options = {"given": experiment.given, "steps": experiment.steps[: first + 1]}
+    try:
+        found, notes = stepping.located(context, (experiment.gradients, experiment.moved), options, names)
+    except WorkerFailed as failed:
+        result.notes.append(f"the operations of the optimizer could not be watched: the {failed.side} failed: {failed.type}: {failed.message}")
+        return
+    result.notes += notes
+    if found and result.divergence is not None:
+        result.divergence, result.divergences = found[0], found
+
+
+def given_in_call(blamed: Difference, candidate: Capture) -> bool:
+    """Whether the call that constructed the candidate's optimizer gave it the value in which it differs."""
+    arguments = candidate.manifest.settings["answer"]["arguments"]
+    print(blamed.terms, blamed.reference, blamed.candidate, arguments)
+    return False
 
 
 def _source(capture: Capture, blamed: Difference | None) -> str | None:

@@ -160,13 +160,14 @@ class OperationRecorder:
         """Record what an operation made."""
         new = self._redrawn(operation)
         new = self._patched(operation, operation.outputs if new is None else new) or new
-        inputs, fields = tuple(self._inputs), _fields(operation)
+        inputs, fields = self._sources(operation), _fields(operation)
         if new is not None and any(f"{operation.index}:{place}" in self._patches for place in range(len(operation.outputs))):
             fields["attrs"]["made"] = [self._digest_of(tensor) for tensor in operation.outputs]
         moved = inputs[0] if new is None and operation.kind in MOVES and len(operation.outputs) == 1 and inputs else None
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
-            record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=moved, **fields)
+            same = moved if tensor is operation.outputs[place] else None  # what was put in its place was not moved here
+            record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=same, **fields)
             self._places[record] = (operation.index, place)
             kept = tensor
             if any(operation.outputs[place] is given for given in operation.inputs):
@@ -179,6 +180,13 @@ class OperationRecorder:
                 self._note_write(tensor, operation.module, {**fields, "inputs": inputs})
                 self._identify(tensor)
         return new
+
+    def _sources(self, operation: "Operation") -> Tuple[int, ...]:
+        """The records of the values that an operation computes with: of one that writes a value over another, the first alone."""
+        written = operation.outputs[0]
+        if operation.kind not in MOVES or len(operation.inputs) < 2 or not any(written is taken for taken in operation.inputs):  # noqa: PLR2004 - from, and to
+            return tuple(self._inputs)
+        return tuple(record for record, taken in zip(self._inputs, operation.inputs) if taken is not written)
 
     def _note_write(self, tensor: Any, module: str, fields: Dict[str, Any]) -> None:
         storage = self.adapter.storage(tensor)
@@ -209,16 +217,13 @@ class OperationRecorder:
     def _finish(self) -> None:
         """Write what is left, and what is said once."""
         self._write_sketches()
-        built = {
-            path: list(lines) for path, module in self.adapter.modules(self.session.model) if (lines := self.session.built.get(id(module)))
-        }
-        kinds = {path: kind for path, module in self.adapter.modules(self.session.model) if (kind := self.adapter.kind(module))}
-        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {
-            **self._said,
-            "random": self._random,
-            "built": built,
-            "kinds": kinds,
-        }
+        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "random": self._random, **self._layers()}
+
+    def _layers(self) -> Dict[str, Any]:
+        """Where each module was constructed, and which layer of the framework it is."""
+        modules = self.adapter.modules(self.session.model)
+        built = {path: list(lines) for path, module in modules if (lines := self.session.built.get(id(module)))}
+        return {"built": built, "kinds": {path: kind for path, module in modules if (kind := self.adapter.kind(module))}}
 
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor

@@ -6,6 +6,7 @@ far as it tells.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 from paralign.worker.files import system_folders
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from paralign.worker.session import Session
 
@@ -36,7 +37,7 @@ class Built:
 
     def __init__(self, wanted: Callable[[Any], bool]) -> None:
         self._wanted = wanted
-        self._made: Dict[int, Tuple[Any, Optional[str]]] = {}
+        self._made: Dict[int, Tuple[Any, Optional[str], Dict[str, Any]]] = {}
         self._system = system_folders()
         self._known: Dict[str, bool] = {}
 
@@ -47,12 +48,18 @@ class Built:
             return
         made = frame.f_locals.get(code.co_varnames[0])
         if made is not None and id(made) not in self._made and len(self._made) < MOST and self._wanted(made):
-            self._made[id(made)] = made, self._users(frame.f_back, made)
+            given = {name: value for name, value in frame.f_locals.items() if value is not made}
+            self._made[id(made)] = made, self._users(frame.f_back, made), _plain({**given.pop(_spare(code), {}), **given})
 
     def source(self, made: Any) -> Optional[str]:
         """``file:line`` of the user's code that made an object; None where it was not seen."""
         known = self._made.get(id(made))
         return known[1] if known is not None and known[0] is made else None
+
+    def arguments(self, made: Any) -> Dict[str, Any]:
+        """The plain arguments that an object was made with, defaults included; none where it was not seen."""
+        known = self._made.get(id(made))
+        return known[2] if known is not None and known[0] is made else {}
 
     def _users(self, frame: "Optional[FrameType]", made: Any) -> Optional[str]:
         """The innermost line of the user's that led here, constructors of the object itself left out."""
@@ -69,6 +76,12 @@ class Built:
             real = os.path.realpath(path)
             self._known[path] = not path.startswith("<") and not any(real.startswith(folder + os.sep) for folder in self._system)
         return self._known[path]
+
+
+def _spare(code: "CodeType") -> str:
+    """The name under which a function takes further keywords; '' where it takes none."""
+    place = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    return code.co_varnames[place] if code.co_flags & inspect.CO_VARKEYWORDS else ""
 
 
 @contextmanager
@@ -115,6 +128,12 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
         "regularization": _regularizer(getattr(inner, "regularization", None)),
         "parameters": own,
     }
+
+
+def apart(optimizer: Any) -> None:
+    """Have an optimizer of PyTorch's step parameter by parameter, so that its operations are those of single parameters."""
+    for group in _groups(_inner(optimizer)):
+        group.update({name: False for name in ("foreach", "fused") if group.get(name) is not False and name in group})
 
 
 def _home(cls: type) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter
-from paralign.worker import data, forward, operations, program, sample, state, training, update
+from paralign.worker import data, forward, operations, program, sample, state, stepping, training, update
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -24,6 +24,7 @@ TASKS: Dict[str, Task] = {
     "loss": training.loss,
     "backward": training.backward,
     "update": update.update,
+    "stepping": stepping.stepping,
     "metric": data.metric,
     "data": data.data,
     "trace": sample.trace,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -46,21 +46,16 @@ def _steps(
     answer: Dict[str, Any],
 ) -> None:
     adapter = trainer(session)
-    if run == DOUBLE:
-        session.to_double()
-    session.adapter.train(session.model, "eval")
-    session.seed()
     with construction(steps) as built:
-        optimizer = session.function("build_optimizer")(session.model)
-        build_scheduler = session.functions.get("build_scheduler")
-        scheduler = build_scheduler(optimizer) if build_scheduler else None
+        optimizer, scheduler = prepared(session, run)
     inside = getattr(optimizer, "_learning_rate", None)  # where Paddle keeps its schedule
     answer["optimizer"] = describe(session, optimizer)
     answer["built"] = {"optimizer": built.source(optimizer), "scheduler": built.source(inside if scheduler is None else scheduler)}
+    answer["arguments"] = built.arguments(optimizer)
     rates: List[List[float]] = []
     adapter.clear_gradients(session.model, optimizer)
     for number, (step, factor) in enumerate(options["steps"]):
-        _give(session, gradients, options["given"], step, factor)
+        give(session, gradients, options["given"], step, factor)
         rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
         adapter.step(optimizer)
         adapter.step_scheduler(optimizer, scheduler)
@@ -69,7 +64,18 @@ def _steps(
     answer["rates"] = rates
 
 
-def _give(session: Session, gradients: Capture, run: str, step: int, factor: float) -> None:
+def prepared(session: Session, run: str) -> Tuple[Any, Any]:
+    """The model made ready for steps in a run, its optimizer, and its schedule, which may be None."""
+    if run == DOUBLE:
+        session.to_double()
+    session.adapter.train(session.model, "eval")
+    session.seed()
+    optimizer = session.function("build_optimizer")(session.model)
+    build_scheduler = session.functions.get("build_scheduler")
+    return optimizer, build_scheduler(optimizer) if build_scheduler else None
+
+
+def give(session: Session, gradients: Capture, run: str, step: int, factor: float) -> None:
     """Lay the recorded gradients on the parameters; one that has none keeps none."""
     recorded = {r.name: r for r in gradients.select(role="gradient", run=run, step=step)}
     for entry in session.entries():

@@ -1,0 +1,223 @@
+"""Which of several operations on the way to a wrong value is at fault: both programs' ways to it, held against each other.
+
+The two ways begin at values that both sides have and end at the value that was put in place of the wrong one. What a way does is a
+list of words: ``scale`` (times or by a number), ``shift`` (a number added), ``add``, ``multiply``, ``divide``, or the operation's
+kind. Words without a counterpart tell what is missing, or too much.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.locate.matching import is_telling
+from paralign.locate.search import region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paralign.locate.graph import Operation, Value
+    from paralign.locate.judgement import Judgement
+    from paralign.locate.replay import Guilt
+
+#: operations of one way that are looked at
+MOST = 64
+
+#: operations between a value that both sides have and the first wrong one
+BEFORE = 8
+
+#: numbers and shares of digests that are no further apart are the same
+SAME = 1e-6
+
+#: words that several implementations spread differently
+SCALE = "scale"
+
+
+def line_of(guilt: Guilt) -> str | None:
+    """The candidate's line at which its way to a wrong value leaves the reference's; None where the ways do not tell."""
+    trial, judgement = guilt.trial, guilt.judgement
+    constant = _constant_line(trial.value.maker, trial.due.maker)
+    if constant is not None:
+        return constant
+    theirs = _way(judgement, trial.due)
+    ours = [o for o in region(judgement, trial.suspect, trial.value) if _computes(o)]
+    ours = _from_shared(judgement, theirs, ours)
+    if not theirs or not ours:
+        return None
+    for scales in (False, True):
+        missing, extra = _without_counterpart(theirs, ours, scales=scales), _without_counterpart(ours, theirs, scales=scales)
+        if missing and extra:
+            return extra[0].source if len(extra) == 1 else _first_strange(judgement, ours) or extra[0].source
+        if extra:
+            return extra[0].source
+        if missing:
+            return _before(judgement, missing[0], theirs, ours)
+    return next((mine.source for mine, other in zip(ours, theirs, strict=False) if word(mine) != word(other)), None)
+
+
+def word(operation: Operation) -> str:
+    """What an operation does, in a word that implementations share."""
+    size = max((_count(v) for v in operation.outputs), default=1)
+    tensors = sum(_count(v) > 1 or size == 1 for v in operation.inputs)
+    if operation.kind in ("multiply", "divide"):
+        return operation.kind if tensors > 1 else SCALE
+    if operation.kind in ("add", "subtract"):
+        return "add" if tensors > 1 else "shift"
+    return "multiply" if operation.kind == "power" and 2 in operation.arguments.values() else operation.kind
+
+
+def _count(value: Value) -> int:
+    return math.prod(value.shape)
+
+
+def _computes(operation: Operation) -> bool:
+    return operation.kind not in MOVES and operation.kind not in ("fill", "negative")
+
+
+def _way(judgement: Judgement, due: Value) -> list[Operation]:
+    """The reference's operations on the way to a value, as far back as the candidate lacks what they make."""
+    found: list[Operation] = []
+    todo = [due]
+    while todo and len(found) < MOST:
+        maker = todo.pop().maker
+        if maker is not None and maker not in found:
+            found.append(maker)
+            todo += [v for v in maker.inputs if judgement.lacking(v)]
+    return sorted((o for o in found if _computes(o)), key=lambda o: o.order)
+
+
+def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[Operation]) -> list[Operation]:
+    """The candidate's way, begun where the reference's begins: what comes between may happen to be right."""
+    begins = {v for o in theirs for v in o.inputs if is_telling(v) and not judgement.lacking(v)}
+    shared = {id(v) for begin in begins for v in judgement.backwards.equals(begin)}
+    found = list(ours)
+    for value in {v for o in ours for v in o.inputs if judgement.is_right(v)}:
+        path: list[Operation] = []
+        while id(value) not in shared and value.maker is not None and len(path) <= BEFORE:
+            path.append(value.maker)
+            telling = [v for v in value.maker.inputs if is_telling(v) and _count(v) == _count(value)]
+            if len(telling) != 1:
+                break
+            value = telling[0]  # noqa: PLW2901 - one step back
+        if id(value) in shared and len(path) <= BEFORE:
+            found += [o for o in path if o not in found and _computes(o)]
+    return sorted(found, key=lambda o: o.order)
+
+
+def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation], *, scales: bool) -> list[Operation]:
+    """The operations whose words the other way has fewer of; numbers decide which of them, where it has some."""
+    left = Counter(word(o) for o in those)
+    surplus = Counter(word(o) for o in these) - left
+    found = []
+    for operation in sorted(these, key=lambda o: _has_number(o, those)):
+        name = word(operation)
+        if surplus[name] > 0 and (name == SCALE) == scales:
+            surplus[name] -= 1
+            found.append(operation)
+    return sorted(found, key=lambda o: o.order)
+
+
+def _has_number(operation: Operation, others: Iterable[Operation]) -> bool:
+    """Whether an operation of the other way has the same number."""
+    own = _numbers(operation)
+    return any(abs(a - b) <= SAME * max(abs(a), abs(b)) for o in others if word(o) == word(operation) for a in own for b in _numbers(o))
+
+
+def _numbers(operation: Operation) -> list[float]:
+    return [float(v) for v in operation.arguments.values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
+
+
+def _first_strange(judgement: Judgement, ours: Sequence[Operation]) -> str | None:
+    """The first operation whose result is no multiple of anything that the reference has."""
+    known: dict[int, list[tuple[float, ...]]] = {}
+    for value in judgement.reference.values.values():
+        if value.digest is not None and is_telling(value):
+            known.setdefault(_count(value), []).append(_shape_of(value.digest))
+    for operation in ours:
+        for value in operation.outputs:
+            if value.digest is None or not is_telling(value):
+                continue
+            own = _shape_of(value.digest)
+            if not any(_alike(own, other) for other in known.get(_count(value), ())):
+                return operation.source
+    return None
+
+
+def _shape_of(digest: str) -> tuple[float, ...]:
+    """The numbers of a digest that stay the same when the values are multiplied by a number, whatever its sign."""
+    known = digests.figures(digest)
+    sign = math.copysign(1.0, known.low + known.high)
+    ends = (known.low, known.high) if sign > 0 else (-known.high, -known.low)
+    return (sign * known.mean, known.absolute, known.fourth, *ends)
+
+
+def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    return all(abs(a - b) <= SAME * max(1.0, abs(a), abs(b)) for a, b in zip(one, other, strict=True))
+
+
+def _constant_line(maker: Operation | None, other: Operation | None) -> str | None:
+    """The line that made a constant which an operation takes where the reference's takes another."""
+    if maker is None or other is None or word(maker) != word(other):
+        return None
+    due = {v.digest for v in other.inputs}
+    made = [v for v in maker.inputs if (v.digest or "").startswith("c1:") and v.digest not in due and v.maker is not None]
+    known = any((v.digest or "").startswith("c1:") for v in other.inputs)
+    lines = [v.maker.source for v in made if v.maker is not None and v.maker.kind == "fill"]
+    return lines[0] if known and len(lines) == 1 else None
+
+
+def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
+    """The line where a step is missing: where a name is only handed on, where its input was made, or where what follows is done."""
+    follows = [o for o in theirs if any(v in missing.outputs for v in o.inputs)]
+    consumer = next((o for o in ours for other in follows if word(o) == word(other)), ours[0])
+    handed = alias_line(consumer.source)
+    if handed is not None:
+        return handed
+    taken = [v for begin in missing.inputs if is_telling(begin) for v in judgement.backwards.equals(begin)]
+    makers = [v.maker for v in taken if v.maker is not None and v.maker.stack and v.order < consumer.order and _leads(v, consumer)]
+    return makers[-1].source if makers and consumer in ours[:1] else consumer.source
+
+
+def _leads(value: Value, operation: Operation) -> bool:
+    """Whether an operation computes with a value, a few steps further."""
+    todo, seen = [(value, 0)], set()
+    while todo:
+        item, depth = todo.pop()
+        for user in item.users:
+            if user is operation:
+                return True
+            if user not in seen and depth < BEFORE:
+                seen.add(user)
+                todo += [(v, depth + 1) for v in user.outputs]
+    return False
+
+
+def alias_line(source: str | None) -> str | None:
+    """The line that gives a name, which the line at ``source`` computes with, to another name's value without computing; None without one."""
+    file, _, line = (source or "").rpartition(":")
+    if not line.isdecimal():
+        return None
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    number = int(line)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= number <= (n.end_lineno or n.lineno)]
+    if not functions:
+        return None
+    inner = max(functions, key=lambda f: f.lineno)
+    used = {
+        n.id for n in ast.walk(inner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno <= number <= (n.end_lineno or 0)
+    }
+    last: dict[str, ast.Assign] = {}
+    for node in sorted((n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number), key=lambda n: n.lineno):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                last[target.id] = node
+    found = [node for name, node in last.items() if name in used and isinstance(node.value, ast.Name)]
+    return f"{file}:{found[0].lineno}" if len(found) == 1 else None
