@@ -38,7 +38,7 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         before = regions.done_before(judgement, maker, twin) if twin is not None else None
         return EXTRA, twin, before or maker
     if twin is None or len(trial.region) > 1 or maker.random or judgement.same_inputs(maker, twin):
-        return DIFFERENT, twin, maker
+        return (MISSING if twin is not None and regions.comes_first(maker, twin) else DIFFERENT), twin, maker
     return _by_inputs(judgement, maker, twin)
 
 
@@ -156,7 +156,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     judgement = guilt.judgement
     if what == MISSING and other is not None:
         ended = guilt.trial.why == "end"
-        line = _given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, guilt.trial.due.maker)
+        line = _given_back(operation, other, judgement) if ended else regions.beside(judgement, other)
+        line = line or _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack
     if what in (MISWIRED, REGION) and operation.stack:
