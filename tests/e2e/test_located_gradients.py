@@ -57,8 +57,8 @@ def loss(outputs, labels):
     far = (error * error + 0.01) ** 0.5 - 0.1
     pull = near.mean() + far.mean()
     spread = (outputs["z"] - outputs["kept"]) ** 2
-    entropy = F.cross_entropy(outputs["value"], labels)
-    return entropy + pull + 0.3 * spread.mean()
+    entropy = F.cross_entropy(outputs["value"], labels) * 3.0 * 3.0
+    return 0.7 * entropy + pull + 0.3 * spread.mean()
 """
 
 REFERENCE = (
@@ -153,6 +153,9 @@ FAULTS = {
     "not reversed": ("gradient", "self.domain(Reverse.apply(z, 0.5))", "self.domain(z)", "value = self.domain(z)"),
     "detached in the loss": ("detached", "far = (error * error", "far = (error.detach() * error", "far = (error.detach() * error"),
     "hidden by a zero": ("different", "FW.tanh(self.guess(z))", "F.sigmoid(self.guess(z))", "F.sigmoid(self.guess(z))"),
+    "factor left out": ("missing", " * 3.0 * 3.0", "", "entropy = F.cross_entropy"),
+    "weighed twice": ("extra", "spread = (outputs", "spread = 0.3 * (outputs", "spread = 0.3 * (outputs"),
+    "step left out": ("missing", " ** 0.5 - 0.1", " ** 0.5", "far = (error * error + 0.01) ** 0.5"),
     "scaled": ("different", "+ 0.3 * spread.mean()", "+ 0.6 * spread.mean()", "+ 0.6 * spread.mean()"),
 }
 
