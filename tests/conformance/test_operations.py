@@ -688,6 +688,27 @@ def test_paddle_lines_that_freeze_parameters_are_noted():
     assert vars(paddle.Tensor)["stop_gradient"] is flag
 
 
+@pytest.mark.torch
+def test_torch_lines_that_freeze_parameters_are_noted():
+    torch = pytest.importorskip("torch")
+    adapter = base.load("torch")
+    before = torch.Tensor.requires_grad_, torch.Tensor.requires_grad
+    with adapter.constructions() as outer, adapter.constructions() as found:
+        layer, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        layer.weight.requires_grad = False  # call: flag
+        other.requires_grad_(False)  # call: method
+        other.bias.requires_grad_()
+        thread, _ = in_thread(lambda: layer.bias.requires_grad_(False))
+        thread.join()
+    for seen in (found, outer):
+        assert seen[id(layer.weight)][0] == line_of("flag")
+        assert seen[id(other.weight)][0] == line_of("method")
+        assert id(layer.bias) not in seen
+    assert [p.requires_grad for p in (*layer.parameters(), *other.parameters())] == [False, False, False, True]
+    assert (torch.Tensor.requires_grad_, torch.Tensor.requires_grad) == before
+    assert not {"requires_grad", "requires_grad_"} & set(vars(torch.Tensor))
+
+
 @pytest.mark.paddle
 def test_paddle_a_value_cut_off_by_stop_gradient_is_seen():
     kit = Paddle() if pytest.importorskip("paddle") else None

@@ -128,6 +128,148 @@ def test_the_backward_of_a_custom_function_is_pointed_at(tmp_path):
     assert written.custom_backward(f"{tmp_path}/broken.py:1") is None
 
 
+def test_a_block_or_a_decorator_that_keeps_no_gradients_is_found(tmp_path):
+    file = tmp_path / "model.py"
+    file.write_text(
+        "import lib\n"
+        "def run(x):\n"
+        "    with lib.no_grad():\n"
+        "        y = x\n"
+        "        with open(y):\n"
+        "            z = y\n"
+        "    with lib.set_grad_enabled(False), lib.other():\n"
+        "        w = z\n"
+        "    with lib.set_grad_enabled(True):\n"
+        "        return w\n"
+        "@lib.no_grad()\n"
+        "def frozen(x):\n"
+        "    return x\n"
+    )
+    found = {line: written.no_gradient_block(f"{file}:{line}") for line in range(1, 14)}
+    assert {line: block for line, block in found.items() if block is not None} == {
+        4: f"{file}:3",
+        5: f"{file}:3",
+        6: f"{file}:3",
+        8: f"{file}:7",
+        13: f"{file}:11",
+    }
+    assert written.no_gradient_block(f"{tmp_path}/none.py:1") is None
+
+
+def test_a_backward_function_that_goes_by_what_it_was_told(tmp_path):
+    file = tmp_path / "model.py"
+    text = "class F:\n    def forward(ctx, x, by):\n        return x\n\n    def backward(ctx, g):\n        return g{}\n"
+    file.write_text(text.format(" * ctx.by"))
+    assert written.told_how(f"{file}:3")
+    plain = tmp_path / "plain.py"
+    plain.write_text(text.format(" * ctx.saved_tensors[0]"))
+    assert not written.told_how(f"{plain}:3")
+    assert not written.told_how(f"{tmp_path}/none.py:3")
+
+
+def test_a_cut_is_named_and_not_the_end_of_what_it_cuts_off(tmp_path):
+    def program(cut):
+        def run(m):
+            x = m.tanh(m.matmul(m.input(), m.parameter("w0")))
+            side = m.detach(x) if cut else m.copy(x)  # line: early
+            side = m.exp(m.tanh(m.matmul(side, m.parameter("w1"))))
+            side = m.tanh(side)
+            y = m.matmul(m.add(x, side), m.parameter("w2"))
+            return y, m.mean(m.multiply(y, y))
+
+        return run
+
+    one = found(tmp_path, program(cut=True), program(cut=False))[0]
+    assert (one.what, one.confirmed) == ("detached", True)
+    assert one.candidate.source == line_of("early")
+
+
+def test_a_gradient_that_the_reference_does_not_have(tmp_path):
+    def program(cut):
+        def run(m):
+            x = m.tanh(m.matmul(m.input(), m.parameter("w0")))
+            x = m.detach(x) if cut else x
+            y = m.matmul(m.tanh(m.matmul(x, m.parameter("w1"))), m.parameter("w2"))  # line: taken
+            return y, m.mean(m.multiply(y, y))
+
+        return run
+
+    one = found(tmp_path, program(cut=False), program(cut=True))[0]
+    assert (one.what, one.confirmed) == ("kept", True)
+    assert "none in the reference" in one.notes[0]
+    assert one.reference.op == "copy"
+    assert "with the reference's gradient in its place: 0" in one.notes[1]
+
+
+def test_a_cut_that_both_sides_have_is_no_fault(tmp_path):
+    def program(factor):
+        def run(m):
+            x = m.tanh(m.matmul(m.input(), m.parameter("w0")))
+            target = m.detach(x)
+            y = m.tanh(m.matmul(x, m.parameter("w1")), factor=factor)  # line: beside
+            y = m.add(y, m.multiply(target, m.matmul(target, m.parameter("w2"))))
+            return y, m.mean(m.multiply(y, y))
+
+        return run
+
+    assert found(tmp_path, program(1.0), program(1.0)) == []
+    several = found(tmp_path / "spoilt", program(2.0), program(1.0))
+    assert [d.candidate.source for d in several] == [line_of("beside")]
+
+
+def test_faults_that_cancel_are_confirmed_together(tmp_path):
+    def program(first, second):
+        def run(m):
+            x = m.tanh(m.matmul(m.input(), m.parameter("w0")), factor=first)  # line: halved
+            x = m.tanh(m.matmul(x, m.parameter("w1")), factor=second)  # line: doubled
+            y = m.matmul(x, m.parameter("w2"))
+            return y, m.mean(m.multiply(y, y))
+
+        return run
+
+    several = found(tmp_path, program(0.5, 2.0), program(1.0, 1.0))
+    assert sorted(d.candidate.source for d in several) == sorted([line_of("halved"), line_of("doubled")])
+    assert all(d.confirmed for d in several)
+
+
+def fused(m):
+    """A loss of which nothing inside is seen."""
+    y = m.matmul(m.input(), m.parameter("w0"))
+
+    def both(x):
+        return np.asarray(np.where(np.abs(x) < 0.5, 0.5 * x * x, 0.5 * (np.abs(x) - 0.25)).mean())
+
+    def back(g, x):
+        return (g * np.clip(x, -0.5, 0.5) / x.size,)
+
+    return y, m.operation("huber", both, y, back=back, delta=0.5)
+
+
+def steps(m, near, far, last=1.0):
+    y = m.matmul(m.input(), m.parameter("w0"))
+    half = m.scale(y, near)  # line: first
+    squared = m.multiply(half, y)
+    flat = m.operation(
+        "where",
+        lambda x, s: np.where(np.abs(x) < 0.5, s, far * (np.abs(x) - 0.25)),
+        y,
+        squared,
+        back=lambda g, x, _: (np.where(np.abs(x) < 0.5, 0, g * far * np.sign(x)), np.where(np.abs(x) < 0.5, g, 0)),
+    )
+    return y, m.scale(m.shift(m.shift(m.mean(flat), 1.0), -1.0), last)  # line: last
+
+
+def test_a_formula_of_a_loss_is_suspected_where_most_of_it_is_done(tmp_path):
+    assert Laboratory(tmp_path, fused, lambda m: steps(m, 0.5, 0.5), X, P).divergences() == []
+    one = Laboratory(tmp_path / "far", fused, lambda m: steps(m, 0.5, 0.7), X, P).divergences()[0]
+    assert (one.what, one.candidate.source) == ("region", line_of("last"))
+
+
+def test_a_loss_that_is_a_multiple_is_suspected_at_its_end(tmp_path):
+    one = Laboratory(tmp_path, fused, lambda m: steps(m, 0.5, 0.5, last=4.0), X, P).divergences()[0]
+    assert one.candidate.source == line_of("last")
+
+
 # -- random operations -------------------------------------------------------------------------------------------------------
 
 

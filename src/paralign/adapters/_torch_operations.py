@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -24,15 +25,37 @@ def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Ite
         yield
 
 
+#: who notes which parameters are frozen: thread, what was found, and what finds the user's lines
+_Noting = Tuple[int, Dict[int, Tuple[str, ...]], "SourceLine"]
+_NOTING: List[_Noting] = []
+_PATCHING = threading.Lock()
+
+
 @contextmanager
 def freezing(found: Dict[int, Tuple[str, ...]], source: "SourceLine") -> Iterator[None]:
-    """Note the lines that switch gradients of parameters off, by the parameters' ``id``."""
+    """Note the lines of this thread that switch gradients of parameters off, by the parameters' ``id``."""
+    own: _Noting = (threading.get_ident(), found, source)
+    with _PATCHING:
+        _NOTING.append(own)
+        if len(_NOTING) == 1:
+            _note_freezing()
+    try:
+        yield
+    finally:
+        with _PATCHING:
+            _NOTING[:] = [other for other in _NOTING if other is not own]
+            if not _NOTING:  # both are inherited from a class that is written in C
+                del torch.Tensor.requires_grad_
+                del torch.Tensor.requires_grad
+
+
+def _note_freezing() -> None:
     method, flag = torch.Tensor.requires_grad_, torch.Tensor.requires_grad
 
     def note(tensor: Any, value: bool) -> None:
-        lines = source.stack()
-        if not value and lines and isinstance(tensor, torch.nn.Parameter):
-            found[id(tensor)] = lines
+        for thread, found, source in _NOTING.copy():
+            if not value and thread == threading.get_ident() and isinstance(tensor, torch.nn.Parameter):
+                found[id(tensor)] = source.stack()
 
     def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
         note(self, requires_grad)
@@ -44,11 +67,6 @@ def freezing(found: Dict[int, Tuple[str, ...]], source: "SourceLine") -> Iterato
 
     torch.Tensor.requires_grad_ = requires_grad_
     torch.Tensor.requires_grad = property(flag.__get__, setter)
-    try:
-        yield
-    finally:  # both are inherited from a class that is written in C
-        del torch.Tensor.requires_grad_
-        del torch.Tensor.requires_grad
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not looked into

@@ -427,11 +427,11 @@ class _Hunt:
         if graph is None:
             return False
         after = self.judge(graph)
-        before, left = len(self.current.wrong_parameters()), len(after.wrong_parameters())
-        if left >= before:
+        wrong, still = ({v.record.name for v in judged.wrong_parameters()} for judged in (self.current, after))
+        if wrong <= still:  # those that are wrong only now were made right by another fault before
             return False
         for fault in faults:
-            fault.confirmed, fault.wrong_before, fault.wrong_after = True, before, left
+            fault.confirmed, fault.wrong_before, fault.wrong_after = True, len(wrong), len(still)
             self._seen.add(_where(fault.value))
             self.lines.add(_line(fault))
         self.found += faults

@@ -51,7 +51,7 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     if arranged is not None:
         return arranged[0], arranged[1], maker
     if judgement.same_inputs(maker, twin):
-        return DIFFERENT, twin, maker
+        return (MISSING if regions.comes_first(maker, twin) else DIFFERENT), twin, maker
     return _by_inputs(judgement, maker, twin)
 
 
@@ -194,6 +194,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     if what == MISSING and other is not None:
         ended = guilt.trial.why == "end"
         line = _given_back(operation, other, judgement) if ended else _elsewhere(judgement, other, operation)
+        line = line or (None if ended else regions.beside(judgement, other))
         line = line or _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack

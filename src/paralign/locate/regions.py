@@ -63,6 +63,33 @@ def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Oper
     return None
 
 
+def comes_first(maker: Operation, twin: Operation) -> bool:
+    """Whether the reference takes steps of the same kind with other numbers before the one that an operation stands for."""
+    wanted, step = _scalars(maker), twin
+    if twin.kind != maker.kind or not wanted or _scalars(twin) == wanted:
+        return False
+    for _ in range(STEPS):
+        following = next((u for v in step.outputs for u in v.users if u.kind == maker.kind), None)
+        if following is None or not _scalars(following):
+            return False
+        if _scalars(following) == wanted:
+            return True
+        step = following
+    return False
+
+
+def beside(judgement: Judgement, missing: Operation) -> str | None:
+    """The candidate's line that does what else the reference does in the line of a missing operation; None where that is not one line."""
+    depth, found = len(missing.stack), set()
+    for other in judgement.reference.operations:
+        if other is missing or other.kind in MOVES or other.stack[-depth:] != missing.stack:
+            continue
+        made = [v for v in other.outputs if is_telling(v)]
+        makers = [m.maker for v in made for m in judgement.backwards.equals(v) if m.maker is not None and m.maker.kind == other.kind]
+        found |= {maker.stack[-depth] for maker in makers if len(maker.stack) >= depth}
+    return found.pop() if len(found) == 1 else None
+
+
 def _scalars(operation: Operation) -> list[float]:
     return sorted(float(a) for a in operation.arguments.values() if isinstance(a, (int, float)) and not isinstance(a, bool))
 
@@ -79,6 +106,9 @@ def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
     known = [f for f in factors if f is not None]
     return bool(known) and len(known) == len(factors) and max(known) - min(known) <= SAME * abs(known[0]) and abs(known[0] - 1) > SAME
 
+
+#: steps of one kind that are followed
+STEPS = 4
 
 #: values before a step that are searched for another one like it
 FOLLOWED = 48
