@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import permutations
 from typing import TYPE_CHECKING, Protocol
 
@@ -125,7 +125,7 @@ class _Hunt:
         return False
 
     def _cost(self, trial: Trial) -> tuple[bool, bool, int]:
-        """What is tried first: a single operation before several, few before many, as what mends much says little about where it was broken."""
+        """What is tried first: one operation before several, few before many; what mends much says little about where it was broken."""
         computing = sum(operation.kind not in MOVES for operation in trial.region)
         single = len(trial.region) == 1 or computing == 1
         return trial.why == "output", _named(trial) in self.failed, 1 if single else computing or FOLLOWED
