@@ -199,3 +199,22 @@ def test_small_errors_that_add_up_are_followed_to_the_first(tmp_path):
     assert located(tmp_path / "coarse", exact, off) == []
     assert lines(located(tmp_path / "fine", exact, off, fine=True)) == [line_of("loop")]
     assert located(tmp_path / "same", exact, program(1.0), fine=True) == []
+
+
+def test_what_hands_a_value_on_does_not_hide_that_it_is_right(tmp_path):
+    """A dropout in eval mode makes no difference: whether a value mends what follows shows behind it."""
+
+    def program(*, whole):
+        def run(m):
+            x = layer(m, m.input(), 0)  # line: before
+            if whole:
+                x = m.tanh(x)
+            x = m.layer_norm(x, m.parameter("b1"), m.parameter("b2"))
+            x = m.operation("dropout", np.copy, x)
+            return layer(m, m.tanh(layer(m, x, 4)), 5)
+
+        return run
+
+    found = located(tmp_path, program(whole=True), program(whole=False))
+    assert lines(found) == [line_of("before")]
+    assert found[0].what == "missing"

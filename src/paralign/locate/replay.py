@@ -299,14 +299,14 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
 
 
 def _followed(judgement: Judgement, value: Value) -> list[Operation]:
-    """The operations that compute with a value; those are looked through that only move it, and steps whose results the reference lacks."""
+    """The operations that compute with a value; those are looked through that hand it on, and steps whose results the reference lacks."""
     found: list[Operation] = []
     todo = computing_users(value)
     while todo and len(found) < FOLLOWED:
         user = todo.pop(0)
         if user not in found:
             found.append(user)
-            if all(judgement.matches.nearest(v)[1] is None for v in user.outputs):
+            if all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs):
                 todo += [u for v in user.outputs for u in computing_users(v)]
     return found
 
