@@ -299,16 +299,16 @@ def _not_exonerated(
 
     Where one has, the arguments come from further out: a helper that is used with right and with wrong ones.
     """
-    guilty = {operation, *guilt.repeats}
-    graph = judgement.candidate
+    guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
     others = [
-        o
-        for o in graph.operations
-        if o.kind == operation.kind and o not in guilty and all(judgement.is_right(v) for v in (*o.inputs, *o.outputs))
+        (each.candidate, o)
+        for each in dict.fromkeys((judgement, guilt.mended or judgement))
+        for o in each.candidate.operations
+        if o.kind == operation.kind and o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
         if alike or o.arguments != operation.arguments
     ]
     for line in lines:
-        passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for o in others)
+        passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for graph, o in others)
         if not passed:
             return line
     return lines[0]

@@ -63,9 +63,9 @@ class Laboratory(Protocol):
 class Guilt:
     """An operation, or a region of several, at fault.
 
-    ``error`` and ``noise`` are those of the result at the point; ``after`` is the error downstream once the reference's value was put
+        ``error`` and ``noise`` are those of the result at the point; ``after`` is the error downstream once the reference's value was put
     there, None where that was not tried. ``seen`` says whether the outputs show the fault. ``repeats`` are further operations at the
-    same line with the same fault.
+        same line with the same fault. ``mended`` is the run with the reference's values wherever something was found, at ``replaced``.
     """
 
     trial: Trial
@@ -75,6 +75,8 @@ class Guilt:
     after: float | None = None
     seen: bool = True
     repeats: list[Operation] = field(default_factory=list)
+    mended: Judgement | None = None
+    replaced: set[int] = field(default_factory=set)
 
 
 def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 32) -> tuple[list[Guilt], list[str]]:
@@ -95,6 +97,8 @@ def guilty(laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: in
         notes.append(f"only the first {most} faults were looked for: repair them and check again")
     if hunt.spent >= runs:
         notes.append(f"the search ended after {runs} runs of the candidate")
+    for guilt in hunt.found:
+        guilt.mended, guilt.replaced = hunt.judgement, {number for number, _ in hunt.patches}
     return hunt.found, notes
 
 
