@@ -659,6 +659,34 @@ def test_lines_that_constructed_layers(kit):
     assert line_of("model") in found[id(modules["own"])]
 
 
+def test_lines_that_changed_settings_of_layers_come_first(kit):
+    nn = kit.nn
+
+    class Own(nn.Linear):
+        def __init__(self):
+            super().__init__(4, 4)
+            self.factor = 2.0
+
+        def change(self):
+            self.factor = 3.0
+
+    before = vars(kit.Layer)["__setattr__"]
+    with kit.adapter.constructions() as found:
+        one, two = Own(), nn.Linear(4, 4)
+        one.change()  # by a method of its own
+        kept = found[id(one)]
+        two.weight = one.weight  # no setting
+        assert len(found[id(two)]) == len(kept)
+        two.mark = 5.0  # nothing that it had
+        assert len(found[id(two)]) == len(kept)
+        one.factor = 3.0  # as it is
+        assert found[id(one)] == kept
+        one.factor = 5.0  # call: changed
+    assert found[id(one)] == (line_of("changed"), *kept)
+    assert vars(kit.Layer)["__setattr__"] is before
+    assert (one.factor, two.mark) == (5.0, 5.0)
+
+
 def test_constructions_end_with_an_exception_and_do_not_see_other_threads(kit):
     before, others = vars(kit.Layer)["__init__"], []
 

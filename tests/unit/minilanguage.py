@@ -23,6 +23,7 @@ from paralign.locate.graph import Graph
 from paralign.locate.replay import guilty
 from paralign.model import Manifest
 from paralign.stages.locating import Recorded, divergence, gradient_divergence, merged
+from paralign.worker.operations import reaches_down, unmasked
 
 TYPES = {"float64": np.float64, "native": np.float32}
 
@@ -56,8 +57,13 @@ class Machine:
     # -- recording
 
     def _record(self, array, **fields):
-        record = self.writer.add(fields.pop("name", self.path), array, run=self.run, digest=moments(array), keep=False, **fields)
-        self.sketches.append((record.id, sketch(array)))
+        digest, shown = moments(array), array
+        if array.dtype.kind == "f" and reaches_down(digest):
+            rest = moments(unmasked(array))
+            if not rest.startswith("c"):
+                shown, fields["attrs"] = unmasked(array), {**fields["attrs"], "unmasked": rest}
+        record = self.writer.add(fields.pop("name", self.path), array, run=self.run, digest=digest, keep=False, **fields)
+        self.sketches.append((record.id, sketch(shown)))
         return record.id
 
     def given(self, name, array, role="input"):
@@ -339,15 +345,15 @@ class Laboratory:
 
     # -- what is found
 
-    def judgement(self):
-        return self.recorded.judgement()
+    def judgement(self, *, fine=False):
+        return self.recorded.judgement(fine=fine)
 
-    def guilty(self):
+    def guilty(self, *, fine=False):
         """Faults and remarks."""
-        return guilty(self, self.judgement())
+        return guilty(self, self.judgement(fine=fine))
 
-    def divergences(self):
-        return merged([divergence(guilt) for guilt in self.guilty()[0]])
+    def divergences(self, *, fine=False):
+        return merged([divergence(guilt) for guilt in self.guilty(fine=fine)[0]])
 
     def gradient_faults(self):
         return proven(self, self.recorded.judged_gradients(), self.recorded.judged_gradients)

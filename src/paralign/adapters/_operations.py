@@ -141,14 +141,19 @@ def plain_attribute(value: Any) -> Any:
     return str(value)[:80]
 
 
+#: what a layer's settings are: tensors and modules that are set as attributes are none
+_SETTINGS = (bool, int, float, str, tuple, list)
+
+
 @contextmanager
 def constructed(root: Any, source: "SourceLine") -> Iterator[Dict[int, Tuple[str, ...]]]:
     """Note where every module that derives from a class is constructed, by wrapping the class's ``__init__`` for a time.
 
-    The line that constructs a module is outside of the module's own ``__init__`` methods.
+    The line that constructs a module is outside of the module's own ``__init__`` methods. A line from outside that changes a
+    setting of a module afterwards, its epsilon say, comes first: it had the last word.
     """
     found: Dict[int, Tuple[str, ...]] = {}
-    original = root.__init__
+    original, setter = root.__init__, root.__setattr__
     thread = threading.get_ident()
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for one
@@ -156,11 +161,26 @@ def constructed(root: Any, source: "SourceLine") -> Iterator[Dict[int, Tuple[str
             found[id(self)] = source.stack()[_own_frames(self, source) :]
         original(self, *args, **kwargs)
 
-    root.__init__ = __init__
+    def __setattr__(self: Any, name: str, value: Any) -> None:  # noqa: N807 - it stands in for one
+        before = vars(self).get(name)
+        setter(self, name, value)
+        if before is None or not isinstance(value, _SETTINGS) or not isinstance(before, _SETTINGS) or value == before:
+            return
+        if id(self) in found and threading.get_ident() == thread and _is_outside(self, source):
+            found[id(self)] = source.stack()[:1] + found[id(self)]
+
+    root.__init__, root.__setattr__ = __init__, __setattr__
     try:
         yield found
     finally:
-        root.__init__ = original
+        root.__init__, root.__setattr__ = original, setter
+
+
+def _is_outside(module: Any, source: "SourceLine") -> bool:
+    """Whether the code that sets an attribute of a module is the user's, and no method of the module."""
+    frame = sys._getframe(2)  # noqa: SLF001 - as in _calls
+    first = next(iter(frame.f_code.co_varnames), "")
+    return source.is_users(frame.f_code.co_filename) and frame.f_locals.get(first) is not module
 
 
 def _own_frames(module: Any, source: "SourceLine") -> int:

@@ -26,8 +26,8 @@ class Scale:
     """How errors are judged in one precision.
 
     ``equal``: digests up to this distance are those of one value. ``floor``: the least noise that one operation is granted. ``own``:
-    how many times its noise an operation's error must be. ``thorough``: the outputs are known to differ, by errors that add up; whatever leads to them is
-    looked at.
+    how many times its noise an operation's error must be. ``thorough``: the outputs are known to differ, by errors that add
+    up; whatever leads to them is looked at.
     """
 
     equal: float = 1e-7

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
     from paralign.locate.judgement import Judgement
     from paralign.locate.replay import Guilt
+    from paralign.locate.search import Trial
 
 #: what kind of fault a guilty operation shows
 DIFFERENT, MISSING, EXTRA, MISWIRED, REGION, GIVEN, ORDER = "different", "missing", "extra", "miswired", "region", "given", "order"
@@ -27,21 +28,31 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     """
     trial, judgement = guilt.trial, guilt.judgement
     maker, twin = trial.value.maker or trial.suspect, trial.due.maker
-    if twin is not None and trial.why == "meeting":
-        twin = _computing(twin)
-    if trial.why in ("order", "end"):
-        return (ORDER, twin, maker) if trial.why == "order" else (MISSING, _first_lacking(judgement, trial.due) or twin, maker)
-    turned = next((o for o in (judgement.disorder(v) for v in maker.inputs) if o is not None), None)
-    if turned is not None:  # it takes the right elements in another order
+    if trial.why == "order":
+        return ORDER, twin, maker
+    if trial.why == "end":
+        return MISSING, _first_lacking(judgement, trial.due) or twin, maker
+    turned = _turned(judgement, maker, twin)
+    if turned is not None:
         return ORDER, twin, turned
     if any(not judgement.is_right(v) and v.maker is None for v in maker.inputs):
         return GIVEN, twin, maker
-    if len(trial.region) > 1 and _in_one_layer(judgement, trial.region) and twin is not None:
-        arranged = _otherwise_arranged(judgement, trial.suspect, twin)
-        return (DIFFERENT, twin, maker) if arranged is None else (*arranged, trial.suspect)
-    if len(trial.region) > 1:
+    return _of_region(judgement, trial) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
+
+
+def _of_region(judgement: Judgement, trial: Trial) -> tuple[str, Operation | None, Operation]:
+    """The kind of fault of several operations of which one is at fault."""
+    twin, maker = trial.due.maker, trial.value.maker or trial.suspect
+    if not _in_one_layer(judgement, trial.region):
         told = regions.likeliest(judgement, trial) or odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
         return REGION, twin, told or trial.suspect
+    arranged = _otherwise_arranged(judgement, trial.suspect, twin) if twin is not None else None
+    return (DIFFERENT, twin, maker) if arranged is None else (*arranged, trial.suspect)
+
+
+def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[str, Operation | None, Operation]:
+    """The kind of fault of a single operation."""
+    twin = _computing(trial.due.maker) if trial.why == "meeting" else trial.due.maker
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         before = regions.done_before(judgement, maker, twin) if twin is not None else None
         return EXTRA, twin, before or maker
@@ -49,10 +60,19 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         return DIFFERENT, twin, maker
     arranged = _otherwise_arranged(judgement, maker, twin)
     if arranged is not None:
-        return arranged[0], arranged[1], maker
+        return (*arranged, maker)
     if judgement.same_inputs(maker, twin):
         return (MISSING if regions.comes_first(maker, twin) else DIFFERENT), twin, maker
     return _by_inputs(judgement, maker, twin)
+
+
+def _turned(judgement: Judgement, maker: Operation, twin: Operation | None) -> Operation | None:
+    """What brought elements, which the twin takes in their order, into another before a guilty operation; None without such a thing."""
+    for value in maker.inputs:
+        due = any(p in twin.inputs and same_shape(p, value) for p in judgement.partners(value)) if twin is not None else False
+        if due and judgement.disordered(value):
+            return judgement.disorder(value)
+    return None
 
 
 def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[str, Operation] | None:
@@ -147,6 +167,19 @@ def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation 
         strange = {n for n in own if not any(abs(n - k) <= SAME * max(abs(n), abs(k)) for k in known)}
         if known and any(not (n * 2).is_integer() for n in strange):
             return operation
+    return _used_otherwise(judgement, region, way)
+
+
+def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Operation]) -> Operation | None:
+    """The operation of a region that does something else with a value that comes in on the way than the reference does."""
+    begun = set(region[0].inputs)
+    for operation in region[1:]:
+        for value in operation.inputs:
+            if value in begun or value.record.role == "parameter" or not (judgement.is_right(value) and is_telling(value)):
+                continue
+            users = [o for o in way if any(p in o.inputs for p in judgement.partners(value))]
+            if users and all(o.kind != operation.kind for o in users):
+                return operation
     return None
 
 
@@ -198,14 +231,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         line = line or _handed_on(judgement, other, operation, guilt.trial.due.maker)
         if line is not None:
             return line, operation.stack
-    if what == MISWIRED and other is not None and any(v.record.role == "parameter" for v in _foreign(judgement, operation, other)):
-        chosen = _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True) if operation.stack else None
-        return chosen, operation.stack  # which parameters it takes was decided where its module was chosen
     if what in (MISWIRED, REGION) and operation.stack:
-        twin = other if what == MISWIRED else None
-        made = _made_for_it(judgement, operation, twin, guilt.trial.due) if twin is None or twin.kind == operation.kind else None
-        made = made or (_of_numbers(judgement, guilt.trial.region) if what == REGION else None)
-        return made or (_called(judgement, operation, other) if what == MISWIRED else operation.stack[0]), operation.stack
+        return _wire(guilt, operation, other if what == MISWIRED else None), operation.stack
     built = (
         constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
     )
@@ -214,10 +241,26 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         return first, tuple(dict.fromkeys([*built, *operation.stack]))
     if not operation.stack:
         return None, ()
-    if what != DIFFERENT:
-        return (_as_listed(operation, other) if what == ORDER else None) or operation.stack[0], operation.stack
-    first = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
-    return first or _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False), operation.stack
+    found: str | None = operation.stack[0]
+    if what == ORDER:
+        found = _as_listed(operation, other) or found
+    elif what == DIFFERENT:
+        found = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
+        found = found or _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
+    return found, operation.stack
+
+
+def _wire(guilt: Guilt, operation: Operation, other: Operation | None) -> str:
+    """The line that handed an operation another value than the reference's; of a region, where there is no such operation, its own."""
+    judgement = guilt.judgement
+    if other is None:
+        made = _made_for_it(judgement, operation, None, guilt.trial.due) or _of_numbers(judgement, guilt.trial.region)
+        return made or operation.stack[0]
+    if any(v.record.role == "parameter" for v in _foreign(judgement, operation, other)):
+        # which parameters it takes was decided where its module was chosen
+        return _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True)
+    made = _made_for_it(judgement, operation, other, guilt.trial.due) if other.kind == operation.kind else None
+    return made or _called(judgement, operation, other)
 
 
 def constructed(graph: Graph, module: str) -> tuple[str, ...]:
@@ -262,16 +305,16 @@ def _not_exonerated(
 
     Where one has, the arguments come from further out: a helper that is used with right and with wrong ones.
     """
-    guilty = {operation, *guilt.repeats}
-    graph = judgement.candidate
+    guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
     others = [
-        o
-        for o in graph.operations
-        if o.kind == operation.kind and o not in guilty and all(judgement.is_right(v) for v in (*o.inputs, *o.outputs))
+        (each.candidate, o)
+        for each in dict.fromkeys((judgement, guilt.mended or judgement))
+        for o in each.candidate.operations
+        if o.kind == operation.kind and o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
         if alike or o.arguments != operation.arguments
     ]
     for line in lines:
-        passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for o in others)
+        passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for graph, o in others)
         if not passed:
             return line
     return lines[0]
@@ -328,7 +371,7 @@ def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str
 
 
 def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
-    """The line that computed, of numbers alone, what a region's first operation on right values takes beside these: a mask, an index, a table.
+    """The line that computed, of numbers alone, what a region's first operation on right values takes beside these: a mask, a table.
 
     None where there is no such operation.
     """
@@ -349,7 +392,12 @@ def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
 def _as_listed(operation: Operation, other: Operation | None) -> str | None:
     """The one line that made all that is put together, where it was made in that very order: that line decided on it."""
     makers = [v.maker for v in operation.inputs if v.maker is not None]
-    if other is None or operation.kind != other.kind or operation.kind not in ("concatenate", "stack") or len(makers) < len(operation.inputs):
+    if (
+        other is None
+        or operation.kind != other.kind
+        or operation.kind not in ("concatenate", "stack")
+        or len(makers) < len(operation.inputs)
+    ):
         return None
     lines = {maker.source for maker in makers}
     in_order = [m.order for m in makers] == sorted({m.order for m in makers})
@@ -375,9 +423,9 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
         return None
     taken = {v.digest for o in way for v in o.inputs}
     mask = next((m for v in way[0].inputs if (m := _other_mask(operation, v)) is not None), None)
-    mask = _computing(mask.maker) if mask is not None and not is_telling(mask) else None
-    if mask is not None and mask.stack:
-        return mask.stack[0]
+    source = _computing(mask.maker) if mask is not None and not is_telling(mask) else None
+    if source is not None and source.stack:
+        return source.stack[0]
     for value in operation.inputs:
         strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"
         if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):

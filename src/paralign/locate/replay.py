@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import permutations
 from typing import TYPE_CHECKING, Protocol
 
@@ -66,9 +66,9 @@ class Laboratory(Protocol):
 class Guilt:
     """An operation, or a region of several, at fault.
 
-    ``error`` and ``noise`` are those of the result at the point; ``after`` is the error downstream once the reference's value was put
+        ``error`` and ``noise`` are those of the result at the point; ``after`` is the error downstream once the reference's value was put
     there, None where that was not tried. ``seen`` says whether the outputs show the fault. ``repeats`` are further operations at the
-    same line with the same fault.
+        same line with the same fault. ``mended`` is the run with the reference's values wherever something was found, at ``replaced``.
     """
 
     trial: Trial
@@ -78,6 +78,8 @@ class Guilt:
     after: float | None = None
     seen: bool = True
     repeats: list[Operation] = field(default_factory=list)
+    mended: Judgement | None = None
+    replaced: set[int] = field(default_factory=set)
 
 
 def guilty(
@@ -102,6 +104,8 @@ def guilty(
         notes.append(f"only the first {most} faults were looked for: repair them and check again")
     if hunt.spent >= runs:
         notes.append(f"the search ended after {runs} runs of the candidate")
+    for guilt in hunt.found:
+        guilt.mended, guilt.replaced = hunt.judgement, {number for number, _ in hunt.patches}
     return hunt.found, notes
 
 
@@ -132,7 +136,7 @@ class _Hunt:
         return False
 
     def _cost(self, trial: Trial) -> tuple[bool, bool, int]:
-        """What is tried first: a single operation before several, few before many, as what mends much says little about where it was broken."""
+        """What is tried first: one operation before several, few before many; what mends much says little about where it was broken."""
         computing = sum(operation.kind not in MOVES for operation in trial.region)
         single = len(trial.region) == 1 or computing == 1
         return trial.why == "output", _named(trial) in self.failed, 1 if single else computing or FOLLOWED
@@ -312,14 +316,14 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
 
 
 def _followed(judgement: Judgement, value: Value) -> list[Operation]:
-    """The operations that compute with a value; those are looked through that only move it, and steps whose results the reference lacks."""
+    """The operations that compute with a value; those are looked through that hand it on, and steps whose results the reference lacks."""
     found: list[Operation] = []
     todo = computing_users(value)
     while todo and len(found) < FOLLOWED:
         user = todo.pop(0)
         if user not in found:
             found.append(user)
-            if all(judgement.matches.nearest(v)[1] is None for v in user.outputs):
+            if all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs):
                 todo += [u for v in user.outputs for u in computing_users(v)]
     return found
 

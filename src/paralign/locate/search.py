@@ -30,7 +30,8 @@ class Trial:
     ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
     operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
     operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
-    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``output``, ``end`` (an output that something is missing after).
+    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``output``, ``end``
+    (an output that something is missing after).
     """
 
     suspect: Operation

@@ -379,7 +379,7 @@ class OperationRecorder:
         if known is not None and known.digest is not None and known.rest is None and kind == "transpose":
             return known.digest, None if known.sketch is None else self.adapter.sketch(tensor), None
         digest, sketch = self.adapter.fingerprint(tensor) if self._digesting else (moments(self.adapter.to_array(tensor)), None)
-        if digest is None or not is_floating(dtype) or is_complex(dtype) or not _reaches_down(digest):
+        if digest is None or not is_floating(dtype) or is_complex(dtype) or not reaches_down(digest):
             return digest, sketch, None
         rest = unmasked(widen(self.adapter.to_array(tensor)))
         found = moments(rest)
@@ -444,7 +444,7 @@ def _reaches_far(digest: str) -> bool:
     return max(abs(figures.low), abs(figures.high)) * figures.rms > FAR
 
 
-def _reaches_down(digest: str) -> bool:
+def reaches_down(digest: str) -> bool:
     """Whether some elements may be masked: minus infinity, or so far below zero that only a mask brings them there."""
     figures = figures_of(digest)
     return figures.low * figures.rms < MASKED or figures.counts[2] > 0
