@@ -113,14 +113,16 @@ class _Hunt:
         """Look for one more fault; False where none is left, or none can be confirmed."""
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
-            return self._end()
+            return not self.outright and self._end()
         plans = [_plan(self.judgement, suspect, OUTRIGHT if self.outright else TRIALS) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
-        for plan in plans:
-            for trial in plan:
-                if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
-                    return True
+        order_of_trials = [trial for plan in plans for trial in plan]
+        if self.outright:  # an output that is put in place is right, whatever the fault: when nothing else repairs it
+            order_of_trials.sort(key=lambda trial: trial.why == "output")
+        for trial in order_of_trials:
+            if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
+                return True
         self._suspect(order[0])
         return False
 
