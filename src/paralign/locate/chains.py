@@ -35,6 +35,9 @@ BEFORE = 8
 #: numbers and shares of digests that are no further apart are the same
 SAME = 1e-6
 
+#: the power that is a product of two
+SQUARE = 2
+
 #: a number as a factor: implementations spread them differently
 SCALE = "scale"
 
@@ -48,16 +51,19 @@ def line_of(guilt: Guilt) -> str | None:
     constant = _constant_line(trial.value.maker, trial.due.maker)
     if constant is not None:
         return constant
+    if not judgement.lacking(trial.due):  # the candidate has what is due: it takes the wrong value, or does a step too many
+        return None
     theirs = _way(judgement, trial.due)
     ours = [o for o in region(judgement, trial.suspect, trial.value) if _computes(o)]
     if not theirs or not ours:
         return None
     missing, extra = _without_counterpart(theirs, ours), _without_counterpart(ours, theirs)
+    if missing and _count(trial.due) > 1:  # a single number may come from outside of what is watched
+        extra = [o for o in extra if any(_count(v) > 1 for v in o.outputs)]
     if extra:
         return extra[0].source
     if missing:
-        ours = _from_shared(judgement, theirs, ours)
-        missing = _without_counterpart(theirs, ours) or missing
+        missing = _without_counterpart(theirs, _from_shared(judgement, theirs, ours)) or missing
         return _before(judgement, missing[0], theirs, ours)
     plain = [[o for o in way if word(o) != SCALE] for way in (ours, theirs)]
     turned = next((mine.source for mine, other in zip(*plain, strict=True) if word(mine) != word(other)), None)
@@ -97,7 +103,10 @@ def _is_multiple(value: Value, due: Value) -> bool:
 
 def _factor(judgement: Judgement, value: Value, due: Value, user: Operation | None) -> str | None:
     """The line of the number that makes a value another multiple than is due, or where one is missing."""
-    own, others = _steps_to(value, judgement.wrong), _steps_to(due, {v for v in judgement.reference.values.values() if judgement.lacking(v)})
+    own, others = (
+        _steps_to(value, judgement.wrong),
+        _steps_to(due, {v for v in judgement.reference.values.values() if judgement.lacking(v)}),
+    )
     for operation in [*own, *([user] if user is not None else [])]:
         handed = alias_line(operation.source)
         if handed is not None:
@@ -129,7 +138,8 @@ def word(operation: Operation) -> str:
         return operation.kind if tensors > 1 else SCALE
     if operation.kind in ("add", "subtract"):
         return "add" if tensors > 1 else "shift"
-    return "multiply" if operation.kind == "power" and 2 in operation.arguments.values() else operation.kind
+    squares = operation.op == "square" or SQUARE in operation.arguments.values()
+    return "multiply" if operation.kind == "power" and squares else operation.kind
 
 
 def _count(value: Value) -> int:
@@ -223,8 +233,10 @@ def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation
     handed = alias_line(consumer.source)
     if handed is not None:
         return handed
-    before = [v for v in missing.inputs if is_telling(v) and v.maker is not None]
-    if not any(v.maker is not None and v.maker.source == missing.source for v in before) or any(o.source == missing.source for o in follows):
+    before = [v for v in missing.inputs if is_telling(v) and v.maker is not None and not judgement.lacking(v)]
+    if not any(v.maker is not None and v.maker.source == missing.source for v in before) or any(
+        o.source == missing.source for o in follows
+    ):
         return consumer.source
     taken = [v for begin in before for v in judgement.backwards.equals(begin)]
     makers = [v.maker for v in taken if v.maker is not None and v.maker.stack and v.order < consumer.order and _leads(v, consumer)]
@@ -246,7 +258,7 @@ def _leads(value: Value, operation: Operation) -> bool:
 
 
 def alias_line(source: str | None) -> str | None:
-    """The line that gives a name, which the line at ``source`` computes with, to another name's value without computing; None without one."""
+    """The line before ``source`` where a name that is used there is only another name for a value; None without one, or with several."""
     file, _, line = (source or "").rpartition(":")
     if not line.isdecimal():
         return None
@@ -259,9 +271,8 @@ def alias_line(source: str | None) -> str | None:
     if not functions:
         return None
     inner = max(functions, key=lambda f: f.lineno)
-    used = {
-        n.id for n in ast.walk(inner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno <= number <= (n.end_lineno or 0)
-    }
+    here = [n for n in ast.walk(inner) if isinstance(n, ast.Name) and n.lineno <= number <= (n.end_lineno or n.lineno)]
+    used = {n.id for n in here if isinstance(n.ctx, ast.Load)}
     last: dict[str, ast.Assign] = {}
     for node in sorted((n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number), key=lambda n: n.lineno):
         for target in node.targets:

@@ -72,7 +72,9 @@ def is_given(arguments: Mapping[str, Any], term: str, reference: Any, candidate:
     words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
     given = [value for name, value in arguments.items() if name in words]
     numbers = [number for value in given for number in (value if isinstance(value, list) else [value])]
-    return reference != candidate and any(_equal(number, candidate) for number in numbers) and not any(_equal(n, reference) for n in numbers)
+    return (
+        reference != candidate and any(_equal(number, candidate) for number in numbers) and not any(_equal(n, reference) for n in numbers)
+    )
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -90,6 +90,15 @@ class Experiment:
         )
 
 
+@dataclass(frozen=True)
+class Explained:
+    """What is known of the steps: what each parameter did, the errors up to which that counts as the same, the first cause."""
+
+    traces: dict[str, Trace]
+    limits: dict[str, float]
+    blamed: Difference | None
+
+
 def explain(context: Context, result: StageResult, gradients: Capture, *, agreed: bool) -> None:
     """Have both sides move from equal gradients, and say which parameters move differently and why.
 
@@ -128,7 +137,8 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
     )
     if agreed and result.divergence is None:
         result.divergence = _divergence(found, wrong, experiment, context)
-        _locate(context, result, experiment, traces, limits, found)
+        blamed = next((d for d in found if d.terms[0] != "inherent"), None)
+        _locate(context, result, experiment, Explained(traces, limits, blamed))
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------------------
@@ -389,19 +399,18 @@ def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> 
     return any(len(set(rates)) > 1 for rates in (first, second))
 
 
-def _locate(
-    context: Context, result: StageResult, experiment: Experiment, traces: dict[str, Trace], limits: dict[str, float], found: list[Difference]
-) -> None:
+def _locate(context: Context, result: StageResult, experiment: Experiment, known: Explained) -> None:
     """Watch the operations of a step of the user's own up to the first that differs, and put what is guilty there first."""
     about, answer = experiment.abouts[1], experiment.candidate.manifest.settings["answer"]
-    first, names = _first_wrong(experiment, traces, limits)
+    first, names = _first_wrong(experiment, known)
     if result.divergence is None or not about["own"] or first >= stepping.STEPS or experiment.run != DOUBLE:
         return
-    blamed = next((d for d in found if d.terms[0] != "inherent"), None)
-    scheduled = experiment.rates_differ(first + 1) and (blamed is None or blamed.terms[0] == "rates")
-    if scheduled or (blamed is not None and settings.is_given(answer["arguments"], blamed.terms[0], blamed.reference[0], blamed.candidate[0])):
+    blamed = known.blamed
+    if experiment.rates_differ(first + 1) and (blamed is None or blamed.terms[0] == "rates"):
         return
-    chosen = stepping.chosen(experiment.plan, names, [n for n in traces if n not in names])
+    if blamed is not None and settings.is_given(answer["arguments"], blamed.terms[0], blamed.reference[0], blamed.candidate[0]):
+        return
+    chosen = stepping.chosen(experiment.plan, names, [n for n in known.traces if n not in names])
     options = {"given": experiment.given, "steps": experiment.steps[: first + 1]}
     try:
         divergences, notes = stepping.located(context, (experiment.gradients, experiment.moved), options, chosen)
@@ -413,14 +422,14 @@ def _locate(
         result.divergence, result.divergences = divergences[0], divergences
 
 
-def _first_wrong(experiment: Experiment, traces: dict[str, Trace], limits: dict[str, float]) -> tuple[int, list[str]]:
+def _first_wrong(experiment: Experiment, known: Explained) -> tuple[int, list[str]]:
     """The first step that moves some parameter differently, by more than storing it explains, and all that it moves so."""
     wrong: dict[int, list[str]] = {}
-    for name, trace in traces.items():
+    for name, trace in known.traces.items():
         stored = ROUNDING * float(np.linalg.norm(trace.weight))
         for step in range(len(experiment.steps)):
             one, other = (trace.steps[side][step] for side in ("reference", "candidate"))
-            if not update.far(one, other) <= limits[name] and not float(np.linalg.norm(one - other)) <= stored:
+            if not update.far(one, other) <= known.limits[name] and not float(np.linalg.norm(one - other)) <= stored:
                 wrong.setdefault(step, []).append(name)
     first = min(wrong, default=stepping.STEPS)
     return first, wrong.get(first, [])

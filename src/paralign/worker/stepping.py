@@ -169,11 +169,11 @@ class StepRecorder(OperationRecorder):
         names = {id(tensor): record for tensor, record in zip(operation.inputs, inputs)}
         for number, part in enumerate(parts.steps, 1):
             call = operation.index + number * PARTS
-            fields = {"call": call, "op": operation.op, "source": next(iter(operation.stack), None)}
+            source, keep = next(iter(operation.stack), None), (call, 0) in self._keep
             attrs = {"operation": part.kind, "stack": list(operation.stack[1:]), "arguments": part.arguments}
             taken = tuple(names[id(tensor)] for tensor in part.inputs)
-            keep = (call, 0) in self._keep
-            names[id(part.value)] = self._record("", part.value, role="output", inputs=taken, attrs=attrs, keep=keep, **fields)
+            fields: Dict[str, Any] = {"call": call, "op": operation.op, "source": source, "inputs": taken, "attrs": attrs}
+            names[id(part.value)] = self._record("", part.value, role="output", keep=keep, **fields)
         self._inputs = [names[id(tensor)] for tensor in parts.last]
         return super().after(replace(operation, kind=parts.kind))
 
