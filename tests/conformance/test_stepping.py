@@ -121,11 +121,16 @@ REFERENCES = {
 RULES = {"adamw": ADAMW, "sgd": SGD, "lion": LION, "lamb": LAMB}
 
 
-def models():
+def models(deep=0):
     import paddle
     import torch
 
     torch.manual_seed(0)
+    if deep:
+        return (
+            torch.nn.Sequential(torch.nn.Linear(12, 10), *(torch.nn.Linear(n + 10, n + 11) for n in range(deep))),
+            paddle.nn.Sequential(paddle.nn.Linear(12, 10), *(paddle.nn.Linear(n + 10, n + 11) for n in range(deep))),
+        )
     return (
         torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.Tanh(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)),
         paddle.nn.Sequential(paddle.nn.Linear(12, 16), paddle.nn.Tanh(), paddle.nn.LayerNorm(16), paddle.nn.Linear(16, 4)),
@@ -146,9 +151,9 @@ def compare(tmp_path):
         spec.loader.exec_module(module)
         return module
 
-    def run(reference, body, whole=PADDLE):
-        one, other = models()
-        make = load("one", TORCH).REFERENCES[reference]
+    def run(reference, body, whole=PADDLE, deep=0):
+        one, other = models(deep)
+        make = load("one", TORCH + CLIPPED["torch"]).REFERENCES[reference]
         port = load("port", whole.replace("BODY", body.strip("\n")))
         sides = (
             Side(model=one, optimizer=make, loss=torch.nn.functional.cross_entropy),
@@ -201,6 +206,48 @@ def test_the_line_of_the_step_is_named(compare, fault):
     assert stage.verdict == DIVERGED
     assert named(stage) in ([at] if at else changed)
     assert stage.divergence.candidate.source in [d.candidate.source for d in stage.divergences]
+
+
+CLIPPED = {
+    "torch": """
+class Clipped(torch.optim.SGD):
+    def step(self):
+        torch.nn.utils.clip_grad_norm_(self.param_groups[0]["params"], 0.01)
+        super().step()
+
+
+REFERENCES["clipped"] = lambda parameters: Clipped(parameters, lr=0.01)
+""",
+    "paddle": """
+import paddle
+
+
+class Rule(paddle.optimizer.SGD):
+    @paddle.no_grad()
+    def step(self):
+        size = paddle.stack([p.grad.square().sum() for p in self._parameter_list]).sum().sqrt()
+        for p in self._parameter_list:
+            p.grad = p.grad * (0.01 / (size + 1e-6)).clip(max=1.0)
+BODY
+        super().step()
+
+
+def make(parameters):
+    return Rule(0.01, parameters)
+""",
+}
+
+
+def test_of_many_parameters_a_few_are_watched(compare):
+    assert named(compare("adamw", ADAMW.replace("square.sqrt() + self.eps", "(square + self.eps).sqrt()"), deep=14)) == (
+        "root = (square + self.eps).sqrt()"
+    )
+
+
+def test_what_all_parameters_have_part_in_is_watched(compare):
+    assert compare("clipped", "", CLIPPED["paddle"], deep=14).verdict == ALIGNED
+    wrong = CLIPPED["paddle"].replace("square().sum()", "abs().sum()")
+    assert named(compare("clipped", "", wrong, deep=14)) in [line.strip() for line in wrong.splitlines() if "size" in line]
 
 
 def test_a_value_that_the_constructor_was_given_is_named_there(compare):
