@@ -53,6 +53,7 @@ def torch_ways():
         "moved": lambda x: x.T.contiguous().T.reshape(4, 4).permute(1, 0).reshape(2, 8),
         "unbound": lambda x: torch.stack(list(reversed(x.unbind(0)))),
         "cut": lambda x: x.data * 2.0 + x,
+        "over": lambda x: torch.ones_like(x).copy_(x * 2.0),
     }
     return Net, ways
 
@@ -87,6 +88,11 @@ def paddle_ways():
         y[0].scale_(2.0)
         return y
 
+    def over_an_old_value(x):
+        y = paddle.ones_like(x)
+        y.set_value(x.detach() * 3.0)
+        return y
+
     ways = {
         "custom": Twice.apply,
         "column": column,
@@ -96,12 +102,14 @@ def paddle_ways():
         "moved": lambda x: x.T.contiguous().T.reshape([4, 4]).transpose([1, 0]).reshape([2, 8]),
         "unbound": lambda x: paddle.stack(list(reversed(x.unbind(0)))),
         "cut": lambda x: x.data * 2.0 + x,
+        "over": lambda x: paddle.assign(x * 2.0, paddle.ones_like(x)),
+        "set": lambda x: over_an_old_value(x) + x,
     }
     return Net, ways
 
 
 WAYS = {"torch": torch_ways, "paddle": paddle_ways}
-NAMES = ["custom", "column", "view", "in place", "split", "moved", "unbound", "cut"]
+NAMES = ["custom", "column", "view", "in place", "split", "moved", "unbound", "cut", "over"]
 
 
 @pytest.fixture(params=[pytest.param("torch", marks=pytest.mark.torch), pytest.param("paddle", marks=pytest.mark.paddle)])
@@ -167,6 +175,15 @@ def test_two_runs_of_one_program_are_the_same_graph(tmp_path, framework, way):
         assert one.record.shape == other.record.shape
         assert one.record.op == other.record.op
         assert (one.maker is None) == (other.maker is None)
+
+
+def test_what_is_written_over_a_value_is_the_value_that_was_written(tmp_path, framework):
+    for way in ("over", "set") if framework == "paddle" else ("over",):
+        graph = recorded(tmp_path, framework, way)
+        written = [o for o in graph.operations if o.op in ("aten.copy_.default", "assign_out_", "set_value") and not o.written]
+        assert len(written) == 1
+        assert [v.digest for v in written[0].inputs] == [v.digest for v in written[0].outputs]
+        assert written[0].inputs[0].maker.kind == "multiply"
 
 
 def test_hooks_are_removed_and_the_model_is_as_it_was(tmp_path, framework):

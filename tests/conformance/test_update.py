@@ -127,12 +127,12 @@ def test_correct_ports_are_aligned(compare, what):
 
 
 def test_inherent_differences_are_named_with_their_size_and_count_when_strict(compare):
-    pair = "return O.Adamax(params, lr=1e-3, eps=1e-5)", "return O.Adamax(1e-3, epsilon=1e-5, parameters=params)"
+    pair = "return O.Adamax(params, lr=1e-3, eps=1e-6)", "return O.Adamax(1e-3, epsilon=1e-6, parameters=params)"
     result, _ = compare(*pair)
     assert result.verdict == ALIGNED
     (finding,) = result.findings
     assert (finding.rule, finding.proven) == ("update/inherent", True)
-    assert finding.error_before > 1e-5 > finding.error_after
+    assert finding.error_before > 1e-6 > finding.error_after
     assert any("place of epsilon" in w and "size" in w for w in result.warnings)
     strict, _ = compare(*pair, strict=True)
     assert strict.verdict == DIVERGED

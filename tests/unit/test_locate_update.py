@@ -248,10 +248,11 @@ def test_what_frameworks_write_differently_is_inherent():
     assert found.rule == "update/clip"
 
 
-@pytest.mark.parametrize(("eps", "rule"), [(1e-8, "update/inherent"), (1e-3, "update/place")])
-def test_the_place_of_rmsprops_epsilon_is_inherent_unless_epsilon_was_chosen_large(eps, rule):
-    terms = {"family": "rmsprop", "first": 0.0, "eps": eps}
-    sides = about("RMSprop", parameters={}), about("RMSProp", "paddle", parameters={})
+@pytest.mark.parametrize(("family", "name"), [("rmsprop", "RMSProp"), ("adamax", "Adamax")])
+@pytest.mark.parametrize(("eps", "rule"), [(1e-6, "update/inherent"), (1e-3, "update/place")])
+def test_the_place_of_epsilon_is_inherent_unless_epsilon_was_chosen_large(eps, rule, family, name):
+    terms = {"family": family, "first": 0.0, "eps": eps}
+    sides = about(name, parameters={}), about(name, "paddle", parameters={})
     (found,) = finding(everywhere(**terms), everywhere(**terms, place="inside"), sides)
     assert found.rule == rule
     assert "write the update by hand" in found.fix

@@ -62,8 +62,8 @@ CLIPPED = {
 #: epsilons above this are part of the rule: then their place is a fault, although no setting mends it
 CHOSEN = 1e-6
 
-#: families in which the two frameworks are known to differ for good (Paddle's issues 36712 and 36746)
-NEVER_EQUAL = ("adamax", "adadelta")
+#: families in which the two frameworks are known to have epsilon at different places (Paddle's issues 36712 and 36746)
+NEVER_EQUAL = ("adamax", "adadelta", "rmsprop")
 
 #: values nearer than this differ by being stored in float32
 STORED = 1e-6
@@ -132,7 +132,7 @@ def inherent(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         return bool(abs(first[0] - second[0]) <= STORED * abs(first[0]))
     if term == "scaled":
         return terms.family == "rmsprop"
-    return term == "place" and (terms.family in NEVER_EQUAL or (terms.family == "rmsprop" and terms.eps <= CHOSEN))
+    return term == "place" and terms.family in NEVER_EQUAL and terms.eps <= CHOSEN
 
 
 def finding(

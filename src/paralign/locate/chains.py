@@ -19,11 +19,12 @@ from paralign.locate.matching import is_telling
 from paralign.locate.search import region
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from paralign.locate.graph import Operation, Value
     from paralign.locate.judgement import Judgement
     from paralign.locate.replay import Guilt
+    from paralign.locate.search import Trial
 
 #: operations of one way that are looked at
 MOST = 64
@@ -34,8 +35,14 @@ BEFORE = 8
 #: numbers and shares of digests that are no further apart are the same
 SAME = 1e-6
 
-#: words that several implementations spread differently
+#: the power that is a product of two
+SQUARE = 2
+
+#: a number as a factor: implementations spread them differently
 SCALE = "scale"
+
+#: words of steps that give a multiple of their result where they are given a multiple of a value
+HOMOGENEOUS = frozenset({SCALE, "multiply", "divide", "sqrt", "rsqrt", "abs"})
 
 
 def line_of(guilt: Guilt) -> str | None:
@@ -44,20 +51,83 @@ def line_of(guilt: Guilt) -> str | None:
     constant = _constant_line(trial.value.maker, trial.due.maker)
     if constant is not None:
         return constant
+    if not judgement.lacking(trial.due):  # the candidate has what is due: it takes the wrong value, or does a step too many
+        return None
     theirs = _way(judgement, trial.due)
     ours = [o for o in region(judgement, trial.suspect, trial.value) if _computes(o)]
-    ours = _from_shared(judgement, theirs, ours)
     if not theirs or not ours:
         return None
-    for scales in (False, True):
-        missing, extra = _without_counterpart(theirs, ours, scales=scales), _without_counterpart(ours, theirs, scales=scales)
-        if missing and extra:
-            return extra[0].source if len(extra) == 1 else _first_strange(judgement, ours) or extra[0].source
-        if extra:
-            return extra[0].source
-        if missing:
-            return _before(judgement, missing[0], theirs, ours)
-    return next((mine.source for mine, other in zip(ours, theirs, strict=False) if word(mine) != word(other)), None)
+    missing, extra = _without_counterpart(theirs, ours), _without_counterpart(ours, theirs)
+    if missing and _count(trial.due) > 1:  # a single number may come from outside of what is watched
+        extra = [o for o in extra if any(_count(v) > 1 for v in o.outputs)]
+    if extra:
+        return extra[0].source
+    if missing:
+        missing = _without_counterpart(theirs, _from_shared(judgement, theirs, ours)) or missing
+        return _before(judgement, missing[0], theirs, ours)
+    plain = [[o for o in way if word(o) != SCALE] for way in (ours, theirs)]
+    turned = next((mine.source for mine, other in zip(*plain, strict=True) if word(mine) != word(other)), None)
+    return turned or _scaled(judgement, trial, *plain) or _scales(judgement, theirs, ours)
+
+
+def _scales(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
+    """Where one way multiplies by a number more often than the other, or at another place."""
+    missing, extra = _without_counterpart(theirs, ours, scales=True), _without_counterpart(ours, theirs, scales=True)
+    if extra:
+        return extra[0].source
+    if missing:
+        return _before(judgement, missing[0], theirs, ours)
+    return next((mine.source for mine, other in zip(ours, theirs, strict=True) if word(mine) != word(other)), None)
+
+
+def _scaled(judgement: Judgement, trial: Trial, ours: Sequence[Operation], theirs: Sequence[Operation]) -> str | None:
+    """Where a value is a multiple of what the reference has: by the first step that does not hand a factor on.
+
+    Programs spread factors over their steps as they like; what enters such a step, and what comes out in the end, must be equal.
+    """
+    for mine, other in zip(ours, theirs, strict=True):
+        for value in mine.inputs if word(mine) not in HOMOGENEOUS else ():
+            due = next((v for v in other.inputs if value in judgement.wrong and _is_multiple(value, v)), None)
+            if due is not None:
+                return _factor(judgement, value, due, mine)
+    return _factor(judgement, trial.value, trial.due, None) if _is_multiple(trial.value, trial.due) else None
+
+
+def _is_multiple(value: Value, due: Value) -> bool:
+    """Whether a value is another multiple of a direction than is due."""
+    if value.digest is None or due.digest is None or _count(value) != _count(due) or not (is_telling(value) and is_telling(due)):
+        return False
+    one, other = digests.figures(value.digest), digests.figures(due.digest)
+    return _alike(_shape_of(value.digest), _shape_of(due.digest)) and abs(one.rms - other.rms) > SAME * max(one.rms, other.rms)
+
+
+def _factor(judgement: Judgement, value: Value, due: Value, user: Operation | None) -> str | None:
+    """The line of the number that makes a value another multiple than is due, or where one is missing."""
+    own, others = (
+        _steps_to(value, judgement.wrong),
+        _steps_to(due, {v for v in judgement.reference.values.values() if judgement.lacking(v)}),
+    )
+    for operation in [*own, *([user] if user is not None else [])]:
+        handed = alias_line(operation.source)
+        if handed is not None:
+            return handed
+    scales = [o for o in own if word(o) == SCALE]
+    strange = [o for o in scales if not _has_number(o, others)]
+    found = next(iter(strange or scales or own), user)
+    return found.source if found is not None else None
+
+
+def _steps_to(value: Value, followed: Container[Value]) -> list[Operation]:
+    """The steps on the way to a value that hand factors on, as far as their results are among some values."""
+    found: list[Operation] = []
+    todo = [value]
+    while todo and len(found) < MOST:
+        item = todo.pop()
+        maker = item.maker
+        if maker is not None and item in followed and maker not in found and (word(maker) in HOMOGENEOUS or not _computes(maker)):
+            found.append(maker)
+            todo += maker.inputs
+    return sorted((o for o in found if _computes(o)), key=lambda o: o.order)
 
 
 def word(operation: Operation) -> str:
@@ -68,7 +138,8 @@ def word(operation: Operation) -> str:
         return operation.kind if tensors > 1 else SCALE
     if operation.kind in ("add", "subtract"):
         return "add" if tensors > 1 else "shift"
-    return "multiply" if operation.kind == "power" and 2 in operation.arguments.values() else operation.kind
+    squares = operation.op == "square" or SQUARE in operation.arguments.values()
+    return "multiply" if operation.kind == "power" and squares else operation.kind
 
 
 def _count(value: Value) -> int:
@@ -109,7 +180,7 @@ def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[O
     return sorted(found, key=lambda o: o.order)
 
 
-def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation], *, scales: bool) -> list[Operation]:
+def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation], *, scales: bool = False) -> list[Operation]:
     """The operations whose words the other way has fewer of; numbers decide which of them, where it has some."""
     left = Counter(word(o) for o in those)
     surplus = Counter(word(o) for o in these) - left
@@ -130,22 +201,6 @@ def _has_number(operation: Operation, others: Iterable[Operation]) -> bool:
 
 def _numbers(operation: Operation) -> list[float]:
     return [float(v) for v in operation.arguments.values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
-
-
-def _first_strange(judgement: Judgement, ours: Sequence[Operation]) -> str | None:
-    """The first operation whose result is no multiple of anything that the reference has."""
-    known: dict[int, list[tuple[float, ...]]] = {}
-    for value in judgement.reference.values.values():
-        if value.digest is not None and is_telling(value):
-            known.setdefault(_count(value), []).append(_shape_of(value.digest))
-    for operation in ours:
-        for value in operation.outputs:
-            if value.digest is None or not is_telling(value):
-                continue
-            own = _shape_of(value.digest)
-            if not any(_alike(own, other) for other in known.get(_count(value), ())):
-                return operation.source
-    return None
 
 
 def _shape_of(digest: str) -> tuple[float, ...]:
@@ -178,9 +233,14 @@ def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation
     handed = alias_line(consumer.source)
     if handed is not None:
         return handed
-    taken = [v for begin in missing.inputs if is_telling(begin) for v in judgement.backwards.equals(begin)]
+    before = [v for v in missing.inputs if is_telling(v) and v.maker is not None and not judgement.lacking(v)]
+    if not any(v.maker is not None and v.maker.source == missing.source for v in before) or any(
+        o.source == missing.source for o in follows
+    ):
+        return consumer.source
+    taken = [v for begin in before for v in judgement.backwards.equals(begin)]
     makers = [v.maker for v in taken if v.maker is not None and v.maker.stack and v.order < consumer.order and _leads(v, consumer)]
-    return makers[-1].source if makers and consumer in ours[:1] else consumer.source
+    return makers[-1].source if makers else consumer.source
 
 
 def _leads(value: Value, operation: Operation) -> bool:
@@ -198,7 +258,7 @@ def _leads(value: Value, operation: Operation) -> bool:
 
 
 def alias_line(source: str | None) -> str | None:
-    """The line that gives a name, which the line at ``source`` computes with, to another name's value without computing; None without one."""
+    """The line before ``source`` where a name that is used there is only another name for a value; None without one, or with several."""
     file, _, line = (source or "").rpartition(":")
     if not line.isdecimal():
         return None
@@ -211,9 +271,8 @@ def alias_line(source: str | None) -> str | None:
     if not functions:
         return None
     inner = max(functions, key=lambda f: f.lineno)
-    used = {
-        n.id for n in ast.walk(inner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno <= number <= (n.end_lineno or 0)
-    }
+    here = [n for n in ast.walk(inner) if isinstance(n, ast.Name) and n.lineno <= number <= (n.end_lineno or n.lineno)]
+    used = {n.id for n in here if isinstance(n.ctx, ast.Load)}
     last: dict[str, ast.Assign] = {}
     for node in sorted((n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number), key=lambda n: n.lineno):
         for target in node.targets:

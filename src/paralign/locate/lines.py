@@ -333,8 +333,8 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
     before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
     if value is None:
-        taken = after.inputs if after is not None else []
-        strange = [v for v in candidates if not any(p in taken for p in judgement.partners(v))]
+        given = after.inputs if after is not None else []
+        strange = [v for v in candidates if not any(p in given for p in judgement.partners(v))]
         value = next(iter(strange or candidates), None)
     maker = _computing(value.maker if value is not None else None)
     other = _computing(before.maker if before is not None else None)

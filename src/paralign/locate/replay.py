@@ -124,11 +124,12 @@ class _Hunt:
         """Look for one more fault; False where none is left, or none can be confirmed."""
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
-            return self._end()
+            return not self.outright and self._end()
         plans = [_plan(self.judgement, suspect, OUTRIGHT if self.outright else TRIALS) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
-        for trial in sorted((trial for plan in plans for trial in plan), key=self._cost):
+        everything = [trial for plan in plans for trial in plan]
+        for trial in sorted(everything, key=(lambda trial: trial.why == "output") if self.outright else self._cost):
             if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                 return True
             self.failed.add(_named(trial))

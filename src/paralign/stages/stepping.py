@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate import chains
+from paralign.locate.graph import Graph
+from paralign.locate.judgement import Judgement, Scale
 from paralign.locate.replay import guilty
 from paralign.locate.settings import code_at
 from paralign.run.recorder import both
@@ -31,6 +33,9 @@ TELLING, ELEMENTS = 16, 1 << 22
 #: steps that are watched, at most
 STEPS = 8
 
+#: how errors are judged: numbers of an optimizer are kept in float64, unlike constants of kernels
+FINE = Scale(equal=2e-8, floor=2.4e-8)
+
 
 class Stepped(Watched):
     """The steps of both sides from the same gradients.
@@ -53,6 +58,10 @@ class Stepped(Watched):
             lambda: context.candidate.record(self.task, self.task, {**own, **runs}, {"gradients": given[1]}),
         )
         super().__init__(context, own, {"gradients": given[1]}, self.task, captures)
+
+    def judgement(self, graph: Graph | None = None, *, fine: bool = True) -> Judgement:  # noqa: ARG002 - they always are
+        """The candidate's steps, or another run of them, judged finely."""
+        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), FINE)
 
     def values(self, wanted: Sequence[Value]) -> list[Typed]:
         """The values of the reference's steps, whole."""
@@ -120,12 +129,13 @@ def located(
     if watched.run_name != DOUBLE:
         return [], []
     found, notes = guilty(watched, watched.judgement(), outright=True)
-    return merged([_told(guilt) for guilt in found if guilt.confirmed]), notes
+    lines = [(guilt, chains.line_of(guilt)) for guilt in sorted(found, key=lambda guilt: not guilt.confirmed)]
+    return merged([_told(guilt, line) for guilt, line in lines if guilt.confirmed or line is not None]), notes
 
 
-def _told(guilt: Guilt) -> Divergence:
+def _told(guilt: Guilt, line: str | None) -> Divergence:
     """A fault as it is reported, at the line where the candidate's way to the wrong value leaves the reference's."""
-    told, line = divergence(guilt), chains.line_of(guilt)
+    told = divergence(guilt)
     if line is not None and told.candidate is not None and line != told.candidate.source:
         lines = [told.candidate.source, *told.candidate.lines]
         told.candidate.source, told.candidate.code = line, code_at(line)

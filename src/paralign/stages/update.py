@@ -43,6 +43,9 @@ SAMPLED, EACH = 50_000, 2048
 #: elements of a parameter that are looked at however many parameters there are
 LITTLE = 32
 
+#: rounding of a parameter in a step, in float64
+ROUNDING = 1e-14
+
 #: how much later steps may enlarge an inherent difference of the first
 AMPLIFIED = 30.0
 
@@ -78,6 +81,22 @@ class Experiment:
         """The learning rates of both sides, one a step and group."""
         first, second = (c.manifest.settings["answer"]["rates"] for c in (self.reference, self.candidate))
         return first, second
+
+    def rates_differ(self, steps: int) -> bool:
+        """Whether both optimizers tell of other learning rates in the first steps, in as many groups."""
+        return any(
+            len(one) == len(other) and any(abs(a - b) > causes.STORED * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True))
+            for one, other in list(zip(*self.rates, strict=True))[:steps]
+        )
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is known of the steps: what each parameter did, the errors up to which that counts as the same, the first cause."""
+
+    traces: dict[str, Trace]
+    limits: dict[str, float]
+    blamed: Difference | None
 
 
 def explain(context: Context, result: StageResult, gradients: Capture, *, agreed: bool) -> None:
@@ -117,9 +136,9 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
         strict=context.settings.strict,
     )
     if agreed and result.divergence is None:
-        result.divergence = _divergence(found, wrong, experiment)
-        if experiment.abouts[1]["own"] and not (found and given_in_call(found[0], experiment.candidate)):
-            _locate(context, result, experiment, traces, limits)
+        result.divergence = _divergence(found, wrong, experiment, context)
+        blamed = next((d for d in found if d.terms[0] != "inherent"), None)
+        _locate(context, result, experiment, Explained(traces, limits, blamed))
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------------------
@@ -345,7 +364,7 @@ def _unexplained(
     )
 
 
-def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experiment) -> Divergence | None:
+def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experiment, context: Context) -> Divergence | None:
     """The parameter that is furthest off among those of the first cause, between the lines that set the term."""
     judged = [p for p in wrong if p.verdict == DIVERGED]
     if not judged:
@@ -353,54 +372,64 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     blamed = next((d for d in found if d.terms[0] != "inherent"), None)
     members = [p for p in judged if blamed is None or (p.reference is not None and p.reference.name in blamed.parameters)] or judged
     pair = max(members, key=lambda p: p.ratio or 0.0)
+    term = "rates" if blamed is None and experiment.rates_differ(len(experiment.steps)) else blamed.terms[0] if blamed is not None else ""
     ends = []
-    for capture, record in ((experiment.reference, pair.reference), (experiment.candidate, pair.candidate)):
-        answer = capture.manifest.settings["answer"]
-        source = _source(capture, blamed)
-        ends.append(Point(record.name if record is not None else "", answer["optimizer"]["class"], source, settings.code_at(source)))
+    records = pair.reference, pair.candidate
+    weights = context.artifacts.get("weights", (None, None))
+    for capture, record, state in zip((experiment.reference, experiment.candidate), records, weights, strict=True):
+        answer, name = capture.manifest.settings["answer"], record.name if record is not None else ""
+        built = state.manifest.settings.get("built", {}).get(name.rpartition(".")[0], ()) if state is not None else ()
+        own = answer["optimizer"]["parameters"].get(name, {}).get("rate", 1.0) != 1.0 and len(answer["optimizer"]["groups"]) == 1
+        varies = _varies(experiment, blamed, own=own) if term == "rates" else False
+        source = settings.term_line(answer, term, capture.manifest.files, next(iter(built), None), varies=varies)
+        ends.append(Point(name, answer["optimizer"]["class"], source, settings.code_at(source)))
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
     )
 
 
-def _locate(context: Context, result: StageResult, experiment: Experiment, traces: dict[str, Trace], limits: dict[str, float]) -> None:
-    """Watch the operations of the steps up to the first that differs, and put what is guilty there first."""
-    wrong: dict[str, int] = {}
-    for name, trace in traces.items():
-        for step in range(len(experiment.steps)):
-            if not update.far(trace.steps["reference"][step], trace.steps["candidate"][step]) <= limits[name]:
-                wrong.setdefault(name, step)
-    first = min(wrong.values(), default=stepping.STEPS)
-    if first >= stepping.STEPS or experiment.run != DOUBLE:
+def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> bool:
+    """Whether the rates of a step are those of a schedule; a parameter's own rate is a factor that the whole schedule has."""
+    if blamed is None:
+        return any(len({tuple(rates) for rates in side}) > 1 for side in experiment.rates)
+    first, second = blamed.reference[0], blamed.candidate[0]
+    ratios = [b / a for a, b in zip(first, second, strict=True) if a]
+    if own and ratios and max(ratios) - min(ratios) <= causes.STORED * abs(ratios[0]):
+        return False
+    return any(len(set(rates)) > 1 for rates in (first, second))
+
+
+def _locate(context: Context, result: StageResult, experiment: Experiment, known: Explained) -> None:
+    """Watch the operations of a step of the user's own up to the first that differs, and put what is guilty there first."""
+    about, answer = experiment.abouts[1], experiment.candidate.manifest.settings["answer"]
+    first, names = _first_wrong(experiment, known)
+    if result.divergence is None or not about["own"] or first >= stepping.STEPS or experiment.run != DOUBLE:
         return
-    names = stepping.chosen(experiment.plan, [n for n, step in wrong.items() if step == first], [n for n in traces if n not in wrong])
+    blamed = known.blamed
+    if experiment.rates_differ(first + 1) and (blamed is None or blamed.terms[0] == "rates"):
+        return
+    if blamed is not None and settings.is_given(answer["arguments"], blamed.terms[0], blamed.reference[0], blamed.candidate[0]):
+        return
+    chosen = stepping.chosen(experiment.plan, names, [n for n in known.traces if n not in names])
     options = {"given": experiment.given, "steps": experiment.steps[: first + 1]}
     try:
-        found, notes = stepping.located(context, (experiment.gradients, experiment.moved), options, names)
+        divergences, notes = stepping.located(context, (experiment.gradients, experiment.moved), options, chosen)
     except WorkerFailed as failed:
-        result.notes.append(f"the operations of the optimizer could not be watched: the {failed.side} failed: {failed.type}: {failed.message}")
+        result.notes.append(f"the optimizer's operations could not be watched: the {failed.side} failed: {failed.type}: {failed.message}")
         return
     result.notes += notes
-    if found and result.divergence is not None:
-        result.divergence, result.divergences = found[0], found
+    if divergences:
+        result.divergence, result.divergences = divergences[0], divergences
 
 
-def given_in_call(blamed: Difference, candidate: Capture) -> bool:
-    """Whether the call that constructed the candidate's optimizer gave it the value in which it differs."""
-    arguments = candidate.manifest.settings["answer"]["arguments"]
-    print(blamed.terms, blamed.reference, blamed.candidate, arguments)
-    return False
-
-
-def _source(capture: Capture, blamed: Difference | None) -> str | None:
-    """Where the term is set: the schedule, a parameter's own settings, or the optimizer's call."""
-    answer = capture.manifest.settings["answer"]
-    built, about = answer["built"], answer["optimizer"]
-    term = blamed.terms[0] if blamed is not None else ""
-    if blamed is not None and term == "rates":
-        if any(len(set(v[0])) > 1 for v in (blamed.reference, blamed.candidate)) and built["scheduler"]:
-            return str(built["scheduler"])
-        own = [about["parameters"].get(n, {}).get("rate", 1.0) for n in about["parameters"]]
-        if any(rate != 1.0 for rate in own) and len(about["groups"]) == 1:
-            return settings.parameter_line(capture.manifest.files) or built["optimizer"]
-    return settings.setting_line(built["optimizer"], term)
+def _first_wrong(experiment: Experiment, known: Explained) -> tuple[int, list[str]]:
+    """The first step that moves some parameter differently, by more than storing it explains, and all that it moves so."""
+    wrong: dict[int, list[str]] = {}
+    for name, trace in known.traces.items():
+        stored = ROUNDING * float(np.linalg.norm(trace.weight))
+        for step in range(len(experiment.steps)):
+            one, other = (trace.steps[side][step] for side in ("reference", "candidate"))
+            if not update.far(one, other) <= known.limits[name] and not float(np.linalg.norm(one - other)) <= stored:
+                wrong.setdefault(step, []).append(name)
+    first = min(wrong, default=stepping.STEPS)
+    return first, wrong.get(first, [])

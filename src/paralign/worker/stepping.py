@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.operations import _Value
 
-#: a value is near a parameter where it differs by no more than this share of it
-NEAR = 0.25
+#: a value is near a parameter where it differs by no more than the second share of it; below the first it is rounding that differs
+STILL, NEAR = 1e-9, 0.25
 
 #: what differences from a parameter are multiplied by, so that none is taken for a value that was computed as it is
 APART = 2.0**-30
@@ -169,11 +169,11 @@ class StepRecorder(OperationRecorder):
         names = {id(tensor): record for tensor, record in zip(operation.inputs, inputs)}
         for number, part in enumerate(parts.steps, 1):
             call = operation.index + number * PARTS
-            fields: Dict[str, Any] = {"call": call, "op": operation.op, "source": next(iter(operation.stack), None)}
+            source, keep = next(iter(operation.stack), None), (call, 0) in self._keep
             attrs = {"operation": part.kind, "stack": list(operation.stack[1:]), "arguments": part.arguments}
             taken = tuple(names[id(tensor)] for tensor in part.inputs)
-            keep = (call, 0) in self._keep
-            names[id(part.value)] = self._record("", part.value, role="output", inputs=taken, attrs=attrs, keep=keep, **fields)
+            fields: Dict[str, Any] = {"call": call, "op": operation.op, "source": source, "inputs": taken, "attrs": attrs}
+            names[id(part.value)] = self._record("", part.value, role="output", keep=keep, **fields)
         self._inputs = [names[id(tensor)] for tensor in parts.last]
         return super().after(replace(operation, kind=parts.kind))
 
@@ -245,7 +245,7 @@ class StepRecorder(OperationRecorder):
         with self.adapter.no_grad():
             change = tensor - anchor
             far, whole = float((change * change).sum()), float((anchor * anchor).sum())
-            return change * APART if 0 < far <= NEAR**2 * whole else None
+            return change * APART if STILL**2 * whole < far <= NEAR**2 * whole else None
 
     def _layers(self) -> Dict[str, Any]:
         """No module runs in a step."""
