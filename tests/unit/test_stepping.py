@@ -17,7 +17,9 @@ from paralign.worker.fused import taken_apart
 def plan(**shapes):
     """A plan in which tensors of these shapes (the reference's, the candidate's) correspond one to one."""
     moves = {
-        name: [SimpleNamespace(reference=SimpleNamespace(shape=one), candidate=SimpleNamespace(name=f"own {name}", shape=other), transform=how)]
+        name: [
+            SimpleNamespace(reference=SimpleNamespace(shape=one), candidate=SimpleNamespace(name=f"own {name}", shape=other), transform=how)
+        ]
         for name, (one, other, how) in shapes.items()
     }
     return SimpleNamespace(moves_of=lambda name: moves[name], fillings=lambda: {f"own {name}": (name,) for name in moves})
