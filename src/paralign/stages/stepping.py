@@ -136,6 +136,8 @@ def located(
 def _told(guilt: Guilt, line: str | None) -> Divergence:
     """A fault as it is reported, at the line where the candidate's way to the wrong value leaves the reference's."""
     told = divergence(guilt)
+    if guilt.repeats:
+        told.notes[-1] = f"the same in {len(guilt.repeats)} more results of this line: for other parameters, or in other steps"
     if line is not None and told.candidate is not None and line != told.candidate.source:
         lines = [told.candidate.source, *told.candidate.lines]
         told.candidate.source, told.candidate.code = line, code_at(line)

@@ -418,6 +418,10 @@ def _locate(context: Context, result: StageResult, experiment: Experiment, known
         result.notes.append(f"the optimizer's operations could not be watched: the {failed.side} failed: {failed.type}: {failed.message}")
         return
     result.notes += notes
+    for each in divergences:
+        for point, side in ((each.reference, experiment.abouts[0]), (each.candidate, about)):
+            if point is not None:
+                point.name = point.name or side["class"]
     if divergences:
         result.divergence, result.divergences = divergences[0], divergences
 
