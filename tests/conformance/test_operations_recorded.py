@@ -54,6 +54,7 @@ def torch_ways():
         "unbound": lambda x: torch.stack(list(reversed(x.unbind(0)))),
         "cut": lambda x: x.data * 2.0 + x,
         "over": lambda x: torch.ones_like(x).copy_(x * 2.0),
+        "large": lambda x: x * 1e6,
     }
     return Net, ways
 
@@ -104,6 +105,7 @@ def paddle_ways():
         "cut": lambda x: x.data * 2.0 + x,
         "over": lambda x: paddle.assign(x * 2.0, paddle.ones_like(x)),
         "set": lambda x: over_an_old_value(x) + x,
+        "large": lambda x: x * 1e6,
     }
     return Net, ways
 
@@ -166,6 +168,13 @@ def test_what_leads_to_the_loss_has_gradients(tmp_path, framework, way):
         v for v in ancestors(graph.loss) if v.maker is not None and v.maker.op.startswith(("aten.detach", "detach")) and v.gradient is None
     ]
     assert bool(cut) is (way == "cut")
+
+
+def test_very_large_values_are_no_mask_and_the_rest_beside_them_is_measured_without_sign(tmp_path, framework):
+    """A mean of signed numbers may happen to be near zero, where rounding is a great part of it."""
+    value = next(v for v in recorded(tmp_path, framework, "large").values.values() if v.record.attrs.get("bounded") is not None)
+    assert value.bounded == pytest.approx(1.0, abs=1e-3)
+    assert value.unmasked is None
 
 
 @pytest.mark.parametrize("way", NAMES)

@@ -59,9 +59,9 @@ class Machine:
     def _record(self, array, **fields):
         digest, shown = moments(array), array
         if array.dtype.kind == "f" and reaches_down(digest):
-            rest = moments(unmasked(array))
-            if not rest.startswith("c"):
-                shown, fields["attrs"] = unmasked(array), {**fields["attrs"], "unmasked": rest}
+            kept = unmasked(array)
+            if kept is not None and not (rest := moments(kept)).startswith("c"):
+                shown, fields["attrs"] = kept, {**fields["attrs"], "unmasked": rest}
         record = self.writer.add(fields.pop("name", self.path), array, run=self.run, digest=digest, keep=False, **fields)
         self.sketches.append((record.id, sketch(shown)))
         return record.id

@@ -147,6 +147,18 @@ def test_a_step_at_the_wrong_place_is_told_there(tmp_path):
     assert lines(located(tmp_path, program(late=False), program(late=True))) == [line_of("late")]
 
 
+def test_a_step_that_is_missing_in_the_line_of_the_next_is_told_there(tmp_path):
+    def program(*, clipped):
+        def run(m):
+            x = m.scale(layer(m, m.input(), 0), 0.5)
+            x = m.softmax(m.operation("clip", lambda a: np.maximum(a, 0.0), x) if clipped else x)  # line: both
+            return layer(m, x, 1)
+
+        return run
+
+    assert lines(located(tmp_path, program(clipped=True), program(clipped=False))) == [line_of("both")]
+
+
 def test_a_table_of_numbers_alone_is_blamed_where_it_was_computed_last(tmp_path):
     def reference(m):
         table = m.constant(np.outer(np.arange(12.0), np.arange(12.0) + 1) / 7)

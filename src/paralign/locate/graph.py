@@ -33,7 +33,7 @@ class Value:
 
     @property
     def bounded(self) -> float | None:
-        """The mean of its elements, each brought between -1 and 1; known where some are very large."""
+        """The mean of its elements' moduli, each brought below one; known where some are very large."""
         found = self.record.attrs.get("bounded")
         return None if found is None else float(found)
 

@@ -342,10 +342,10 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
         return user.source
     if other is None:
         return maker.stack[0]
-    if maker.stack[1:] == user.stack[1:]:  # the step is missing in the very function that hands the value on
+    same_line_after = after is not None and missing.source == after.source and missing.source != other.source
+    if maker.stack[1:] == user.stack[1:] and not same_line_after:  # the step is missing in the very function that hands the value on
         return maker.stack[0]
     with_before, with_after = _common(missing, other), _common(missing, after) if after is not None else 0
-    same_line_after = after is not None and missing.source == after.source and missing.source != other.source
     chosen, common = (user, with_after) if with_after > with_before or same_line_after else (maker, with_before)
     level = min(common + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
     return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
@@ -363,8 +363,9 @@ def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str
         todo = list(judgement.backwards.equals(due))
         for value in todo:
             for other in value.users:
-                if all(judgement.is_right(v) for v in other.outputs) and len(todo) < CONTEXT:
-                    todo += other.outputs
+                made = [v for v in other.outputs if v.users] or other.outputs[:1]  # not what a normalisation notes besides
+                if all(judgement.is_right(v) for v in made):
+                    todo += made if len(todo) < CONTEXT else []
                 elif other is not user and other.stack and other.stack[1:] == user.stack[1:]:
                     return other.stack[0]
     return None

@@ -124,7 +124,7 @@ class _Cell:
 def apart(one: Value, other: Value) -> float:
     """How far two values are apart by their elements in any order; infinite where their counts differ, or nothing is known of one.
 
-    Masked elements of -1e9 beside ordinary ones would hide these: what is bounded of them is compared as well.
+    Very large elements beside ordinary ones would hide these: the mean of what is bounded of their moduli is compared as well.
     """
     if one.digest is None or other.digest is None:
         return math.inf

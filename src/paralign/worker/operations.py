@@ -38,11 +38,14 @@ if TYPE_CHECKING:
 #: values whose sketches are written at a time
 CHUNK = 1024
 
-#: elements beyond this are taken for masks, which say nothing
+#: elements beyond this hide others in a digest
 FAR = 1e4
 
 #: elements below this are taken for masked ones, whether -1e4, -1e9 or minus infinity masks them
 MASKED = -5e3
+
+#: and this many times as far from zero as all others
+GAP = 10.0
 
 #: values whose digests are remembered, for those that are only moved
 RECENT = 256
@@ -382,15 +385,16 @@ class OperationRecorder:
         if digest is None or not is_floating(dtype) or is_complex(dtype) or not reaches_down(digest):
             return digest, sketch, None
         rest = unmasked(widen(self.adapter.to_array(tensor)))
-        found = moments(rest)
-        if found.startswith("c"):  # nothing but a mask
+        found = None if rest is None else moments(rest)
+        if rest is None or found is None or found.startswith("c"):  # no mask, or nothing else
             return digest, sketch, None
         return digest, sketch if sketch is None else sketched(rest), found
 
     def _bounded(self, tensor: Any) -> Optional[float]:
-        """The mean of ``x / (1 + |x|)``: what a digest does not see of ordinary elements beside masked ones of -1e9."""
+        """The mean of ``|x| / (1 + |x|)``: what a digest does not see of ordinary elements beside very large ones."""
         with self.adapter.no_grad():
-            found = float((tensor / (tensor.abs() + 1)).mean())
+            size = tensor.abs()
+            found = float((size / (size + 1)).mean())
         return found if np.isfinite(found) else None
 
     def _digest_of(self, tensor: Any) -> Optional[str]:
@@ -450,13 +454,20 @@ def reaches_down(digest: str) -> bool:
     return figures.low * figures.rms < MASKED or figures.counts[2] > 0
 
 
-def unmasked(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """An array with zero for masked elements, whatever number masks them.
+def unmasked(array: "np.ndarray[Any, Any]") -> "Optional[np.ndarray[Any, Any]]":
+    """An array with zero for masked elements, whatever number masks them; None where none are.
+
+    Masked elements are far below zero and all others near it: where values only become large, there are others between or above.
 
     >>> unmasked(np.array([1.0, -1e9, -np.inf]))
     array([1., 0., 0.])
+    >>> unmasked(np.array([1.0, -900.0, -8000.0, -9000.0]))
     """
-    return np.where(array < MASKED, 0.0, array)
+    masked = array < MASKED
+    rest = np.where(masked, 0.0, array)
+    if not masked.any() or float(np.nanmax(np.abs(rest))) > -float(array[masked].max()) / GAP:
+        return None
+    return rest
 
 
 def _size(shape: Tuple[int, ...]) -> int:
