@@ -249,18 +249,18 @@ class _Matching:
             *((t, Move(None, t.record, None, "unmatched")) for t in self.candidate if t not in self.placed),
         ]
 
+    def _in_cells(self, tensors: list[Tensor], own: set[str], other: set[str]) -> list[Tensor]:
+        """Recurrent layers that the other side has as cells as such, and cells as the products of one by hand where it has neither."""
+        layers = {layer for layer, cell in CELLS.items() if layer in own - other and cell in other}
+        cells = {cell for layer, cell in CELLS.items() if cell in own and not other & {layer, cell}}
+        found = [as_cell(t) if t.kind in layers and self._free(t) else t for t in tensors]
+        return [as_products(t) if t.kind in cells and self._free(t) else t for t in found]
+
     def take_apart(self) -> None:
         """Take apart what one side has fused and the other has not: recurrent layers into cells, cells into the products of one by hand."""
-        stacks, cells = set(CELLS), set(CELLS.values())
         kinds = [{t.kind for t in side if self._free(t)} for side in (self.reference, self.candidate)]
-        if kinds[0] & stacks and kinds[1] & cells:
-            self.reference = [as_cell(t) if self._free(t) else t for t in self.reference]
-        elif kinds[1] & stacks and kinds[0] & cells:
-            self.candidate = [as_cell(t) if self._free(t) else t for t in self.candidate]
-        elif kinds[0] & cells and not kinds[1] & (stacks | cells):
-            self.reference = [as_products(t) if self._free(t) else t for t in self.reference]
-        elif kinds[1] & cells and not kinds[0] & (stacks | cells):
-            self.candidate = [as_products(t) if self._free(t) else t for t in self.candidate]
+        self.reference = self._in_cells(self.reference, *kinds)
+        self.candidate = self._in_cells(self.candidate, *reversed(kinds))
         ours = fused.split(self.reference, self.candidate, self.placed)
         theirs = fused.split(self.candidate, self.reference, self.placed)
         if (len(ours), len(theirs)) != (len(self.reference), len(self.candidate)):
