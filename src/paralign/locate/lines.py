@@ -254,8 +254,9 @@ def _wire(guilt: Guilt, operation: Operation, other: Operation | None) -> str:
     """The line that handed an operation another value than the reference's; of a region, where there is no such operation, its own."""
     judgement = guilt.judgement
     if other is None:
-        made = _made_for_it(judgement, operation, None, guilt.trial.due) or _of_numbers(judgement, guilt.trial.region)
-        return made or operation.stack[0]
+        told = operation is not guilt.trial.suspect  # something speaks for this operation of the region
+        made = _made_for_it(judgement, operation, None, guilt.trial.due)
+        return made or (None if told else _of_numbers(judgement, guilt.trial.region)) or operation.stack[0]
     if any(v.record.role == "parameter" for v in _foreign(judgement, operation, other)):
         # which parameters it takes was decided where its module was chosen
         return _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True)
