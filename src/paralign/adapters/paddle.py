@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import paddle
+from paddle.nn import RNNCellBase
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
 from paralign.adapters import _digest_paddle, _exported, _modes, _paddle_operations, _values
@@ -336,8 +337,10 @@ class PaddleAdapter:
 
     def clear_gradients(self, model: Any, optimizer: Any) -> None:
         """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
-        if optimizer is not None:
+        if isinstance(optimizer, paddle.optimizer.Optimizer):
             optimizer.clear_grad(set_to_zero=False)
+        elif hasattr(optimizer, "clear_grad"):  # one that the user wrote from scratch
+            optimizer.clear_grad()
         if model is not None:
             model.clear_gradients(set_to_zero=False)
 
@@ -347,15 +350,21 @@ class PaddleAdapter:
         Paddle's optimizers take the type of their learning rate from the first parameter when they are built, and fail when that
         was cast since. Before the first update it is taken again, so that an optimizer built before a cast works.
         """
-        if not optimizer._learning_rate_map and optimizer._parameter_list:  # noqa: SLF001 - the constructor sets these, nothing else
+        known = isinstance(optimizer, paddle.optimizer.Optimizer)
+        if known and not optimizer._learning_rate_map and optimizer._parameter_list:  # noqa: SLF001 - only the constructor sets these
             first = optimizer._parameter_list[0]  # noqa: SLF001 - as above
             optimizer._dtype = (first["params"][0] if isinstance(first, dict) else first).dtype  # noqa: SLF001 - as above
         optimizer.step()
 
     def learning_rates(self, optimizer: Any) -> List[float]:
-        """One a parameter group: the global rate times the group's ``learning_rate``, which is a factor in Paddle."""
+        """One a parameter group: the global rate times the group's ``learning_rate``, which is a factor in Paddle.
+
+        None of an optimizer that tells no rate (``get_lr``): it is judged by what it does to the parameters.
+        """
+        if not hasattr(optimizer, "get_lr"):
+            return []
         rate = float(optimizer.get_lr())
-        groups = optimizer._param_groups or []  # noqa: SLF001 - there is no public name for them
+        groups = getattr(optimizer, "_param_groups", None) or []
         if groups and isinstance(groups[0], dict):
             return [rate * float(group.get("learning_rate", 1.0)) for group in groups]
         return [rate]
@@ -451,6 +460,10 @@ def _retype(tensor: Any, dtype: str) -> None:
 
 def _retype_layer(layer: Any, dtype: str) -> None:
     """Set ``_dtype``, which layers create constants in, in the form that it has: a name or a type of Paddle."""
+    if isinstance(layer, RNNCellBase) and type(layer).get_initial_states is RNNCellBase.get_initial_states:
+        vars(layer).pop("get_initial_states", None)  # a cell starts from zeros of the default type, whatever its own is
+        if dtype != paddle.get_default_dtype():
+            layer.get_initial_states = partial(layer.get_initial_states, dtype=dtype)
     kept = layer._dtype  # noqa: SLF001 - there is no public name for it
     name = kept if isinstance(kept, str) else _NAMES.get(kept, "")
     if name in _values.FLOATING:

@@ -337,17 +337,21 @@ class TorchAdapter:
 
     def clear_gradients(self, model: Any, optimizer: Any) -> None:
         """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
-        for owner in (model, optimizer):
-            if owner is not None:
-                owner.zero_grad(set_to_none=True)
+        if model is not None:
+            model.zero_grad(set_to_none=True)
+        if isinstance(optimizer, torch.optim.Optimizer):
+            optimizer.zero_grad(set_to_none=True)
+        elif hasattr(optimizer, "zero_grad"):  # one that the user wrote from scratch
+            optimizer.zero_grad()
 
     def step(self, optimizer: Any) -> None:
         """``optimizer.step()``."""
         optimizer.step()
 
     def learning_rates(self, optimizer: Any) -> List[float]:
-        """One a parameter group."""
-        return [float(group["lr"]) for group in optimizer.param_groups]
+        """One a parameter group; none of an optimizer that keeps them elsewhere: it is judged by what it does to the parameters."""
+        groups = getattr(optimizer, "param_groups", None) or []
+        return [float(group["lr"]) for group in groups if "lr" in group]
 
     def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:  # noqa: ARG002 - PyTorch's schedulers hold their optimizer
         """``scheduler.step()``, without the warning that no update came before it: a schedule may be walked on its own.

@@ -6,15 +6,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paralign.model import Finding
-from paralign.worker.draws import fits
+from paralign.worker.draws import UNIFORM, fits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paralign.locate.graph import Value
+    from paralign.locate.judgement import Judgement
+
 Said = dict[str, Any]
 
-#: two operations that could be one another's are worth this much, alike probabilities and names of modules a little more
-_PAIR, _PROBABILITY, _NAME = 1.0, 0.3, 0.2
+#: two operations that could be one another's are worth this much, a like kind of numbers, alike probabilities and names of modules more
+_PAIR, _FAMILY, _PROBABILITY, _NAME = 1.0, 0.5, 0.3, 0.2
 
 
 def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[Said | None, Said | None]]:
@@ -53,7 +56,29 @@ def _worth(reference: Said, candidate: Said) -> float:
     known = reference["p"] is not None and candidate["p"] is not None
     alike = known and abs(reference["p"] - candidate["p"]) < SAME
     ends = [said["module"].rpartition(".")[2] for said in (reference, candidate)]
-    return _PAIR + (_PROBABILITY if alike else 0.0) + (_NAME if ends[0] == ends[1] and ends[0] else 0.0)
+    same = reference["family"] == candidate["family"]
+    return _PAIR + (_FAMILY if same else 0.0) + (_PROBABILITY if alike else 0.0) + (_NAME if ends[0] == ends[1] and ends[0] else 0.0)
+
+
+def mirrors(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[list[int]]:
+    """Numbers of the candidate's operations whose draws are, or come from, uniform numbers, those of one line together."""
+    lines: dict[str, list[int]] = {}
+    for one, other in pairs:
+        if one is not None and other is not None and UNIFORM in (one["family"], other["family"]):
+            lines.setdefault(other["source"] or "", []).append(other["number"])
+    return list(lines.values())
+
+
+def wrong_data(judgement: Judgement) -> int:
+    """How many values are wrong that were made of inputs or parameters.
+
+    Numbers that were drawn, and the decisions made of them, do not count: turned round, some of them would be right by chance.
+    """
+    data: set[Value] = {v for v in judgement.candidate.values.values() if v.maker is None and v.record.role in ("input", "parameter")}
+    for operation in judgement.candidate.operations:
+        if any(value in data for value in operation.inputs):
+            data.update(operation.outputs)
+    return sum(value in data for value in judgement.wrong)
 
 
 #: probabilities that differ by less are the same, stored in float32

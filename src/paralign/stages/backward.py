@@ -19,6 +19,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, P
 from paralign.stages import forward, locating, running, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
+from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,10 +207,12 @@ class Steps:
             for c, records in ((self.reference, [p.reference for p in pairs]), (self.candidate, [p.candidate for p in pairs]))
         ]
         grouped = any(p.reference is None or p.candidate is None for p in pairs)
-        if rates[0] == rates[1] or (grouped and rates[0] & rates[1]):
+        silent = not all(rates)
+        if silent or rates[0] == rates[1] or (grouped and rates[0] & rates[1]):
             for pair in (p for p in pairs if p.verdict == DIVERGED):
                 pair.judged, pair.verdict = False, ALIGNED
-                pair.notes.append("rates in other parameter groups: judged by what each parameter does")
+                why = "an optimizer that tells no rate" if silent else "rates in other parameter groups"
+                pair.notes.append(f"{why}: judged by what each parameter does")
 
     def gradients(self, step: int) -> list[Pair]:
         """The gradient of every parameter that both sides have."""
@@ -248,6 +251,8 @@ class Steps:
         stored = floor(weight.dtype) * size / pair.stats.rms_reference * math.sqrt(self.context.settings.steps)
         if own.value > STORAGE * stored and own.value > gradient:
             return own
+        if self.method.candidate_run == NATIVE:  # there the rounding of what is stored is in the compared change itself
+            return max(own, Noise(gradient, "the noise of the gradients that made the change"), key=lambda n: n.value)
         return Noise(max(gradient, floor(weight.dtype)), "the noise of the gradients that made the change")
 
     def buffers(self, step: int) -> list[Pair]:

@@ -78,8 +78,9 @@ class Experiment:
 
     @property
     def rates(self) -> tuple[list[list[float]], list[list[float]]]:
-        """The learning rates of both sides, one a step and group."""
+        """The learning rates of both sides, one a step and group; of a side that tells none those of the other, which may be refuted."""
         first, second = (c.manifest.settings["answer"]["rates"] for c in (self.reference, self.candidate))
+        first, second = ([own or other[:1] or [1.0] for own, other in zip(*two, strict=True)] for two in ((first, second), (second, first)))
         return first, second
 
     def rates_differ(self, steps: int) -> bool:

@@ -2,12 +2,16 @@
 
 A draw is a *mask* (ones where an element is kept, as dropout draws it) or numbers of a distribution (``uniform``, ``normal``, others by
 the name of the operation). A mask can take the place of a mask, of a whole dropout (whose result is then computed from its input),
-and of uniform numbers that are compared with a probability: one is kept and zero is not, whatever the probability.
+and of uniform numbers that are compared with a probability: those of kept elements lie above the share that is dropped, the others below
+it. Uniform numbers can decide a mask the same way. Whether a program keeps what is above a number or what is below it is its own affair:
+``1 - u`` is as uniform as ``u``, so numbers can be used *mirrored*.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional
+
+import numpy as np
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Operation
@@ -67,7 +71,32 @@ def replayed(operation: "Operation", family: str, value: Any) -> Optional[List[A
 
 def fits(reference: str, candidate: str) -> bool:
     """Whether a draw of one family can take the place of another."""
-    return reference == candidate or (reference == MASK and candidate == UNIFORM)
+    return reference == candidate or {reference, candidate} == {MASK, UNIFORM}
+
+
+def turned(array: "np.ndarray[Any, Any]", family: str, wanted: str, p: Optional[float], *, mirrored: bool) -> "np.ndarray[Any, Any]":
+    """A draw as another family needs it, of the same shape and type.
+
+    Args:
+        array: the draw; a mask holds ones and zeros.
+        family: what it is.
+        wanted: what is needed.
+        p: the share that the mask drops; where it is not told, a kept element becomes one, another one zero.
+        mirrored: whether uniform numbers count from above.
+    """
+    numbers = array
+    if family == MASK and wanted == UNIFORM and p is not None:
+        spread = ((np.arange(array.size) * _GOLDEN + 0.5) % 1.0).reshape(array.shape)
+        numbers = np.where(array != 0, p + (1 - p) * spread, p * spread).astype(array.dtype)
+    if mirrored and UNIFORM in (family, wanted):
+        numbers = np.subtract(1, numbers, dtype=array.dtype)
+    if family == UNIFORM and wanted == MASK:
+        numbers = np.asarray(numbers >= (0.0 if p is None else p), array.dtype)
+    return numbers
+
+
+#: its multiples, without their whole parts, spread evenly between zero and one
+_GOLDEN = 0.6180339887498949
 
 
 def _bare(op: str) -> str:

@@ -25,7 +25,7 @@ from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
-from paralign.worker.draws import drawn, replayed
+from paralign.worker.draws import MASK, UNIFORM, drawn, replayed, turned
 from paralign.worker.forward import attempt, perturbed
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import scalar_of, train, trainer
@@ -58,7 +58,8 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
     ``steps`` (training steps in that mode before the pass that is watched);
     ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given), ``keep_gradients`` (the same of
     gradients), ``undo`` (numbers of operations that are to hand on their input as it is), ``keep_draws`` (record what random
-    operations draw), ``draws`` (number of a random operation -> name of the record in ``draws`` to be used in its place). Values:
+    operations draw), ``draws`` (number of a random operation -> name of the record in ``draws`` to be used in its place), ``mirrored``
+    (numbers of random operations whose uniform numbers are to count from above). Values:
     ``inputs``, ``labels`` for backward, ``patches`` (records named ``operation:place``, put in place of what the operation made),
     ``draws`` (what the other side's random operations drew, in order).
     """
@@ -137,6 +138,7 @@ class OperationRecorder:
         self._patches = {} if self._patch_values is None else {record.name: record for record in self._patch_values.records}
         self._draws = {} if self._drawn is None else {record.name: record for record in self._drawn.select(role="sample", run=run)}
         self._use = {int(number): name for number, name in options.get("draws", {}).items()}
+        self._mirrored = set(options.get("mirrored", ()))
         self._keep_draws = bool(options.get("keep_draws"))
         self._random: List[Dict[str, Any]] = []
         self._known: Dict[int, _Known] = {}
@@ -237,13 +239,15 @@ class OperationRecorder:
         draw = drawn(operation)
         if draw is None:
             return None
+        if draw.family == MASK and draw.p is None and operation.inputs:
+            draw = draw._replace(p=self._share(operation.inputs[-1]))
         name, index = f"draw {len(self._random)}", operation.index
         source = operation.stack[0] if operation.stack else None
         shape = list(self.adapter.describe(operation.outputs[0])[1] if draw.value is None else self.adapter.describe(draw.value)[1])
         said = {"number": index, "op": operation.op, "family": draw.family, "p": draw.p, "shape": shape, "module": operation.module}
         self._random.append({**said, "source": source, "name": name, "given": None})
         if self._keep_draws and draw.value is not None:
-            attrs = {"operation": "draw", "family": draw.family}
+            attrs = {"operation": "draw", "family": draw.family, "p": draw.p}
             self.writer.add(name, self.adapter.to_array(draw.value), role="sample", run=self.run, attrs=attrs)
         record = self._draws.get(self._use.get(index, ""))
         if record is None or self._drawn is None:
@@ -252,10 +256,20 @@ class OperationRecorder:
         given = converted(self._drawn.value(record), dtype)
         if given.array.size != int(np.prod(wanted if draw.value is None else shape, dtype=np.int64)):
             return None
-        value = self.adapter.from_array(Typed(given.array.reshape(wanted if draw.value is None else shape), given.dtype))
-        found = replayed(operation, record.attrs["family"], value)
+        family = record.attrs["family"]
+        share = record.attrs["p"] if family == MASK else draw.p
+        if family == UNIFORM and draw.family == MASK and share is None:
+            return None  # nothing tells which of the numbers it would keep
+        array = turned(given.array, family, draw.family, share, mirrored=index in self._mirrored)
+        value = self.adapter.from_array(Typed(array.reshape(wanted if draw.value is None else shape), given.dtype))
+        found = replayed(operation, family, value)
         self._random[-1]["given"] = None if found is None else record.name
         return found
+
+    def _share(self, kept: Any) -> Optional[float]:
+        """The share of elements that are dropped where each is kept with the probability in a tensor; None where they differ."""
+        values = widen(self.adapter.to_array(kept))
+        return 1.0 - float(values.flat[0]) if values.size and bool((values == values.flat[0]).all()) else None
 
     def _patched(self, operation: "Operation", outputs: List[Any]) -> Optional[List[Any]]:
         """The outputs with the given values in place of those that the operation made; None where none is given."""
