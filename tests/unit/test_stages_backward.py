@@ -240,6 +240,13 @@ def test_a_wrong_update_from_right_gradients_diverges(bench, factor):
     assert set(verdicts(found).values()) == {DIVERGED}
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1 + 3e-6, ALIGNED), (1 + 6e-6, DIVERGED)])
+def test_what_several_steps_changed_is_granted_what_their_gradients_are(bench, factor, verdict):
+    """Each optimizer keeps its rates in float32, and later gradients carry that: the noise is 1e-6, granted four times."""
+    found = changes(bench, change(-0.1 * factor * WEIGHT, -0.1 * factor * BIAS))
+    assert set(verdicts(found).values()) == {verdict}
+
+
 def test_what_storing_a_parameter_in_float32_explains_is_no_noise_of_the_change(bench):
     """A change of 1e-7 of a weight is known to some percent only; a wrong learning rate must show all the same."""
     tiny, other = (change(-rate * WEIGHT, -rate * BIAS) for rate in (1e-6, 1.01e-6))

@@ -471,3 +471,21 @@ def test_layers_paired_otherwise_than_in_most_blocks_can_be_paired_as_there():
     assert moved(wrong) != moved(result)
     (option,) = _uneven(wrong).options
     assert moved(wrong.choose(option)) == moved(result)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_convolution_of_patches_is_a_linear_layer_of_them(turned):
+    conv, dense = ("embed.weight", "Conv2d", (8, 3, 4, 4)), ("proj.weight", "Linear", (8, 48))
+    ours, theirs = (dense, conv) if turned else (conv, dense)
+    other = (theirs[0], theirs[1].replace("2d", "2D"), theirs[2] if turned else theirs[2][::-1])
+    result = plan(state(ours), state(other), "torch", "paddle")
+    (move,) = result.moves
+    assert (move.reference.name, move.candidate.name) == (ours[0], theirs[0])
+    assert move.transform == ("reshape(8, 3, 4, 4)" if turned else "reshape(8, 48) then transpose(1, 0)")
+    assert "not transposed" not in move.note
+    assert_round_trip(result, state(ours))
+
+
+def test_a_convolution_is_no_linear_layer_of_other_sizes_nor_a_transposed_one():
+    for conv in (("embed.weight", "Conv2d", (8, 3, 4, 5)), ("embed.weight", "ConvTranspose2d", (8, 3, 4, 4))):
+        assert not plan(state(conv), state(("proj.weight", "Linear", (48, 8))), "torch", "paddle").moves

@@ -36,7 +36,8 @@ _FIRST = ("loss_0", "gradient_0 ")
 #: norm of all gradients together)
 UNKNOWN, SMALL = 0.1, 1e-4
 
-#: gradients after an update may differ by this much more: optimizers, too, keep constants in float32, which the weights then carry
+#: gradients after an update, and what several steps changed together, may differ by this much more: optimizers, too, keep constants in
+#: float32, which the weights then carry
 LATER = 4.0
 
 #: a change's own noise counts where it exceeds what storing the parameters in their type explains, by this factor
@@ -235,7 +236,8 @@ class Steps:
         for pair in pairs:
             if pair.noise is not None and pair.reference is not None:
                 pair.noise = self._change_noise(pair, pair.noise)
-        settle(pairs, self.method, self.tolerance)
+        later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
+        settle(pairs, later, self.tolerance)
         for pair in pairs:
             _excuse(pair, total)
         return pairs

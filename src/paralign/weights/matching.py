@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from paralign.weights.layouts import CELLS, COUNTERS
 from paralign.weights.likeness import Group, Likeness, Unit, grouped
 from paralign.weights.plan import SHARED, Ambiguity, Move, Plan
 from paralign.weights.rules import Rules, learn
-from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, as_products, bare, fits, read, route
+from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, as_products, bare, fits, is_convolution, linear_twins, read, route
 from paralign.weights.transforms import reached
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def _matched(matching: _Matching, rules: Rules | None) -> _Matching:
         matching.turn()
         matching.by_likeness(_tensor, _shape_key, near=True)
     matching.by_likeness(_tensor, _leaf_key, near=True, aliases=True)
+    matching.by_likeness(_tensor, _patch_key, near=True)
     matching.by_name_alone()
     matching.finish()
     return matching
@@ -114,7 +116,7 @@ def _tensor_key(tensors: list[Tensor]) -> Hashable:
 
 def _as_one(tensor: Tensor) -> Tensor:
     """A tensor of a convolution by 1 as one of the Linear layer that computes the same; any other as it is."""
-    if not tensor.kind.startswith("conv") or tensor.kind.startswith("convtran") or len(bare(tensor.shape)) > MATRIX:
+    if not is_convolution(tensor) or len(bare(tensor.shape)) > MATRIX:
         return tensor
     return replace(tensor, kind=_LINEAR, shape=bare(tensor.shape))
 
@@ -137,6 +139,14 @@ def _leaf_key(tensors: list[Tensor]) -> Hashable:
 
 def _shape_key(tensors: list[Tensor]) -> Hashable:
     return tensors[0].record.role, bare(tensors[0].shape)
+
+
+def _patch_key(tensors: list[Tensor]) -> Hashable:
+    """Of a convolution: of the Linear layer that computes the same from its patches, channels first."""
+    tensor = tensors[0]
+    if tensor.part or tensor.leaf != "weight" or not tensor.shape or not (tensor.kind == _LINEAR or is_convolution(tensor)):
+        return id(tensor)
+    return tensor.shape[0], math.prod(tensor.shape[1:])
 
 
 def _called(tensor: Tensor) -> Hashable:
@@ -431,7 +441,8 @@ def _note(reference: Tensor, candidate: Tensor) -> str:
     ):
         if one != other and (what != "layer" or reference.kind != candidate.kind):
             said.append(f"{what}: {one} in the reference, {other} in the candidate")
-    if reference.kind != candidate.kind and reference.axes != candidate.axes and not (reference.part or candidate.part):
+    turned = reference.kind == candidate.kind or linear_twins(reference, candidate)
+    if not turned and reference.axes != candidate.axes and not (reference.part or candidate.part):
         said.append("taken as it is, not transposed")
     return "; ".join([*said, *dict.fromkeys(filter(None, (reference.note, candidate.note)))])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -246,22 +247,29 @@ def route(reference: Tensor, candidate: Tensor) -> tuple[str | None, str | None]
 
     Where one of two whole tensors is of a layer of the user's own, what it means by its layout is not known: nothing is turned.
     """
-    if not (reference.kind == candidate.kind or reference.part or candidate.part or _pointwise(reference, candidate)):
+    if not (reference.kind == candidate.kind or reference.part or candidate.part or linear_twins(reference, candidate)):
         return _reshaped(None, tuple(reference.record.shape), tuple(candidate.record.shape)), None
-    there = _reshaped(reference.path, reference.shape, candidate.shape)
+    patches = linear_twins(reference, candidate) and bool(reference.shape) and bool(candidate.shape)
+    there = _reshaped(reference.path, reference.shape, candidate.shape, patches=patches)
     if keeps(candidate.path):
         return compose(there, undone(candidate.path, tuple(candidate.record.shape))), None
     return there, candidate.path
 
 
-def _pointwise(reference: Tensor, candidate: Tensor) -> bool:
-    """Whether one is a Linear and the other a convolution by 1, which compute the same."""
-    kinds = {reference.kind[:4], candidate.kind[:4]}
-    return kinds == {"line", "conv"} and not {reference.kind[:8], candidate.kind[:8]} & {"convtran"}
+def is_convolution(tensor: Tensor) -> bool:
+    """Whether a tensor is of a convolution that is not transposed."""
+    return tensor.kind.startswith("conv") and not tensor.kind.startswith("convtran")
 
 
-def _reshaped(path: str | None, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
-    if shape == wanted or bare(shape) != bare(wanted):
+def linear_twins(reference: Tensor, candidate: Tensor) -> bool:
+    """Whether one is a Linear layer's and the other a convolution's: by 1, or of patches, they compute the same."""
+    two = (reference, candidate)
+    return any(t.kind == "linear" for t in two) and any(is_convolution(t) for t in two)
+
+
+def _reshaped(path: str | None, shape: tuple[int, ...], wanted: tuple[int, ...], *, patches: bool = False) -> str | None:
+    flat = [(n[0], math.prod(n[1:])) for n in (shape, wanted)] if patches else []
+    if shape == wanted or (bare(shape) != bare(wanted) and (not flat or flat[0] != flat[1])):
         return path
     return compose(path, f"reshape({', '.join(map(str, wanted))})")
 
