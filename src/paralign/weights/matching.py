@@ -262,7 +262,7 @@ class _Matching:
     def _in_cells(self, tensors: list[Tensor], own: set[str], other: set[str]) -> list[Tensor]:
         """Recurrent layers that the other side has as cells as such, and cells as the products of one by hand where it has neither."""
         layers = {layer for layer, cell in CELLS.items() if layer in own - other and cell in other}
-        cells = {cell for layer, cell in CELLS.items() if cell in own and not other & {layer, cell}}
+        cells = {cell for layer, cell in CELLS.items() if cell in own and not other & {layer, cell} and _LINEAR in other}
         found = [as_cell(t) if t.kind in layers and self._free(t) else t for t in tensors]
         return [as_products(t) if t.kind in cells and self._free(t) else t for t in found]
 
