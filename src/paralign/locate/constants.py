@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 #: digests up to this distance are those of one value, stored in one precision or another
 EQUAL = 1e-6
+
+#: axes up to which their orders are tried
+AXES = 4
 
 #: a value this near to one of the reference, by its elements in order of size, stands for it
 RESEMBLING = 0.5
@@ -77,11 +81,33 @@ def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> St
     seen: set[int] = set()
     while True:
         seen.add(step.number)
-        before = [ways[1].steps[n] for n in step.inputs if n not in seen]
+        before = [s for s in _made_of(ways[1], step) if s.number not in seen]
         wrong = [s for s in before if not _is_right(ways[0], pool, s)]
         if not wrong:
             return step
         step = max(wrong, key=lambda s: (s.value.size, s.number))
+
+
+def _made_of(way: Way, step: Step) -> list[Step]:
+    """What a step was made of; few numbers, which prove nothing, are looked through as well."""
+    found: dict[int, Step] = {}
+    todo = list(step.inputs)
+    while todo:
+        held = way.steps[todo.pop()]
+        if held.number not in found:
+            found[held.number] = held
+            todo += held.inputs if held.value.size < LEAST and not held.telling else ()
+    return list(found.values())
+
+
+def _equal(value: Array, other: Array) -> bool:
+    """Whether two arrays hold the same; of other shapes, with their axes in some other order."""
+    if same(value, other):
+        return True
+    if value.shape == other.shape or sorted(value.shape) != sorted(other.shape) or value.ndim > AXES:
+        return False
+    orders = (axes for axes in permutations(range(value.ndim)) if tuple(value.shape[a] for a in axes) == other.shape)
+    return any(same(value.transpose(axes), other) for axes in orders)
 
 
 def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
@@ -92,7 +118,7 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
     if step.value.size < LEAST and not step.telling:
         namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
         return not namesakes or any(same(s.value, step.value) for s in namesakes)
-    return not step.telling or any(same(value, step.value) or _is_part(value, step.value) for value in pool)
+    return not step.telling or any(_equal(value, step.value) or _is_part(value, step.value) for value in pool)
 
 
 def _is_part(whole: Array, part: Array) -> bool:
