@@ -52,8 +52,9 @@ class Program:
         self.adapter.cast(self.model, dtype)
 
     def state(self) -> Values:
-        """Parameters and buffers, shared ones once."""
-        return {e.name: np.array(widen(self.adapter.to_array(e.tensor))) for e in self.adapter.state(self.model) if e.shared is None}
+        """Parameters and buffers that a checkpoint holds, shared ones once; other buffers are computed by the program."""
+        entries = [e for e in self.adapter.state(self.model) if e.shared is None and e.persistent]
+        return {e.name: np.array(widen(self.adapter.to_array(e.tensor))) for e in entries}
 
     def put(self, state: Values) -> None:
         """Load weights; those that the model does not know are left out."""
@@ -166,7 +167,7 @@ def carried(own: Values, program: Program, names: dict[str, str]) -> Values:
         for new, old in names.items():
             name = name.replace(new, old)
         name = name.replace("._mean", ".running_mean").replace("._variance", ".running_var")
-        if name in own and entry.shared is None:
+        if name in own and entry.shared is None and entry.persistent:
             found[entry.name] = own[name].T if entry.kind == "Linear" and own[name].ndim == 2 else own[name]  # noqa: PLR2004 - a matrix
     return found
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate import regions
 from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
+from paralign.locate.paths import before_moves, common, computing, computing_users, parting
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
@@ -52,7 +53,7 @@ def _of_region(judgement: Judgement, trial: Trial) -> tuple[str, Operation | Non
 
 def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[str, Operation | None, Operation]:
     """The kind of fault of a single operation."""
-    twin = _computing(trial.due.maker) if trial.why == "meeting" else trial.due.maker
+    twin = computing(trial.due.maker) if trial.why == "meeting" else trial.due.maker
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         before = regions.done_before(judgement, maker, twin) if twin is not None else None
         return EXTRA, twin, before or maker
@@ -304,7 +305,7 @@ def _not_exonerated(
 ) -> str:
     """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
 
-    Where one has, the arguments come from further out: a helper that is used with right and with wrong ones.
+    Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
     """
     guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
     others = [
@@ -314,9 +315,9 @@ def _not_exonerated(
         if o.kind == operation.kind and o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
         if alike or o.arguments != operation.arguments
     ]
-    for line in lines:
-        passed = any(line in (constructed(graph, o.module) if by_construction else o.stack) for graph, o in others)
-        if not passed:
+    ways = {constructed(graph, o.module) if by_construction else o.stack for graph, o in others}
+    for depth, line in enumerate(lines, 1):
+        if all(way[:depth] != lines[:depth] for way in ways):
             return line
     return lines[0]
 
@@ -328,7 +329,7 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     candidate's line is at the same depth of its own calls.
     """
     candidates = [v for v in user.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
-    due = _computing(after)
+    due = computing(after)
     taken = {v.digest for v in due.inputs} if due is not None else set()
     candidates.sort(key=lambda v: any(p.digest in taken for p in judgement.partners(v)))  # what the reference does not take there first
     ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
@@ -337,19 +338,27 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
         given = after.inputs if after is not None else []
         strange = [v for v in candidates if not any(p in given for p in judgement.partners(v))]
         value = next(iter(strange or candidates), None)
-    maker = _computing(value.maker if value is not None else None)
-    other = _computing(before.maker if before is not None else None)
+    maker = computing(value.maker if value is not None else None)
+    other = computing(before.maker if before is not None else None)
     if maker is None or not maker.stack:
         return user.source
     if other is None:
         return maker.stack[0]
     same_line_after = after is not None and missing.source == after.source and missing.source != other.source
-    if maker.stack[1:] == user.stack[1:] and not same_line_after:  # the step is missing in the very function that hands the value on
-        return maker.stack[0]
-    with_before, with_after = _common(missing, other), _common(missing, after) if after is not None else 0
-    chosen, common = (user, with_after) if with_after > with_before or same_line_after else (maker, with_before)
-    level = min(common + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
+    besides = same_line_after or (value is not None and _taken_besides(judgement, value, user, missing))
+    if maker.stack[1:] == user.stack[1:]:  # the step is missing in the very function that hands the value on
+        return user.stack[0] if besides else maker.stack[0]
+    with_before, with_after = common(missing, other), common(missing, after) if after is not None else 0
+    chosen, shared = (user, with_after) if with_after > with_before or besides else (maker, with_before)
+    level = min(shared + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
     return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
+
+
+def _taken_besides(judgement: Judgement, value: Value, user: Operation, missing: Operation) -> bool:
+    """Whether others take a value as in the reference, a residual: it was handed on rightly, and the step is missing later."""
+    kinds = {o.kind for o in computing_users(value) if o is not user and o.kind not in MOVES}
+    theirs = {o.kind for p in judgement.partners(value) for o in computing_users(p) if o is not missing}
+    return bool(kinds & theirs)
 
 
 def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
@@ -386,7 +395,7 @@ def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
         numbers = next((v for v in operation.inputs if v in bare), None)
         if not right or numbers is None:
             return None
-        maker = _computing(numbers.maker)
+        maker = computing(numbers.maker)
         return maker.stack[0] if maker is not None and maker.stack else None
     return None
 
@@ -409,10 +418,10 @@ def _as_listed(operation: Operation, other: Operation | None) -> str | None:
 def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:
     """The candidate's line that gave back an output without what the reference does to it last."""
     before = next((v.maker for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None)
-    common = _common(missing, before) if before is not None else len(operation.stack) - 1
+    shared = common(missing, before) if before is not None else len(operation.stack) - 1
     if not operation.stack:
         return None
-    return operation.stack[max(0, len(operation.stack) - 1 - common)]
+    return operation.stack[max(0, len(operation.stack) - 1 - shared)]
 
 
 def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | None, due: Value) -> str | None:
@@ -425,18 +434,18 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
         return None
     taken = {v.digest for o in way for v in o.inputs}
     mask = next((m for v in way[0].inputs if (m := _other_mask(operation, v)) is not None), None)
-    source = _computing(mask.maker) if mask is not None and not is_telling(mask) else None
+    source = computing(mask.maker) if mask is not None and not is_telling(mask) else None
     if source is not None and source.stack:
         return source.stack[0]
     for value in operation.inputs:
         strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"
         if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):
             continue
-        before = _before_moves(value, operation.source)
+        before = before_moves(value, operation.source)
         users = [u for u in computing_users(before) if u.kind not in MOVES]
         maker = before.maker
         if maker is not None and maker.stack and users and all(v in judgement.wrong for u in users for v in u.outputs):
-            return maker.stack[max(0, len(maker.stack) - 1 - _common(maker, operation))]
+            return parting(maker, operation)
     return None
 
 
@@ -457,13 +466,6 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
     return None
 
 
-def _before_moves(value: Value, source: str | None) -> Value:
-    """A value as it was before a line only moved it."""
-    while value.maker is not None and value.maker.kind in MOVES and value.maker.source == source and value.maker.inputs:
-        value = value.maker.inputs[0]
-    return value
-
-
 def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:
     """The line at which an operation, or the module that it belongs to, is given another value than the reference's.
 
@@ -472,39 +474,7 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     """
     taken = {p for v in operation.inputs for p in judgement.partners(v)}
     due = next((v for v in other.inputs if v.maker is not None and v not in taken), None) if other is not None else None
-    maker = _computing(due.maker if due is not None else None)
+    maker = computing(due.maker if due is not None else None)
     if maker is None or other is None:
         return operation.stack[0]
-    return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - _common(other, maker)))]
-
-
-def computing_users(value: Value) -> list[Operation]:
-    """The operations that take a value, and those that take what was only moved of it."""
-    found: list[Operation] = []
-    todo = list(value.users)
-    while todo:
-        user = todo.pop()
-        if user not in found:
-            found.append(user)
-            todo += [u for v in user.outputs for u in v.users] if user.kind in MOVES else []
-    return found
-
-
-def _computing(operation: Operation | None) -> Operation | None:
-    """An operation, those that only move values looked through."""
-    seen = 0
-    while (
-        operation is not None and operation.kind in MOVES and operation.inputs and operation.inputs[0].maker is not None and seen < CONTEXT
-    ):
-        operation, seen = operation.inputs[0].maker, seen + 1
-    return operation
-
-
-def _common(one: Operation, other: Operation) -> int:
-    """How many of the outermost lines two operations have in common."""
-    count = 0
-    for first, second in zip(reversed(one.stack), reversed(other.stack), strict=False):
-        if first != second:
-            break
-        count += 1
-    return count
+    return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - common(other, maker)))]

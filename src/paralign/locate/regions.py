@@ -80,13 +80,17 @@ def comes_first(maker: Operation, twin: Operation) -> bool:
 
 def beside(judgement: Judgement, missing: Operation) -> str | None:
     """The candidate's line that does what else the reference does in the line of a missing operation; None where that is not one line."""
-    depth, found = len(missing.stack), set()
+    depth, found, inner = len(missing.stack), set(), set()
     for other in judgement.reference.operations:
         if other is missing or other.kind in MOVES or other.stack[-depth:] != missing.stack:
             continue
         made = [v for v in other.outputs if is_telling(v)]
         makers = [m.maker for v in made for m in judgement.backwards.equals(v) if m.maker is not None and m.maker.kind == other.kind]
         found |= {maker.stack[-depth] for maker in makers if len(maker.stack) >= depth}
+        inner |= {(maker.source, maker.number) for maker in makers} if other.stack == missing.stack else set()
+    within = {line for line, _ in inner if line is not None}
+    if len(inner) > 1 and len(within) == 1:  # several steps of that line, deeper in calls perhaps
+        return within.pop()
     return found.pop() if len(found) == 1 else None
 
 

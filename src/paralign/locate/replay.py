@@ -13,9 +13,10 @@ from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
 from paralign.locate.judgement import Judgement
-from paralign.locate.lines import computing_users, own_line
-from paralign.locate.matching import ALIKE
-from paralign.locate.search import Trial, region, suspects, trials
+from paralign.locate.lines import own_line
+from paralign.locate.matching import ALIKE, SLIGHT, same_shape
+from paralign.locate.paths import computing_users
+from paralign.locate.search import Trial, fits, region, suspects, trials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,9 @@ FOLLOWED = 32
 
 #: an error that falls by this factor has fallen
 FALL = 3.0
+
+#: an input no further from the reference's has no error to hand on
+EXACT = 1e-13
 
 #: the place of a value in a run: number of the operation and place among its results
 Place = "tuple[int, int]"
@@ -144,10 +148,13 @@ class _Hunt:
 
     def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)
-        judged = self._judged([*self.patches.values(), patch])
+        more = self._turned_alike(trial) if trial.why == "order" else []
+        judged = self._judged([*self.patches.values(), patch, *more])
         if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
             return False
-        self.patches[patch.number, patch.place] = patch
+        if not self.outright and self._inherited(trial):
+            return False
+        self.patches.update({(each.number, each.place): each for each in (patch, *more)})
         guilt = Guilt(
             trial,
             self.judgement,
@@ -160,6 +167,30 @@ class _Hunt:
         self.lines.add(own_line(self.judgement.candidate, trial.value.maker or trial.suspect))
         self.judgement = self._with_repeats(guilt, judged)
         return True
+
+    def _turned_alike(self, trial: Trial) -> list[Patch]:
+        """The other results of the line that brought elements into a wrong order: parts that are joined later, all of them wrong."""
+        maker = trial.value.maker
+        others = [o for o in self.judgement.candidate.operations if maker is not None and o.kind == maker.kind and o.source == maker.source]
+        values = [v for o in others if o is not maker and not o.written for v in o.outputs if self.judgement.disordered(v)]
+        pairs = [(v, next((p for p in self.judgement.partners(v) if same_shape(p, v) and fits(v, p)), None)) for v in values]
+        known = [(v, due) for v, due in pairs if due is not None]
+        return [_patch(v, typed) for (v, _), typed in zip(known, self.laboratory.values([due for _, due in known]), strict=True)]
+
+    def _inherited(self, trial: Trial) -> bool:
+        """Whether a slight error is that of the inputs: of the reference's very values the operation makes the reference's result."""
+        if len(trial.region) > 1 or _error(trial) > SLIGHT or self.spent >= self.runs:
+            return False
+        judgement, suspect = self.judgement, trial.suspect
+        off = [v for v in dict.fromkeys(suspect.inputs) if v.maker is not None and judgement.is_right(v) and judgement.error[v] > EXACT]
+        pairs = [(v, p) for v in off for p in judgement.partners(v)[:1] if fits(v, p)]
+        if not pairs:
+            return False
+        values = self.laboratory.values([due for _, due in pairs])
+        patches = [_patch(value, typed) for (value, _), typed in zip(pairs, values, strict=True)]
+        judged = self._judged([*self.patches.values(), *patches])
+        made = _places(judged).get((suspect.number, trial.value.place)) if judged is not None else None
+        return judged is not None and made is not None and made not in judged.wrong
 
     def _judged(self, patches: Sequence[Patch]) -> Judgement | None:
         self.spent += 1

@@ -50,8 +50,10 @@ def suspects(judgement: Judgement) -> list[Operation]:
     carrying = judgement.carrying()
     frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
     ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)] + [second for _, second in judgement.wrong_outputs()]
-    orders = dict.fromkeys(judgement.disorder(v) for v in ends)
-    frontier += [o for o in orders if o is not None and o not in frontier]
+    orders = [o for o in dict.fromkeys(judgement.disorder(v) for v in ends) if o is not None]
+    # what takes elements in a wrong order is not to blame before what brought them into it
+    frontier = [o for o in frontier if o in orders or not any(judgement.disorder(v) in orders for v in o.inputs)]
+    frontier += [o for o in orders if o not in frontier]
     frontier += [o for o in _idle_before(judgement, frontier) if o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]

@@ -1,4 +1,4 @@
-"""What source code says of gradients around a line: a block that keeps none, a backward function of one's own."""
+"""What source code says around a line: its function, a block that keeps no gradients, a backward function of one's own."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ def no_gradient_block(source: str) -> str | None:
         if node.body[0].lineno <= number <= (node.end_lineno or 0):
             found = next((f"{file}:{each.lineno}" for each in asked if _switches_off(each)), found)
     return found
+
+
+@lru_cache(maxsize=1024)
+def function_of(source: str) -> tuple[str, int]:
+    """File and first line of the innermost function that holds a line; line 0 where there is none, or the file cannot be read."""
+    file, _, line = source.rpartition(":")
+    tree = _parsed(file)
+    held = [
+        node.lineno
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= int(line) <= (node.end_lineno or 0)
+    ]
+    return file, max(held, default=0)
 
 
 def _switches_off(expression: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.capture import digest as digests
 from paralign.errors import UsageError, WorkerFailed
-from paralign.locate import gradient_lines, lines, randomness
+from paralign.locate import constants, gradient_lines, lines, randomness
 from paralign.locate.gradients import LEAST, Fault, GradientPatch, Gradients, proven
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import FLOOR, Judgement, Scale
@@ -121,6 +121,17 @@ class Watched(Recorded):
                 found[moves[0].candidate.name] = source.name
         return found
 
+    def origin(self, digests_of: Sequence[str], certain: bool) -> str | None:
+        """The candidate's line that makes one of some given values of numbers alone, which the reference makes otherwise."""
+        try:
+            sides = both(
+                lambda: self.context.reference.record("constants", "constants", {}, self.given),
+                lambda: self.context.candidate.record("constants", "constants", {}, self.given),
+            )
+        except WorkerFailed:  # a model that cannot be built twice: the line that takes the value has to do
+            return None
+        return constants.culprit(*sides, digests_of, certain=certain)
+
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
         return self._repeat(self._write(patches), {})
@@ -193,7 +204,8 @@ def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergenc
     found, notes = guilty(watched, watched.judgement(fine=True)) if diverged and not judgement.wrong_outputs() else ([], [])
     if not any(guilt.confirmed for guilt in found):
         found, notes = guilty(watched, judgement)
-    return merged([divergence(guilt) for guilt in found]), notes
+    found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
+    return merged([divergence(guilt, watched.origin) for guilt in found]), notes
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
@@ -405,11 +417,15 @@ def merged(found: list[Divergence]) -> list[Divergence]:
     return list(kept.values())
 
 
-def divergence(guilt: Guilt) -> Divergence:
-    """A fault as it is reported."""
+def divergence(guilt: Guilt, origin: Callable[[Sequence[str], bool], str | None] | None = None) -> Divergence:
+    """A fault as it is reported; ``origin`` tells the line that makes given values of some digests, where that is at fault."""
     what, other, operation = lines.classify(guilt)
     judgement = guilt.judgement
     source, further = lines.candidate_line(guilt, what, other, operation)
+    bare = constants.given(guilt, operation) if origin is not None else []
+    made = origin(bare, what == lines.GIVEN) if bare and origin is not None else None
+    if made is not None:
+        what, source, further = lines.GIVEN, made, (made, *operation.stack)
     built = source is not None and source in lines.constructed(judgement.candidate, operation.module)
     before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
     chain = _chain(judgement, operation)

@@ -195,7 +195,9 @@ def _forbidden(reference: list[Unit], candidate: list[Unit]) -> Costs:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Kinds that hold the same under other names: a Linear and a convolution by 1."""
+    """Kinds that hold the same under other names: Linear and convolution by 1; an instance norm and a group norm of single channels."""
+    if {one, other} == {"instancenorm", "groupnorm"}:
+        return True
     return {one[:4], other[:4]} == {"line", "conv"} and not {one[:8], other[:8]} & {"convtran"}
 
 

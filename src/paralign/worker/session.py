@@ -138,13 +138,14 @@ class Session:
         """Seed everything as at the start of every stage."""
         self.adapter.seed(self.base_seed)
 
-    def call(self, inputs: Any) -> Any:
-        """The model's outputs: a dict of inputs by keyword, a tuple or list by position, anything else as the one argument."""
+    def call(self, inputs: Any, model: Any = None) -> Any:
+        """The outputs of the model, or of another: a dict of inputs by keyword, a tuple or list by position, else the one argument."""
+        called = self.model if model is None else model
         if isinstance(inputs, dict):
-            return self.model(**inputs)
+            return called(**inputs)
         if isinstance(inputs, (tuple, list)):
-            return self.model(*inputs)
-        return self.model(inputs)
+            return called(*inputs)
+        return called(inputs)
 
     # -- state -------------------------------------------------------------------------------------------------------------
 

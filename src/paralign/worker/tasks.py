@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter
-from paralign.worker import data, forward, operations, program, sample, state, stepping, training, update
+from paralign.worker import constants, data, forward, operations, program, sample, state, stepping, training, update
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -21,6 +21,7 @@ TASKS: Dict[str, Task] = {
     "calls": forward.calls,
     "forward": forward.forward,
     "operations": operations.operations,
+    "constants": constants.constants,
     "loss": training.loss,
     "backward": training.backward,
     "update": update.update,

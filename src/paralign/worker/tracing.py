@@ -224,7 +224,8 @@ class Tracer:
         here = (frame.f_code.co_filename, state.line, path)
         self._times[here] = self._times.get(here, 0) + 1
         if self._times[here] > TIMES:
-            state.known[path] = -1, mark
+            before = -1 if _plain(leaf) else state.known.get(path, (-1, 0))[0]  # an array goes on from what is recorded of it
+            state.known[path] = before, mark
             return
         first, inputs = self._statement(frame.f_code, state.line).line, self._read(frame, state)
         transform = next((t for t in _own(frame).values() if any(t is one for one in state.composed)), None) if state.composed else None

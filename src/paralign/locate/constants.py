@@ -1,0 +1,130 @@
+"""The line that made a table, an index or a mask which the candidate computes of numbers alone, other than the reference does."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.locate.arrays import apart, same
+from paralign.locate.sample import LEAST, Step, Way
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.capture import Capture
+    from paralign.locate.arrays import Array
+    from paralign.locate.graph import Operation, Value
+    from paralign.locate.replay import Guilt
+
+#: digests up to this distance are those of one value, stored in one precision or another
+EQUAL = 1e-6
+
+#: axes up to which their orders are tried
+AXES = 4
+
+#: a value this near to one of the reference, by its elements in order of size, stands for it
+RESEMBLING = 0.5
+
+
+def given(guilt: Guilt, operation: Operation) -> list[str]:
+    """Digests of what an operation at fault, or one of a region, takes that is neither computed, nor an input, nor a parameter."""
+    found: dict[str, None] = {}
+    todo = [value for taker in (operation, *guilt.trial.region) for value in taker.inputs]
+    seen: set[Value] = set()
+    while todo:
+        value = todo.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.maker is not None:  # as it was before it was moved, or by what it came in another order
+            todo += value.maker.inputs if value.maker.kind in MOVES or guilt.judgement.disordered(value) else []
+        elif value.digest is not None and (value.record.role == "buffer" or (value.record.role == "input" and not value.record.name)):
+            found[value.digest] = None
+    return list(found)
+
+
+def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, certain: bool = True) -> str | None:
+    """The line of the candidate that makes, of right values, what the reference has not, on the way to one of the values wanted.
+
+    Of several that the reference lacks, the one that resembles a value of the reference most is at fault: others may only be another
+    way to the same result. None where all of them are the reference's, or nothing is known of how they were made.
+
+    Args:
+        reference: recorded by the task ``constants``.
+        candidate: the same.
+        wanted: digests of values that operations of the candidate take.
+        certain: one of them is known to be at fault, whether it resembles anything or not.
+    """
+    ways = Way.read(reference, ""), Way.read(candidate, "")
+    pool = [step.value for step in ways[0].steps] + [value for value, _ in ways[0].leaves.values()]
+    found: list[tuple[float, Step]] = []
+    for digest in wanted:
+        alike = [s for s in ways[1].steps if digests.distance(s.record.digest or digests.EMPTY, digest) <= EQUAL]
+        if alike and not _is_right(ways[0], pool, alike[-1]):
+            found.append((_nearest(pool, alike[-1].value), alike[-1]))
+    far, step = min(found, key=lambda item: item[0], default=(np.inf, None))
+    return _first_wrong(ways, pool, step).record.source if step is not None and (certain or far <= RESEMBLING) else None
+
+
+def _nearest(pool: Sequence[Array], value: Array) -> float:
+    """How far the nearest of some values is from one, by their elements in order of size; infinite where none has as many."""
+    ordered = np.sort(value, axis=None)
+    return min((apart(np.sort(other, axis=None), ordered) for other in pool if other.size == ordered.size), default=np.inf)
+
+
+def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> Step:
+    """Go back from a wrong step through wrong inputs to one that is made of right ones."""
+    seen: set[int] = set()
+    while True:
+        seen.add(step.number)
+        before = [s for s in _made_of(ways[1], step) if s.number not in seen]
+        wrong = [s for s in before if not _is_right(ways[0], pool, s)]
+        if not wrong:
+            return step
+        step = max(wrong, key=lambda s: (s.value.size, s.number))
+
+
+def _made_of(way: Way, step: Step) -> list[Step]:
+    """What a step was made of; few numbers, which prove nothing, are looked through as well."""
+    found: dict[int, Step] = {}
+    todo = list(step.inputs)
+    while todo:
+        held = way.steps[todo.pop()]
+        if held.number not in found:
+            found[held.number] = held
+            todo += held.inputs if held.value.size < LEAST and not held.telling else ()
+    return list(found.values())
+
+
+def _equal(value: Array, other: Array) -> bool:
+    """Whether two arrays hold the same; of other shapes, with their axes in some other order."""
+    if same(value, other):
+        return True
+    if value.shape == other.shape or sorted(value.shape) != sorted(other.shape) or value.ndim > AXES:
+        return False
+    orders = (axes for axes in permutations(range(value.ndim)) if tuple(value.shape[a] for a in axes) == other.shape)
+    return any(same(value.transpose(axes), other) for axes in orders)
+
+
+def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
+    """Whether the reference has a step's values, or nothing to hold them against.
+
+    Few numbers may be anything's: they are wrong where the reference has a variable of that name, with other values.
+    """
+    if step.value.size < LEAST and not step.telling:
+        namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
+        return not namesakes or any(same(s.value, step.value) for s in namesakes)
+    return not step.telling or any(_equal(value, step.value) or _is_part(value, step.value) for value in pool)
+
+
+def _is_part(whole: Array, part: Array) -> bool:
+    """Whether an array is a row, a column or another slice of one along one axis."""
+    for axis in range(whole.ndim if whole.ndim > part.ndim else 0):
+        rows = np.moveaxis(whole, axis, 0)
+        if rows[:1].size == part.size and any(same(row, part.reshape(row.shape)) for row in rows):
+            return True
+    return False

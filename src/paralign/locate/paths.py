@@ -1,0 +1,61 @@
+"""Following values to where they were made and used, past operations that only move them; where calls part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.locate.written import function_of
+
+if TYPE_CHECKING:
+    from paralign.locate.graph import Operation, Value
+
+#: moves that are looked through on the way to what was computed
+FOLLOWED = 8
+
+
+def before_moves(value: Value, source: str | None) -> Value:
+    """A value as it was before a line only moved it."""
+    while value.maker is not None and value.maker.kind in MOVES and value.maker.source == source and value.maker.inputs:
+        value = value.maker.inputs[0]
+    return value
+
+
+def computing_users(value: Value) -> list[Operation]:
+    """The operations that take a value, and those that take what was only moved of it."""
+    found: list[Operation] = []
+    todo = list(value.users)
+    while todo:
+        user = todo.pop()
+        if user not in found:
+            found.append(user)
+            todo += [u for v in user.outputs for u in v.users] if user.kind in MOVES else []
+    return found
+
+
+def computing(operation: Operation | None) -> Operation | None:
+    """An operation, those that only move values looked through."""
+    seen = 0
+    while (
+        operation is not None and operation.kind in MOVES and operation.inputs and operation.inputs[0].maker is not None and seen < FOLLOWED
+    ):
+        operation, seen = operation.inputs[0].maker, seen + 1
+    return operation
+
+
+def common(one: Operation, other: Operation) -> int:
+    """How many of the outermost lines two operations have in common."""
+    count = 0
+    for first, second in zip(reversed(one.stack), reversed(other.stack), strict=False):
+        if first != second:
+            break
+        count += 1
+    return count
+
+
+def parting(maker: Operation, operation: Operation) -> str:
+    """The line that made a value in the function where it also is handed to an operation; the same line where that does both."""
+    shared = common(maker, operation)
+    inner = [o.stack[max(0, len(o.stack) - 1 - shared)] for o in (maker, operation)]
+    one_line = 0 < shared < min(len(maker.stack), len(operation.stack)) and function_of(inner[0]) != function_of(inner[1])
+    return maker.stack[len(maker.stack) - shared] if one_line else inner[0]

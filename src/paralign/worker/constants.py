@@ -1,0 +1,111 @@
+"""How a side comes to what it computes of numbers alone: tables, indices, masks, made by numpy, by lists or by the framework.
+
+Operations are watched while the model runs; what numpy makes, or what was made while the model was constructed, is only met where an
+operation takes it. So the model is constructed once more and runs once, with the user's lines traced.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+import numpy as np
+
+from paralign.adapters.base import Observing
+from paralign.capture.digest import moments
+from paralign.errors import UnsupportedTensor
+from paralign.worker.session import NATIVE
+from paralign.worker.tracing import Tracer
+from paralign.worker.trees import leaves, to_value
+
+if TYPE_CHECKING:
+    from paralign.adapters.base import Operation
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.dtypes import Typed
+    from paralign.worker.session import Session
+
+#: elements of a value that is kept, and values of operations that are kept, at most
+ELEMENTS, VALUES = 1 << 20, 600
+
+
+def constants(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Trace the construction of the model and one pass in eval mode.
+
+    Recorded as ``step_<n>``: every array and list of numbers that a line of the user's makes, with the line and the steps it was made
+    of. As ``value_<n>``: what operations make of numbers alone, of neither inputs nor parameters nor draws. Values: ``inputs``.
+    """
+    tracer = Tracer(lambda value: _array(session, value), lambda _: None)
+    numbers = _Numbers(session)
+    session.seed()
+    if isinstance(session.adapter, Observing):
+        with session.adapter.operations(numbers), tracer.watching():
+            model = session.adapter.place(session.function("build_model")())
+        numbers.keep([entry.tensor for entry in session.entries(model) if entry.role == "buffer"])
+        inputs = session.inputs(values["inputs"], NATIVE)
+        numbers.exclude([entry.tensor for entry in session.entries(model) if entry.role == "parameter"])
+        numbers.exclude([leaf for _, leaf in leaves(inputs, session.adapter.is_tensor) if session.adapter.is_tensor(leaf)])
+        session.adapter.train(model, "eval")
+        with session.adapter.no_grad(), session.adapter.operations(numbers), tracer.watching():
+            session.call(inputs, model)
+    ids: List[int] = []
+    for step in tracer.steps:
+        known = tuple(ids[n] for n in step.inputs)
+        attrs = {"kind": step.kind, "number": step.number, "function": step.function}
+        digest = moments(step.value)
+        name = f"step_{step.number}"
+        ids.append(writer.add(name, step.value, role="sample", op=step.op, source=step.source, inputs=known, digest=digest, attrs=attrs).id)
+    for number, value in enumerate(numbers.values):
+        writer.add(f"value_{number}", value, role="sample", attrs={"kind": "operation"})
+    return {"exhausted": tracer.exhausted}
+
+
+def _array(session: Session, value: Any) -> "Optional[Typed]":
+    """What a line makes without a framework as an array: arrays of numpy, and lists of numbers; None for all else."""
+    if isinstance(value, (list, tuple)):
+        if not value or not all(isinstance(item, (int, float)) for item in value):
+            return None
+        value = np.asarray(value)
+    elif isinstance(value, bool) or not isinstance(value, (int, float, np.ndarray, np.generic)):
+        return None
+    try:
+        found = to_value(value, session.adapter)
+    except UnsupportedTensor:
+        return None
+    return found if not isinstance(found, str) and found.array.size <= ELEMENTS else None
+
+
+class _Numbers:
+    """A sink that keeps what operations make of numbers alone: of no input, parameter or draw."""
+
+    def __init__(self, session: Session) -> None:
+        self.values: List[Typed] = []
+        self._adapter = session.adapter
+        self._others: Dict[int, Any] = {}
+        self._foreign = False
+
+    def exclude(self, tensors: List[Any]) -> None:
+        """Take note of tensors that are more than numbers."""
+        for tensor in tensors:
+            with suppress(TypeError):
+                self._others[id(tensor)] = weakref.ref(tensor)
+
+    def before(self, inputs: List[Any]) -> None:
+        """See of what an operation computes, before it changes that."""
+        known = (self._others.get(id(tensor)) for tensor in inputs)
+        self._foreign = any(ref is not None and ref() is tensor for ref, tensor in zip(known, inputs))
+
+    def after(self, operation: Operation) -> None:
+        """Keep what it made, or take note that it is more than numbers."""
+        if self._foreign or operation.random:
+            self.exclude(operation.outputs)
+        else:
+            self.keep(operation.outputs)
+
+    def keep(self, tensors: List[Any]) -> None:
+        """Keep the values of tensors as they are now."""
+        for tensor in tensors if len(self.values) < VALUES else ():
+            with suppress(UnsupportedTensor):
+                if 1 < np.prod(self._adapter.describe(tensor)[1], dtype=np.int64) <= ELEMENTS:  # type: ignore[attr-defined]
+                    value = self._adapter.to_array(tensor)
+                    self.values.append(value._replace(array=value.array.copy()))
