@@ -23,7 +23,7 @@ from paralign.locate.graph import Graph
 from paralign.locate.replay import guilty
 from paralign.model import Manifest
 from paralign.stages.locating import Recorded, divergence, gradient_divergence, merged
-from paralign.worker.operations import reaches_down, unmasked
+from paralign.worker.masks import reaches_down, unmasked
 
 TYPES = {"float64": np.float64, "native": np.float32}
 

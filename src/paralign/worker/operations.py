@@ -20,13 +20,13 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.adapters._values import converted
 from paralign.adapters.base import Digesting, Observing
-from paralign.capture.digest import figures as figures_of
 from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.draws import MASK, UNIFORM, drawn, replayed, turned
 from paralign.worker.forward import attempt, perturbed
+from paralign.worker.masks import reaches_down, reaches_far, unmasked
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import scalar_of, train, trainer
 from paralign.worker.trees import leaves
@@ -37,15 +37,6 @@ if TYPE_CHECKING:
 
 #: values whose sketches are written at a time
 CHUNK = 1024
-
-#: elements beyond this hide others in a digest
-FAR = 1e4
-
-#: elements below this are taken for masked ones, whether -1e4, -1e9 or minus infinity masks them
-MASKED = -5e3
-
-#: and this many times as far from zero as all others
-GAP = 10.0
 
 #: values whose digests are remembered, for those that are only moved
 RECENT = 256
@@ -373,7 +364,7 @@ class OperationRecorder:
             value: Optional[Typed] = self.adapter.to_array(tensor) if keep else _outline(dtype, shape)
         except UnsupportedTensor:
             value, dtype, shape, digest, sketch, rest = None, "", (), None, None, None
-        if digest is not None and _reaches_far(digest) and is_floating(dtype):
+        if digest is not None and reaches_far(digest) and is_floating(dtype):
             fields = {**fields, "attrs": {**fields["attrs"], "bounded": self._bounded(tensor)}}
         if rest is not None:
             fields = {**fields, "attrs": {**fields["attrs"], "unmasked": rest}}
@@ -454,34 +445,6 @@ class _Value(NamedTuple):
     size: int
     dtype: str
     rest: Optional[str] = None
-
-
-def _reaches_far(digest: str) -> bool:
-    """Whether a few elements may be so large that a digest's figures are theirs alone."""
-    figures = figures_of(digest)
-    return max(abs(figures.low), abs(figures.high)) * figures.rms > FAR
-
-
-def reaches_down(digest: str) -> bool:
-    """Whether some elements may be masked: minus infinity, or so far below zero that only a mask brings them there."""
-    figures = figures_of(digest)
-    return figures.low * figures.rms < MASKED or figures.counts[2] > 0
-
-
-def unmasked(array: "np.ndarray[Any, Any]") -> "Optional[np.ndarray[Any, Any]]":
-    """An array with zero for masked elements, whatever number masks them; None where none are.
-
-    Masked elements are far below zero and all others near it: where values only become large, there are others between or above.
-
-    >>> unmasked(np.array([1.0, -1e9, -np.inf]))
-    array([1., 0., 0.])
-    >>> unmasked(np.array([1.0, -900.0, -8000.0, -9000.0]))
-    """
-    masked = array < MASKED
-    rest = np.where(masked, 0.0, array)
-    if not masked.any() or float(np.nanmax(np.abs(rest))) > -float(array[masked].max()) / GAP:
-        return None
-    return rest
 
 
 def _size(shape: Tuple[int, ...]) -> int:
