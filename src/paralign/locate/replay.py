@@ -179,7 +179,8 @@ class _Hunt:
 
     def _inherited(self, trial: Trial) -> bool:
         """Whether a slight error is that of the inputs: of the reference's very values the operation makes the reference's result."""
-        if len(trial.region) > 1 or _error(trial) > SLIGHT or self.spent >= self.runs:
+        slight = trial.value in self.judgement.wrong and _error(trial) <= SLIGHT  # nothing in another order is slightly wrong
+        if len(trial.region) > 1 or not slight or self.spent >= self.runs:
             return False
         judgement, suspect = self.judgement, trial.suspect
         off = [v for v in dict.fromkeys(suspect.inputs) if v.maker is not None and judgement.is_right(v) and judgement.error[v] > EXACT]
