@@ -100,6 +100,24 @@ def test_parts_in_the_order_of_the_line_that_lists_them(tmp_path):
     assert found[0].what == "order"
 
 
+def test_a_wrong_order_of_what_is_not_exactly_the_references_is_mended(tmp_path):
+    """Nothing in another order is slightly wrong: the elements are right."""
+
+    def program(factor, *, turned):
+        def run(m):
+            x = m.scale(layer(m, m.input(), 0), factor)
+            halves = m.split(x, 2)
+            x = m.concatenate(*(reversed(halves) if turned else halves))  # line: halves
+            return layer(m, m.tanh(layer(m, x, 1)), 2)
+
+        return run
+
+    found = located(tmp_path, program(1.0, turned=False), program(1 + 2e-9, turned=True))
+    assert lines(found) == [line_of("halves")]
+    assert found[0].what == "order"
+    assert found[0].confirmed
+
+
 def test_a_permutation_that_is_left_out_is_missing(tmp_path):
     def program(*, turned):
         def run(m):
