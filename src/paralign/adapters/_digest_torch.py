@@ -101,7 +101,6 @@ class _Passes:
         self.reach = _REACH[self.kind]
         self.folds: Optional[List[Any]] = [] if fold else None
         self._tensor, self._dense = tensor, _dense(tensor)
-        self._on_host = tensor.device.type == "cpu"
 
     def survey(self) -> "Tuple[float, float, Optional[Sequence[float]]]":
         """See ``Passes``."""
