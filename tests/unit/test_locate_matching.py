@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paralign.capture import digest as digests
-from paralign.locate.graph import Value
+from paralign.locate.graph import Operation, Value
 from paralign.locate.matching import ALIKE, Matches, is_telling, ordered_distance, same_shape
 from paralign.model import Record
 
@@ -156,3 +156,14 @@ def test_order_is_told_by_sketches_of_values_of_one_shape():
     assert ordered_distance(same, value(x.reshape(6, 4), sketch=sketch(x))) is None
     assert ordered_distance(same, value(x)) is None
     assert same_shape(value(x), value(x.reshape(4, 1, 6)))
+
+
+def test_the_numbers_of_an_operation_are_those_of_its_arguments_alone():
+    arguments = {"alpha": 2, "beta": -0.5, "keepdim": True, "axes": [3, 4], "mode": "same", "out": None}
+    assert Operation(0, "add", "add", "", (), arguments, random=False, inputs=[]).numbers == [-0.5, 2.0]
+    assert Operation(0, "add", "add", "", (), {}, random=False, inputs=[]).numbers == []
+
+
+@pytest.mark.parametrize(("shape", "size"), [((), 1), ((3,), 3), ((2, 0, 4), 0), ((2, 3, 4), 24)])
+def test_a_value_has_as_many_elements_as_its_shape_says(shape, size):
+    assert Value(SimpleNamespace(shape=shape)).size == size

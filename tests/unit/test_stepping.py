@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from paralign.adapters.base import Operation
-from paralign.locate.chains import alias_line
 from paralign.locate.settings import is_given
+from paralign.locate.written import alias_line
 from paralign.stages.stepping import ELEMENTS, RIGHT, WRONG, chosen
 from paralign.worker.fused import taken_apart
 

@@ -7,16 +7,16 @@ kind. Words without a counterpart tell what is missing, or too much.
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.matching import is_telling
+from paralign.locate.paths import way_to
 from paralign.locate.search import region
+from paralign.locate.written import alias_line
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -58,8 +58,8 @@ def line_of(guilt: Guilt) -> str | None:
     if not theirs or not ours:
         return None
     missing, extra = _without_counterpart(theirs, ours), _without_counterpart(ours, theirs)
-    if missing and _count(trial.due) > 1:  # a single number may come from outside of what is watched
-        extra = [o for o in extra if any(_count(v) > 1 for v in o.outputs)]
+    if missing and trial.due.size > 1:  # a single number may come from outside of what is watched
+        extra = [o for o in extra if any(v.size > 1 for v in o.outputs)]
     if extra:
         return extra[0].source
     if missing:
@@ -95,7 +95,7 @@ def _scaled(judgement: Judgement, trial: Trial, ours: Sequence[Operation], their
 
 def _is_multiple(value: Value, due: Value) -> bool:
     """Whether a value is another multiple of a direction than is due."""
-    if value.digest is None or due.digest is None or _count(value) != _count(due) or not (is_telling(value) and is_telling(due)):
+    if value.digest is None or due.digest is None or value.size != due.size or not (is_telling(value) and is_telling(due)):
         return False
     one, other = digests.figures(value.digest), digests.figures(due.digest)
     return _alike(_shape_of(value.digest), _shape_of(due.digest)) and abs(one.rms - other.rms) > SAME * max(one.rms, other.rms)
@@ -132,8 +132,8 @@ def _steps_to(value: Value, followed: Container[Value]) -> list[Operation]:
 
 def word(operation: Operation) -> str:
     """What an operation does, in a word that implementations share."""
-    size = max((_count(v) for v in operation.outputs), default=1)
-    tensors = sum(_count(v) > 1 or size == 1 for v in operation.inputs)
+    size = max((v.size for v in operation.outputs), default=1)
+    tensors = sum(v.size > 1 or size == 1 for v in operation.inputs)
     if operation.kind in ("multiply", "divide"):
         return operation.kind if tensors > 1 else SCALE
     if operation.kind in ("add", "subtract"):
@@ -142,24 +142,13 @@ def word(operation: Operation) -> str:
     return "multiply" if operation.kind == "power" and squares else operation.kind
 
 
-def _count(value: Value) -> int:
-    return math.prod(value.shape)
-
-
 def _computes(operation: Operation) -> bool:
     return operation.kind not in MOVES and operation.kind not in ("fill", "negative")
 
 
 def _way(judgement: Judgement, due: Value) -> list[Operation]:
-    """The reference's operations on the way to a value, as far back as the candidate lacks what they make."""
-    found: list[Operation] = []
-    todo = [due]
-    while todo and len(found) < MOST:
-        maker = todo.pop().maker
-        if maker is not None and maker not in found:
-            found.append(maker)
-            todo += [v for v in maker.inputs if judgement.lacking(v)]
-    return sorted((o for o in found if _computes(o)), key=lambda o: o.order)
+    """The reference's operations that compute on the way to a value, in order."""
+    return sorted((o for o in way_to(judgement, due, MOST) if _computes(o)), key=lambda o: o.order)
 
 
 def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[Operation]) -> list[Operation]:
@@ -171,7 +160,7 @@ def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[O
         path: list[Operation] = []
         while id(value) not in shared and value.maker is not None and len(path) <= BEFORE:
             path.append(value.maker)
-            telling = [v for v in value.maker.inputs if is_telling(v) and _count(v) == _count(value)]
+            telling = [v for v in value.maker.inputs if is_telling(v) and v.size == value.size]
             if len(telling) != 1:
                 break
             value = telling[0]  # noqa: PLW2901 - one step back
@@ -195,12 +184,8 @@ def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation],
 
 def _has_number(operation: Operation, others: Iterable[Operation]) -> bool:
     """Whether an operation of the other way has the same number."""
-    own = _numbers(operation)
-    return any(abs(a - b) <= SAME * max(abs(a), abs(b)) for o in others if word(o) == word(operation) for a in own for b in _numbers(o))
-
-
-def _numbers(operation: Operation) -> list[float]:
-    return [float(v) for v in operation.arguments.values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    own = operation.numbers
+    return any(abs(a - b) <= SAME * max(abs(a), abs(b)) for o in others if word(o) == word(operation) for a in own for b in o.numbers)
 
 
 def _shape_of(digest: str) -> tuple[float, ...]:
@@ -255,28 +240,3 @@ def _leads(value: Value, operation: Operation) -> bool:
                 seen.add(user)
                 todo += [(v, depth + 1) for v in user.outputs]
     return False
-
-
-def alias_line(source: str | None) -> str | None:
-    """The line before ``source`` where a name that is used there is only another name for a value; None without one, or with several."""
-    file, _, line = (source or "").rpartition(":")
-    if not line.isdecimal():
-        return None
-    try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    number = int(line)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= number <= (n.end_lineno or n.lineno)]
-    if not functions:
-        return None
-    inner = max(functions, key=lambda f: f.lineno)
-    here = [n for n in ast.walk(inner) if isinstance(n, ast.Name) and n.lineno <= number <= (n.end_lineno or n.lineno)]
-    used = {n.id for n in here if isinstance(n.ctx, ast.Load)}
-    last: dict[str, ast.Assign] = {}
-    for node in sorted((n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number), key=lambda n: n.lineno):
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                last[target.id] = node
-    found = [node for name, node in last.items() if name in used and isinstance(node.value, ast.Name)]
-    return f"{file}:{found[0].lineno}" if len(found) == 1 else None

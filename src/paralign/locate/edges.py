@@ -101,16 +101,6 @@ def cut(graph: Graph, value: Value, expects: Callable[[Value], bool]) -> Operati
     return None
 
 
-def shared(one: Operation, other: Operation) -> int:
-    """How many of the outermost lines two operations have in common."""
-    count = 0
-    for first, second in zip(reversed(one.stack), reversed(other.stack), strict=False):
-        if first != second:
-            break
-        count += 1
-    return count
-
-
 def factor_of(due: Value, value: Value) -> float | None:
     """The number by which the reference's gradient is multiplied, where that is all; None where it is not."""
     if due.gradient is None or value.gradient is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.edges import shared
 from paralign.locate.gradients import DIFFERENT, told_otherwise
 from paralign.locate.lines import constructed
+from paralign.locate.paths import common
 from paralign.locate.written import custom_backward, no_gradient_block, told_how
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def of_cut(cut: Operation) -> tuple[str, ...]:
 def _handed_on(cut: Operation, beside: Operation | None, operation: Operation) -> int:
     """Which of an operation's lines is as deep in the calls as the line at which the reference cuts its result off."""
     block = _without_gradients(cut)
-    near = shared(cut, beside) if beside is not None else 0
+    near = common(cut, beside) if beside is not None else 0
     depth = len(block) if block is not None else min(near + 1, len(cut.stack))
     return min(len(operation.stack) - 1, max(0, len(operation.stack) - depth))
 

@@ -15,9 +15,10 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
-from paralign.locate.edges import Edges, cut, factor_of, shared
+from paralign.locate.edges import Edges, cut, factor_of
 from paralign.locate.judgement import OWN
 from paralign.locate.matching import is_telling
+from paralign.locate.paths import common
 from paralign.locate.replay import arranged
 from paralign.locate.written import custom_backward
 
@@ -286,7 +287,7 @@ class Gradients:
                 continue
             before = next((v.maker for v in ends.inputs if v.maker is not None and v.record.id in reference.hooked), None)
             after = self._edges.counterpart(user)
-            later = value.maker is None or (after and shared(ends, after) > (shared(ends, before) if before else 0))
+            later = value.maker is None or (after and common(ends, after) > (common(ends, before) if before else 0))
             return Fault(KEPT, value, due, user if later else value.maker, math.inf, cut=ends, beside=after if later else before)
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,11 @@ class Value:
         return self.record.shape
 
     @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
     def order(self) -> int:
         """When it was first seen."""
         return self.record.id
@@ -78,6 +84,11 @@ class Operation:
     def source(self) -> str | None:
         """The user's innermost line."""
         return self.stack[0] if self.stack else None
+
+    @property
+    def numbers(self) -> list[float]:
+        """The numbers among its arguments, in ascending order; those in lists are left out."""
+        return sorted(float(a) for a in self.arguments.values() if isinstance(a, (int, float)) and not isinstance(a, bool))
 
 
 class Graph:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate import regions
 from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
-from paralign.locate.paths import before_moves, common, computing, computing_users, parting
+from paralign.locate.paths import before_moves, common, computing, computing_users, parting, way_to
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation, Value
@@ -153,7 +153,7 @@ def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation 
 
     None where none does.
     """
-    way = _way(judgement, due, len(region) + CONTEXT)
+    way = way_to(judgement, due, len(region) + CONTEXT)
     taken = {v for operation in way for v in operation.inputs}
     digested = {v.digest for v in taken}
     for operation in region:
@@ -182,18 +182,6 @@ def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Ope
             if users and all(o.kind != operation.kind for o in users):
                 return operation
     return None
-
-
-def _way(judgement: Judgement, due: Value, most: int) -> list[Operation]:
-    """The reference's operations on the way to a value, as far back as the candidate lacks what they make."""
-    found: list[Operation] = []
-    todo = [due]
-    while todo and len(found) < most:
-        maker = todo.pop().maker
-        if maker is not None and maker not in found:
-            found.append(maker)
-            todo += [v for v in maker.inputs if judgement.lacking(v)]
-    return found
 
 
 #: numbers that differ by less than this share are the same, stored in another precision
@@ -429,7 +417,7 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
 
     None where the value is right for others: then it was only taken at the wrong place.
     """
-    way = [other] if other is not None else _way(judgement, due, CONTEXT)
+    way = [other] if other is not None else way_to(judgement, due, CONTEXT)
     if all(o.kind != operation.kind for o in way):
         return None
     taken = {v.digest for o in way for v in o.inputs}

@@ -9,6 +9,7 @@ from paralign.locate.written import function_of
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
+    from paralign.locate.judgement import Judgement
 
 #: moves that are looked through on the way to what was computed
 FOLLOWED = 8
@@ -41,6 +42,21 @@ def computing(operation: Operation | None) -> Operation | None:
     ):
         operation, seen = operation.inputs[0].maker, seen + 1
     return operation
+
+
+def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
+    """The reference's operations on the way to a value, as far back as the candidate lacks what they make.
+
+    The one that made it comes first; there are ``most`` at most.
+    """
+    found: list[Operation] = []
+    todo = [due]
+    while todo and len(found) < most:
+        maker = todo.pop().maker
+        if maker is not None and maker not in found:
+            found.append(maker)
+            todo += [v for v in maker.inputs if judgement.lacking(v)]
+    return found
 
 
 def common(one: Operation, other: Operation) -> int:

@@ -48,14 +48,14 @@ def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Oper
 
     A factor that is there twice may be taken off in either place, and the one that stands where the reference's stands is right.
     """
-    if twin.kind != maker.kind or _scalars(twin) != _scalars(maker) or not _scalars(maker):
+    if twin.kind != maker.kind or twin.numbers != maker.numbers or not maker.numbers:
         return None
     todo, seen = list(maker.inputs), set(maker.inputs)
     while todo and len(seen) < FOLLOWED:
         operation = todo.pop(0).maker
         if operation is None:
             continue
-        if operation.kind == maker.kind and _scalars(operation) == _scalars(maker) and any(v in judgement.wrong for v in operation.outputs):
+        if operation.kind == maker.kind and operation.numbers == maker.numbers and any(v in judgement.wrong for v in operation.outputs):
             return operation
         fresh = [v for v in operation.inputs if v not in seen]
         seen.update(fresh)
@@ -65,14 +65,14 @@ def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Oper
 
 def comes_first(maker: Operation, twin: Operation) -> bool:
     """Whether the reference takes steps of the same kind with other numbers before the one that an operation stands for."""
-    wanted, step = _scalars(maker), twin
-    if twin.kind != maker.kind or not wanted or _scalars(twin) == wanted:
+    wanted, step = maker.numbers, twin
+    if twin.kind != maker.kind or not wanted or twin.numbers == wanted:
         return False
     for _ in range(STEPS):
         following = next((u for v in step.outputs for u in v.users if u.kind == maker.kind), None)
-        if following is None or not _scalars(following):
+        if following is None or not following.numbers:
             return False
-        if _scalars(following) == wanted:
+        if following.numbers == wanted:
             return True
         step = following
     return False
@@ -92,10 +92,6 @@ def beside(judgement: Judgement, missing: Operation) -> str | None:
     if len(inner) > 1 and len(within) == 1:  # several steps of that line, deeper in calls perhaps
         return within.pop()
     return found.pop() if len(found) == 1 else None
-
-
-def _scalars(operation: Operation) -> list[float]:
-    return sorted(float(a) for a in operation.arguments.values() if isinstance(a, (int, float)) and not isinstance(a, bool))
 
 
 def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:

@@ -129,7 +129,8 @@ class _Hunt:
         order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
         if not order:
             return not self.outright and self._end()
-        plans = [_plan(self.judgement, suspect, OUTRIGHT if self.outright else TRIALS) for suspect in order]
+        most, alike = (OUTRIGHT, OUTRIGHT) if self.outright else (TRIALS, ALIKE_TRIALS)
+        plans = [_plan(self.judgement, suspect, most, alike) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
         everything = [trial for plan in plans for trial in plan]
@@ -258,15 +259,14 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
     return Guilt(trial, judgement, confirmed=False, error=_error(trial), seen=bool(judgement.wrong_outputs()))
 
 
-def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS) -> list[Trial]:
-    """The trials of a suspect that are worth a run; those of the outputs themselves come last, and always."""
+def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS, alike: int = ALIKE_TRIALS) -> list[Trial]:
+    """The trials of a suspect that are worth a run, ``alike`` of those found in one way; that of an output comes last, and always."""
     found = list(trials(judgement, suspect))
     ways: Counter[str] = Counter()
     plan: list[Trial] = []
     for trial in found:
         ways[trial.why] += 1
-        alike = 1 if trial.why == "output" else ALIKE_TRIALS if most == TRIALS else most
-        if ways[trial.why] <= alike and len(plan) < most + (trial.why == "output"):
+        if ways[trial.why] <= (1 if trial.why == "output" else alike) and len(plan) < most + (trial.why == "output"):
             plan.append(trial)
     for trial in plan:
         trial.region = region(judgement, suspect, trial.value)

@@ -254,14 +254,7 @@ def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
 def fits(value: Value, due: Value) -> bool:
     """Whether a reference's value can take the place of a candidate's: the same number of elements, or of axes."""
     reachable = value.maker is not None and not value.maker.written and (due.maker is None or not due.maker.written)
-    return reachable and bool(due.maker or due.record.name) and (_count(value) == _count(due) or len(value.shape) == len(due.shape))
-
-
-def _count(value: Value) -> int:
-    count = 1
-    for length in value.shape:
-        count *= length
-    return count
+    return reachable and bool(due.maker or due.record.name) and (value.size == due.size or len(value.shape) == len(due.shape))
 
 
 def region(judgement: Judgement, suspect: Operation, value: Value) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""What source code says around a line: its function, a block that keeps no gradients, a backward function of one's own."""
+"""What source code says around a line: its function, a second name for a value, a block without gradients, a backward function."""
 
 from __future__ import annotations
 
@@ -77,6 +77,29 @@ def told_how(source: str) -> bool:
     return any(n.attr not in _OF_THE_FRAMEWORK for n in read)
 
 
+def alias_line(source: str | None) -> str | None:
+    """The line before ``source`` where a name that is used there is only another name for a value; None without one, or with several."""
+    file, _, line = (source or "").rpartition(":")
+    if not line.isdecimal():
+        return None
+    tree, number = _parsed(file), int(line)
+    if tree is None:
+        return None
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= number <= (n.end_lineno or n.lineno)]
+    if not functions:
+        return None
+    inner = max(functions, key=lambda f: f.lineno)
+    here = [n for n in ast.walk(inner) if isinstance(n, ast.Name) and n.lineno <= number <= (n.end_lineno or n.lineno)]
+    used = {n.id for n in here if isinstance(n.ctx, ast.Load)}
+    last: dict[str, ast.Assign] = {}
+    for node in sorted((n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number), key=lambda n: n.lineno):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                last[target.id] = node
+    found = [node for name, node in last.items() if name in used and isinstance(node.value, ast.Name)]
+    return f"{file}:{found[0].lineno}" if len(found) == 1 else None
+
+
 def _backward(source: str) -> ast.FunctionDef | None:
     file, _, line = source.rpartition(":")
     tree = _parsed(file)
@@ -88,10 +111,15 @@ def _backward(source: str) -> ast.FunctionDef | None:
     return None
 
 
-@lru_cache(maxsize=64)
 def _parsed(file: str) -> ast.Module | None:
-    """A source file's tree; None where it cannot be read."""
+    """A source file's tree as it is now; None where it cannot be read."""
     try:
-        return ast.parse(Path(file).read_text(encoding="utf-8"))
+        known = Path(file).stat()
+        return _tree(file, known.st_mtime_ns, known.st_size)
     except (OSError, SyntaxError, ValueError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _tree(file: str, changed: int, size: int) -> ast.Module:  # noqa: ARG001 - a file that was edited in between is read again
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
