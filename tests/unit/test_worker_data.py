@@ -15,7 +15,7 @@ from paralign.errors import UsageError
 from paralign.model import Manifest
 from paralign.run.inputs import save
 from paralign.worker import data
-from paralign.worker.forward import attempt, nudge
+from paralign.worker.forward import attempt, attempt_run, nudge
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import perform
 
@@ -410,6 +410,24 @@ def test_only_what_is_tolerated_is_caught():
     assert attempt(lambda: None, tolerate=True) == ""
     with pytest.raises(ValueError, match="a"):
         attempt(lambda: fail("a"), tolerate=False)
+
+
+def test_only_a_float64_run_may_fail_and_the_model_is_put_back():
+    def fail():
+        raise ValueError("no kernel")
+
+    answer, restored = {"runs": [], "failed": {}}, []
+    attempt_run(answer, NATIVE, lambda: None)
+    attempt_run(answer, f"{NATIVE}:train", lambda: None, lambda: restored.append("after success"))
+    for name in (DOUBLE, f"{DOUBLE}:train"):
+        attempt_run(answer, name, fail, lambda: restored.append("after failure"))
+    reason = "ValueError: no kernel"
+    assert answer == {"runs": [NATIVE, f"{NATIVE}:train"], "failed": {DOUBLE: reason, f"{DOUBLE}:train": reason}}
+    assert restored == ["after success", "after failure", "after failure"]
+    for name in (NATIVE, f"{NATIVE}:train", f"perturbed-{DOUBLE}"):
+        with pytest.raises(ValueError, match="no kernel"):
+            attempt_run(answer, name, fail)
+    assert len(answer["runs"]) == 2
 
 
 def test_notes_go_to_the_manifest(tmp_path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -30,14 +31,7 @@ def forward(session: Session, writer: CaptureWriter, options: Dict[str, Any], va
     answer: Dict[str, Any] = {"runs": [], "failed": {}}
     with session.untouched() as state:
         for run in options["runs"]:
-            if run == DOUBLE:
-                problem = attempt(lambda: _pass(session, writer, options, values["inputs"], DOUBLE, state), tolerate=True)
-                if problem:
-                    answer["failed"][run] = problem
-                    continue
-            else:
-                _pass(session, writer, options, values["inputs"], run, state)
-            answer["runs"].append(run)
+            attempt_run(answer, run, partial(_pass, session, writer, options, values["inputs"], run, state))
     return answer
 
 
@@ -64,6 +58,26 @@ def attempt(act: Callable[[], None], tolerate: bool) -> str:
         lines = str(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[-1] if lines else ''}"
     return ""
+
+
+def attempt_run(answer: Dict[str, Any], name: str, act: Callable[[], None], restore: Optional[Callable[[], None]] = None) -> None:
+    """Attempt one of a task's runs, put the model back, and note in the answer under ``runs`` or ``failed`` how it went.
+
+    Only a float64 run may fail.
+
+    Args:
+        answer: of the task, with the entries ``runs`` and ``failed``.
+        name: of the run, as the answer is to have it; what follows a colon is no part of the precision.
+        act: does what the run is about.
+        restore: puts back what the run changed; None where that is not asked for.
+    """
+    problem = attempt(act, tolerate=name.partition(":")[0] == DOUBLE)
+    if restore is not None:
+        restore()
+    if problem:
+        answer["failed"][name] = problem
+    else:
+        answer["runs"].append(name)
 
 
 def _pass(session: Session, writer: CaptureWriter, options: Dict[str, Any], inputs: Capture, run: str, state: Dict[str, Typed]) -> None:
@@ -167,4 +181,4 @@ class ModuleRecorder:
         return value, digest
 
 
-__all__ = ["DOUBLE", "NATIVE", "ModuleRecorder", "attempt", "forward", "nudge", "perturbed"]
+__all__ = ["DOUBLE", "NATIVE", "ModuleRecorder", "attempt", "attempt_run", "forward", "nudge", "perturbed"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.draws import MASK, UNIFORM, drawn, replayed, turned
-from paralign.worker.forward import attempt, perturbed
+from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import scalar_of, train, trainer
@@ -61,13 +62,8 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
         )
     with session.untouched() as state:
         for run in options["runs"]:
-            problem = attempt(lambda: _pass(session, writer, options, values, run, state), tolerate=run == DOUBLE)  # noqa: B023 - called at once
-            if run != NATIVE:
-                session.restore(state)
-            if problem:
-                answer["failed"][run] = problem
-            else:
-                answer["runs"].append(run)
+            restore = None if run == NATIVE else partial(session.restore, state)
+            attempt_run(answer, run, partial(_pass, session, writer, options, values, run, state), restore)
     return answer
 
 
@@ -359,7 +355,7 @@ class OperationRecorder:
             dtype, shape = self.adapter.describe(tensor)
             kind = fields["attrs"]["operation"]
             before = self._values.get(-1 if moved is None else moved)
-            known = before if before is not None and (before.size, before.dtype) == (_size(shape), dtype) else None
+            known = before if before is not None and (before.size, before.dtype) == (math.prod(shape), dtype) else None
             digest, sketch, rest = self._fingerprint(tensor, known, kind, dtype)
             value: Optional[Typed] = self.adapter.to_array(tensor) if keep else _outline(dtype, shape)
         except UnsupportedTensor:
@@ -369,7 +365,7 @@ class OperationRecorder:
         if rest is not None:
             fields = {**fields, "attrs": {**fields["attrs"], "unmasked": rest}}
         record = self.writer.add(name, value, run=self.run, digest=digest, keep=keep and value is not None, **fields).id
-        self._values[record] = _Value(digest, sketch, _size(shape), dtype, rest)
+        self._values[record] = _Value(digest, sketch, math.prod(shape), dtype, rest)
         self._values.pop(record - RECENT, None)
         if sketch is not None:
             self._sketches.append((record, sketch))
@@ -445,10 +441,6 @@ class _Value(NamedTuple):
     size: int
     dtype: str
     rest: Optional[str] = None
-
-
-def _size(shape: Tuple[int, ...]) -> int:
-    return math.prod(shape)
 
 
 def _outline(dtype: str, shape: Tuple[int, ...]) -> Typed:

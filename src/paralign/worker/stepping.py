@@ -7,20 +7,22 @@ parameter (``NEAR``) has the digest of its difference from the parameter as that
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple
 
 from paralign.adapters._operations import unwatched
 from paralign.adapters.base import Observing
 from paralign.dtypes import Typed
 from paralign.errors import UsageError
-from paralign.worker.forward import attempt
+from paralign.worker.forward import attempt_run
 from paralign.worker.fused import taken_apart
 from paralign.worker.operations import OperationRecorder
 from paralign.worker.optimizers import apart
-from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import trainer
 from paralign.worker.update import give, prepared
 
@@ -56,13 +58,8 @@ def stepping(session: Session, writer: "CaptureWriter", options: Dict[str, Any],
         raise UsageError(f"single operations of framework {session.adapter.name!r} cannot be watched", where=session.side)
     with session.untouched() as state:
         for run in options["runs"]:
-            problem = attempt(lambda: _steps(session, writer, options, values, run), tolerate=run == DOUBLE)  # noqa: B023 - called at once
-            if run != NATIVE:
-                session.restore(state)
-            if problem:
-                answer["failed"][run] = problem
-            else:
-                answer["runs"].append(run)
+            restore = None if run == NATIVE else partial(session.restore, state)
+            attempt_run(answer, run, partial(_steps, session, writer, options, values, run), restore)
     return answer
 
 
@@ -200,7 +197,7 @@ class StepRecorder(OperationRecorder):
         aside = [self._is_aside(tensor) for tensor in inputs]
         if not any(aside):
             return False
-        sizes = [_count(self.adapter.describe(tensor)[1]) for tensor in inputs]
+        sizes = [math.prod(self.adapter.describe(tensor)[1]) for tensor in inputs]
         most = max(size for size, is_aside in zip(sizes, aside) if is_aside)
         return not any(size >= most for size, is_aside in zip(sizes, aside) if not is_aside)
 
@@ -260,10 +257,3 @@ def sources_of(cls: type) -> Set[str]:
 
 def _copied(value: Typed) -> Typed:
     return Typed(value.array.copy(), value.dtype)
-
-
-def _count(shape: Tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 import numpy as np
 
 from paralign.adapters.base import Training
 from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
-from paralign.worker.forward import attempt, perturbed
+from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
 
@@ -56,11 +57,7 @@ def loss(session: Session, writer: CaptureWriter, options: Dict[str, Any], value
     """
     answer: Dict[str, Any] = {"runs": [], "failed": {}}
     for run in options["runs"]:
-        problem = attempt(lambda: _loss(session, writer, run, values), run == DOUBLE)  # noqa: B023 - called at once
-        if problem:
-            answer["failed"][run] = problem
-        else:
-            answer["runs"].append(run)
+        attempt_run(answer, run, partial(_loss, session, writer, run, values))
     return answer
 
 
@@ -116,22 +113,23 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
                 if spare and mode == "train":
                     continue
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
-                problem = attempt(lambda: training.perform(values, options["steps"], answer), run == DOUBLE)  # noqa: B023 - called at once
-                session.restore(state)
-                if problem:
-                    answer["failed"][f"{run}:{mode}"] = problem
-                else:
-                    answer["runs"].append(f"{run}:{mode}")
+                act = partial(training.perform, values, options["steps"], answer)
+                attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
     return answer
+
+
+def optimizer_of(session: Session) -> Tuple[Any, Any]:
+    """The optimizer that the user's code builds for the model, and its schedule, which may be None."""
+    optimizer = session.function("build_optimizer")(session.model)
+    build_scheduler = session.functions.get("build_scheduler")
+    return optimizer, build_scheduler(optimizer) if build_scheduler else None
 
 
 def train(session: Session, inputs: Any, labels: Any, steps: int) -> None:
     """Train for some steps on one batch, in the mode and precision that the model is in; nothing is recorded."""
     adapter = trainer(session)
     adapter.clear_gradients(session.model, None)
-    optimizer = session.function("build_optimizer")(session.model)
-    build_scheduler = session.functions.get("build_scheduler")
-    scheduler = build_scheduler(optimizer) if build_scheduler else None
+    optimizer, scheduler = optimizer_of(session)
     for _ in range(steps):
         result = session.function("loss")(session.call(inputs), labels)
         adapter.backward(scalar_of(result, session.adapter.is_tensor))
@@ -166,9 +164,7 @@ class _Training:
             return
         session.adapter.train(session.model, MODES[self.mode])
         session.seed()
-        optimizer = session.function("build_optimizer")(session.model)
-        build_scheduler = session.functions.get("build_scheduler")
-        scheduler = build_scheduler(optimizer) if build_scheduler else None
+        optimizer, scheduler = optimizer_of(session)
         for step in range(steps):
             self._one(step, inputs, labels, optimizer)
             adapter.step(optimizer)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 import numpy as np
 
 from paralign.dtypes import Typed, narrow, widen
-from paralign.worker.forward import attempt
+from paralign.worker.forward import attempt_run
 from paralign.worker.optimizers import construction, describe, steps
 from paralign.worker.session import DOUBLE, Session
-from paralign.worker.training import trainer
+from paralign.worker.training import optimizer_of, trainer
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -27,12 +28,8 @@ def update(session: Session, writer: CaptureWriter, options: Dict[str, Any], val
     answer: Dict[str, Any] = {"runs": [], "failed": {}}
     with session.untouched() as state:
         for run in options["runs"]:
-            problem = attempt(lambda: _steps(session, writer, run, state, options, values["gradients"], answer), run == DOUBLE)  # noqa: B023 - called at once
-            session.restore(state)
-            if problem:
-                answer["failed"][run] = problem
-            else:
-                answer["runs"].append(run)
+            act = partial(_steps, session, writer, run, state, options, values["gradients"], answer)
+            attempt_run(answer, run, act, partial(session.restore, state))
     return answer
 
 
@@ -70,9 +67,7 @@ def prepared(session: Session, run: str) -> Tuple[Any, Any]:
         session.to_double()
     session.adapter.train(session.model, "eval")
     session.seed()
-    optimizer = session.function("build_optimizer")(session.model)
-    build_scheduler = session.functions.get("build_scheduler")
-    return optimizer, build_scheduler(optimizer) if build_scheduler else None
+    return optimizer_of(session)
 
 
 def give(session: Session, gradients: Capture, run: str, step: int, factor: float) -> None:
