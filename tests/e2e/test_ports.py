@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from paralign import Side, check
@@ -17,6 +18,8 @@ pytestmark = [pytest.mark.torch, pytest.mark.paddle]
 sys.path.insert(0, str(Path(__file__).parent))
 import ports  # noqa: E402 - it needs both frameworks
 import ports_more  # noqa: E402, F401 - fills the tables of ports
+import ports_packed  # noqa: E402, F401 - likewise
+import ports_structure  # noqa: E402, F401 - likewise
 
 
 def run(make, **options):
@@ -97,3 +100,24 @@ def test_rules_force_a_mapping_that_the_run_then_refutes():
     forced = run(make, rules=rules_from_toml(rules))
     assert (forced["weights"].verdict, forced["forward"].verdict) == ("aligned", "diverged")
     assert {p.how for p in forced["weights"].pairs} == {"user"}
+
+
+def test_gradients_and_running_variances_of_joined_layers_are_compared_part_by_part():
+    """A running variance differs by n / (n - 1) between the frameworks: known for what it is in each part too."""
+    torch.manual_seed(0)
+    paddle.seed(0)
+    model, port, inputs = ports.EQUIVALENT["branches_of_convolutions_with_norms_as_one"]()
+
+    def side(framework, model):
+        functions = {"build_model": lambda: model, "loss": lambda outputs, labels: (outputs * outputs).mean() + 0.0 * labels.sum()}
+        return Side(framework=framework, functions={**functions, "build_optimizer": lambda m: steps[framework](m.parameters())})
+
+    steps = {"torch": lambda p: torch.optim.SGD(p, 0.1, 0.9), "paddle": lambda p: paddle.optimizer.Momentum(0.1, 0.9, parameters=p)}
+    labels = np.ones(1, "float32")
+    result = check(
+        side("torch", model), side("paddle", port), inputs=inputs, labels=labels, stages=["weights", "forward", "loss", "backward"]
+    )
+    assert {s.verdict for s in result.stages} == {"aligned"}
+    pairs = {p.key: p for p in result["backward"].pairs}
+    assert any("inherent" in note for note in pairs["buffer_0 n2.running_var (train)"].notes)
+    assert pairs["gradient_0 c2.weight"].candidate.name == "conv.weight"

@@ -106,9 +106,15 @@ def test_a_linear_against_a_layer_of_the_users_own_is_not_turned():
     assert result.moves[0].note == (
         "layer: one of the user's own in the reference, Linear in the candidate; taken as it is, not transposed"
     )
+
+
+def test_unless_its_shape_fits_in_no_other_way():
     result = plan(state(("fc.weight", "", (8, 4))), state(("fc.weight", "Linear", (4, 8))), "torch", "paddle")
+    assert result.moves[0].transform == "transpose(1, 0)"
+    assert result.moves[0].note == "layer: one of the user's own in the reference, Linear in the candidate"
+    result = plan(state(("fc.weight", "", (8, 5))), state(("fc.weight", "Linear", (4, 8))), "torch", "paddle")
     assert not result.moves
-    assert result.missing[0].note == "fc.weight has shape (8, 4) in the reference; fc.weight has (4, 8) in the candidate"
+    assert result.missing[0].note == "fc.weight has shape (8, 5) in the reference; fc.weight has (4, 8) in the candidate"
 
 
 def test_shapes_that_do_not_fit_are_named_on_both_sides():

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
-from paralign.weights.fused import by_head, parts_of
+from paralign.weights.fused import AXES, by_head, parts_of
+from paralign.weights.layouts import layer
 from paralign.weights.likeness import DECIDED
 from paralign.weights.names import read
 from paralign.weights.plan import SHARED, Choice, Option
+from paralign.weights.stacked import turned
 from paralign.weights.tensors import MATRIX, route
 from paralign.weights.transforms import compose, keeps, steps, undone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paralign.weights.likeness import Costs, Group
     from paralign.weights.plan import Move, Plan, Slot
@@ -50,7 +53,7 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     found = [_uneven(plan), *whole_choice]
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
-    found += [*_interleaved(plan), *_reordered(plan), _turned(plan)]
+    found += [*_moved(plan), *_interleaved(plan), *_reordered(plan), _turned(plan)]
     found += [choice for loss, choice in ranked if loss >= DECIDED]
     return [choice for choice in found if choice.options]
 
@@ -171,19 +174,46 @@ def _taking(group: Group, slots: dict[Tensor, Slot], place: int, origin: int) ->
     return {slots[a]: slots[b] for a, b in pairs if a in slots and b in slots}
 
 
+def _moved(plan: Plan) -> list[Choice]:
+    """Parts of unequal sizes, and of inputs, in other orders: equal ones of outputs are exchanged as layers are."""
+    packs: dict[tuple[str, tuple[int, ...]], list[Move]] = defaultdict(list)
+    for move in plan.moves:
+        sizes, axis = _sizes(move), AXES[_across(move)]
+        if move.how not in (SHARED, "user") and (len(set(sizes)) > 1 or _across(move)):
+            packs[axis, sizes].append(move)
+    return [_places(moves, *way) for way, moves in packs.items()]
+
+
+def _across(move: Move) -> bool:
+    """Whether an end of a move holds several layers' inputs beside each other."""
+    return any(t is not None and bool(t.sizes) and (t.part or "").startswith(AXES[1]) for t in (move.source, move.target))
+
+
+def _places(moves: list[Move], axis: str, sizes: tuple[int, ...]) -> Choice:
+    count, options = len(sizes), []
+    for order in permutations(range(count)) if count <= FEW else _swaps(count):
+        starts = {part: sum(sizes[p] for p in order[:place]) for place, part in enumerate(order)}
+        spans = [f"{axis}({starts[part]}, {starts[part] + sizes[part]})" for part in range(count)]
+        if order != tuple(range(count)):
+            ways = {m.slot: way for m in moves if (way := _through(m, lambda t, spans=spans: spans[t.number])) is not None}  # type: ignore[misc]
+            options.append(Option(f"{axis} of {_listed(sizes)} in the order {_listed(order)}", {}, ways))
+    return Choice("the order of the parts of one layer", options[:MOST])
+
+
 def _interleaved(plan: Plan) -> list[Choice]:
-    """Fused projections whose heads lie together, query, key and value of each head side by side; those of three parts, and of two."""
+    """Fused layers whose heads lie together, query, key and value of each head side by side; those of three parts, and of two."""
     fused: dict[int, list[Move]] = defaultdict(list)
     for move in plan.moves:
-        if move.how not in (SHARED, "user") and (parts := _fusion(move)):
+        if move.how not in (SHARED, "user") and not _across(move) and (parts := _fusion(move)):
             fused[parts].append(move)
     return [_by_heads(moves) for _, moves in sorted(fused.items(), reverse=True)]
 
 
 def _by_heads(fused: list[Move]) -> Choice:
-    smallest = min(_width(m) for m in fused)
-    heads = [n for n in range(2, smallest + 1) if smallest % n == 0 and smallest // n > 1]
-    heads.sort(key=lambda n: WIDTHS.index(smallest // n) if smallest // n in WIDTHS else len(WIDTHS))
+    least = min(_width(m) for m in fused)
+    narrowest = 2 if any(len(set(_sizes(m))) <= 1 for m in fused) else 1
+    heads = [n for n in range(2, least + 1) if least % n == 0 and least // n >= narrowest]
+    heads.sort(key=lambda n: WIDTHS.index(least // n) if least // n in WIDTHS else len(WIDTHS))
     options = []
     for side, regroup in (("fused tensor", _regrouped), ("candidate", _regrouped_there)):
         for count in heads:
@@ -197,31 +227,47 @@ def _fusion(move: Move) -> int:
     """How many parts are fused at an end of a move; 0 where none are."""
     if move.source is None or move.target is None:
         return 0
-    apart = len(move.source.sizes or move.target.sizes)
-    here, there = len(parts_of(move.source)), len(parts_of(move.target))
-    return apart or (here if here == there else 0)
+    apart = len(_sizes(move))
+    return apart or _packed(move.source, move.target)
+
+
+def _packed(source: Tensor, target: Tensor) -> int:
+    """How many projections are fused on both sides, as the names of one say and those of the other do not deny; 0 for all others."""
+    counts = {len(parts_of(t)) for t in (source, target)} - {0}
+    return counts.pop() if len(counts) == 1 else 0
+
+
+def _sizes(move: Move) -> tuple[int, ...]:
+    """The sizes of the parts of that end of a move which is taken apart; none where neither is."""
+    return () if move.source is None or move.target is None else move.source.sizes or move.target.sizes
 
 
 def _width(move: Move) -> int:
-    if move.source is None or move.target is None:
-        return 0
-    sizes = move.source.sizes or move.target.sizes
-    return min(sizes) if sizes else move.source.shape[0] // len(parts_of(move.source))
+    """What divides the sizes of all fused parts."""
+    sizes = _sizes(move)
+    if sizes or move.source is None:
+        return math.gcd(*sizes)
+    return move.source.shape[0] // _fusion(move)
+
+
+def _through(move: Move, part_of: Callable[[Tensor], str | None]) -> Way | None:
+    """The way of a move whose fused end takes another part."""
+    source, target = move.source, move.target
+    if source is None or target is None:
+        return None
+    part = part_of(source if source.sizes else target)
+    if part is None:
+        return None
+    return route(replace(source, part=part), target) if source.sizes else route(source, replace(target, part=part))
 
 
 def _regrouped(move: Move, heads: int) -> Way | None:
     """The way of a move whose fused end has its heads apart."""
-    source, target = move.source, move.target
-    if source is None or target is None:
+    if _sizes(move):
+        return _through(move, lambda t: by_head(t, heads))
+    if move.source is None or move.target is None:
         return None
-    if source.sizes:
-        part = by_head(source, heads)
-        return route(replace(source, part=part), target) if part else None
-    if target.sizes:
-        part = by_head(target, heads)
-        return route(source, replace(target, part=part)) if part else None
-    count = len(parts_of(source))
-    return _shuffled(source, target, (heads, count))
+    return _shuffled(move.source, move.target, (heads, _fusion(move)))
 
 
 def _regrouped_there(move: Move, heads: int) -> Way | None:
@@ -229,7 +275,7 @@ def _regrouped_there(move: Move, heads: int) -> Way | None:
     source, target = move.source, move.target
     if source is None or target is None or source.sizes or target.sizes:
         return None
-    return _shuffled(source, target, (len(parts_of(source)), heads))
+    return _shuffled(source, target, (_fusion(move), heads))
 
 
 def _shuffled(source: Tensor, target: Tensor, counts: tuple[int, int]) -> Way | None:
@@ -248,8 +294,8 @@ def _reordered(plan: Plan) -> list[Choice]:
     for move in plan.moves:
         if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
             continue
-        gates, parts = _gates(move.source, move.target), len(parts_of(move.source))
-        count = gates or (parts if parts == len(parts_of(move.target)) else 0)
+        gates = _gates(move.source, move.target)
+        count = gates or _packed(move.source, move.target)
         if count and move.source.shape[0] % count == 0 and move.source.shape == move.target.shape:
             found[count, "gates of recurrent layers" if gates else "parts of fused projections"].append(move)
     return [Choice(f"the order of the {what}", _orders(moves, count)) for (count, what), moves in found.items()]
@@ -272,9 +318,9 @@ def _orders(moves: list[Move], count: int) -> list[Option]:
 
 def _gates(source: Tensor, target: Tensor) -> int:
     """How many gates lie in a tensor of a recurrent layer that one of the sides has made itself; 0 for all others."""
-    if bool(source.kind) == bool(target.kind):
-        return 0
-    return GATES.get((source.kind or target.kind).removesuffix("cell"), 0)
+    kinds = {layer(t.record.attrs.get("kind") or "").removesuffix("cell") for t in (source, target)}
+    gates = kinds & GATES.keys()
+    return GATES[gates.pop()] if len(kinds) > 1 and len(gates) == 1 else 0
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -283,15 +329,26 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _turned(plan: Plan) -> Choice:
     """Square matrices of layers of the user's own, transposed: their layout is not known."""
-    squares = [m for m in plan.moves if m.how not in (SHARED, "user") and _square(m)]
-    ways = {m.slot: (compose(m.transform, "transpose(1, 0)"), m.into) for m in squares}
+    ways = {m.slot: way for m in plan.moves if m.how not in (SHARED, "user") and (way := _turning(m)) is not None}
     options = [Option("all of them transposed", {}, dict(ways))] if ways else []
     alike: dict[tuple[str, ...], dict[Slot, Way]] = defaultdict(dict)
-    for move in squares:
-        alike[read(move.slot[0]).words][move.slot] = ways[move.slot]
+    for slot, way in ways.items():
+        alike[read(slot[0]).words][slot] = way
     if len(alike) > 1:
         options += [Option(f"transposed: {', '.join(slot[0] for slot in some)}", {}, some) for some in alike.values()]
     return Choice("square matrices of layers of the user's own", options[:MOST])
+
+
+def _turning(move: Move) -> Way | None:
+    """The way of a move that turns a square matrix of the user's own; None for all others."""
+    source, target = move.source, move.target
+    if source is None or target is None:
+        return None
+    if (one := turned(source)) is not None:
+        return route(one, target)
+    if (other := turned(target)) is not None:
+        return route(source, other)
+    return (compose(move.transform, "transpose(1, 0)"), move.into) if _square(move) else None
 
 
 def _square(move: Move) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 #: last words of a path -> the roles of what is fused there, where the words do not name them
 NAMED = {("c", "attn"): "qkv", ("in", "fc"): "qkv"}
+
+#: what to take of the first and of the second axis
+AXES = ("rows", "columns")
 
 QKV, KV, GATED = ("q", "k", "v"), ("k", "v"), ("gate", "up")
 
@@ -51,7 +55,8 @@ def split(mine: list[Tensor], other: Sequence[Tensor], placed: set[Tensor]) -> l
             found.append(tensor)
             continue
         sizes = _sizes(tensor, family, other)
-        found += _cut(tensor, family, sizes) if sizes else [tensor]
+        parent = tensor.owner.rpartition(".")[0]
+        found += cut(tensor, [joined(parent, f"{role}_proj") for role in family], sizes, family) if sizes else [tensor]
     return found
 
 
@@ -107,18 +112,26 @@ def _sizes(tensor: Tensor, family: tuple[str, ...], other: Sequence[Tensor]) -> 
     return (rows // len(family),) * len(family) if rows % len(family) == 0 else ()
 
 
-def _cut(tensor: Tensor, family: tuple[str, ...], sizes: Sequence[int]) -> list[Tensor]:
+def cut(tensor: Tensor, owners: Sequence[str], sizes: Sequence[int], called: Sequence[str] = (), axis: int = 0) -> list[Tensor]:
+    """The parts of a fused tensor, one after the other.
+
+    Args:
+        tensor: what is to be taken apart.
+        owners: the module that each part would belong to.
+        sizes: the rows (or columns) of each.
+        called: what to call each; by number where nothing is given.
+        axis: 0 for rows, 1 for columns.
+    """
     parts, at = [], 0
-    parent = tensor.owner.rpartition(".")[0]
-    for number, (role, size) in enumerate(zip(family, sizes, strict=True)):
+    for number, (owner, size) in enumerate(zip(owners, sizes, strict=True)):
         parts.append(
             replace(
                 tensor,
-                owner=joined(parent, f"{role}_proj"),
-                kind="linear",
-                shape=(size, *tensor.shape[1:]),
-                called=f"{tensor.called}[{role}]",
-                part=f"rows({at}, {at + size})",
+                owner=owner,
+                kind=tensor.kind or "linear",
+                shape=(*tensor.shape[:axis], size, *tensor.shape[axis + 1 :]),
+                called=f"{tensor.called}[{called[number] if called else number}]",
+                part=f"{AXES[axis]}({at}, {at + size})",
                 sizes=tuple(sizes),
                 number=number,
             )
@@ -136,10 +149,10 @@ def by_head(tensor: Tensor, heads: int) -> str | None:
     >>> by_head(Tensor(qkv, "qkv", "linear", "weight", (0, 1), (4, 2), "qkv", "qkv", sizes=(4, 4, 4), number=1), 2)
     'heads(2, 3, 1)'
     """
-    smallest = min(tensor.sizes)
-    if smallest % heads or any(size % smallest for size in tensor.sizes):
+    slot = math.gcd(*tensor.sizes)
+    if slot % heads:
         return None
-    slots = [size // smallest for size in tensor.sizes]
+    slots = [size // slot for size in tensor.sizes]
     first = sum(slots[: tensor.number])
     last = f", {first + slots[tensor.number]}" if slots[tensor.number] > 1 else ""
     return f"heads({heads}, {sum(slots)}, {first}{last})"

@@ -6,8 +6,10 @@ never by shapes: a square matrix looks the same either way.
 
 from __future__ import annotations
 
-#: layer classes in lower case -> neutral kind, where that is not the class name in lower case itself
+#: layer classes in lower case -> neutral kind, where that is not the class name in lower case itself; '' for mere containers
 KINDS = {
+    "parameterlist": "",
+    "parameterdict": "",
     "nondynamicallyquantizablelinear": "linear",
     "simplernn": "rnn",
     "simplernncell": "rnncell",

@@ -34,6 +34,9 @@ DECIDED = 0.12
 #: layers whose kinds are known and differ are no pair
 FORBIDDEN = 100.0
 
+#: norms that compute the same with the right groups
+NORMS = frozenset({"groupnorm", "instancenorm", "layernorm"})
+
 #: names of layers that have no equal number of fellows must be this near
 NEAR = 0.34
 
@@ -195,10 +198,14 @@ def _forbidden(reference: list[Unit], candidate: list[Unit]) -> Costs:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Kinds that hold the same under other names: Linear and convolution by 1; an instance norm and a group norm of single channels."""
-    if {one, other} == {"instancenorm", "groupnorm"}:
+    """Kinds that can hold the same under other names.
+
+    Linear and convolution by 1; convolutions over more axes than are needed; a group norm of single channels and an instance norm, one of
+    all channels and a layer norm.
+    """
+    if {one, other} <= NORMS:
         return True
-    return {one[:4], other[:4]} == {"line", "conv"} and not {one[:8], other[:8]} & {"convtran"}
+    return {one[:4], other[:4]} <= {"line", "conv"} and not {one[:8], other[:8]} & {"convtran"}
 
 
 def _distinct(units: list[Unit]) -> list[str]:

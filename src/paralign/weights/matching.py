@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from paralign.weights import fused
+from paralign.weights import fused, packed, stacked
 from paralign.weights.alternatives import choices
 from paralign.weights.given import Given
 from paralign.weights.layouts import CELLS, COUNTERS
@@ -142,9 +142,10 @@ def _shape_key(tensors: list[Tensor]) -> Hashable:
 
 
 def _patch_key(tensors: list[Tensor]) -> Hashable:
-    """Of a convolution: of the Linear layer that computes the same from its patches, channels first."""
+    """Of a convolution: of the Linear layer, or the matrix of the user's own, that computes the same from its patches, channels first."""
     tensor = tensors[0]
-    if tensor.part or tensor.leaf != "weight" or not tensor.shape or not (tensor.kind == _LINEAR or is_convolution(tensor)):
+    own = not tensor.kind and len(tensor.shape) >= MATRIX
+    if tensor.part or not tensor.shape or not (own or (tensor.leaf == "weight" and (tensor.kind == _LINEAR or is_convolution(tensor)))):
         return id(tensor)
     return tensor.shape[0], math.prod(tensor.shape[1:])
 
@@ -223,7 +224,7 @@ class _Matching:
 
     def _pair(self, reference: Tensor, candidate: Tensor, how: str, way: tuple[str | None, str | None] | None = None) -> None:
         transform, into = way or route(reference, candidate)
-        note = _note(reference, candidate)
+        note = _note(reference, candidate, transform)
         source = (reference.place, transform)
         known = self.sources.setdefault((candidate.root, into), source)
         if known != source:
@@ -260,9 +261,10 @@ class _Matching:
         ]
 
     def _in_cells(self, tensors: list[Tensor], own: set[str], other: set[str]) -> list[Tensor]:
-        """Recurrent layers that the other side has as cells as such, and cells as the products of one by hand where it has neither."""
-        layers = {layer for layer, cell in CELLS.items() if layer in own - other and cell in other}
-        cells = {cell for layer, cell in CELLS.items() if cell in own and not other & {layer, cell} and _LINEAR in other}
+        """Recurrent layers that the other side has as cells as such, and both as the products of a cell by hand where it has neither."""
+        by_hand = {layer for layer, cell in CELLS.items() if own & {layer, cell} and not other & {layer, cell} and _LINEAR in other}
+        layers = {layer for layer, cell in CELLS.items() if layer in own - other and (cell in other or layer in by_hand)}
+        cells = {CELLS[layer] for layer in by_hand}
         found = [as_cell(t) if t.kind in layers and self._free(t) else t for t in tensors]
         return [as_products(t) if t.kind in cells and self._free(t) else t for t in found]
 
@@ -273,23 +275,30 @@ class _Matching:
         self.candidate = self._in_cells(self.candidate, *reversed(kinds))
         ours = fused.split(self.reference, self.candidate, self.placed)
         theirs = fused.split(self.candidate, self.reference, self.placed)
-        if (len(ours), len(theirs)) != (len(self.reference), len(self.candidate)):
-            self.reference, self.candidate = ours, theirs
+        self._replace(ours, theirs)
+        units = [self._units((t for t in side if self._free(t)), n, _owner) for n, side in enumerate((self.reference, self.candidate))]
+        self._replace(*packed.taken_apart(self.reference, self.candidate, *units))
+        free = {t for t in (*self.reference, *self.candidate) if self._free(t)}
+        ours = stacked.taken_apart(self.reference, self.candidate, free)
+        self._replace(ours, stacked.taken_apart(self.candidate, self.reference, free))
+
+    def _replace(self, reference: list[Tensor], candidate: list[Tensor]) -> None:
+        if (len(reference), len(candidate)) != (len(self.reference), len(self.candidate)):
+            self.reference, self.candidate = reference, candidate
             if self.named:
                 self.by_name()
 
     def turn(self) -> None:
-        """Turn bare matrices of the user's own where the other side lacks any of their shape, but has some that lie the other way."""
+        """Turn bare matrices and tables where the other side lacks any of their shape, but has some that lie the other way."""
         self.reference = self._turned(self.reference, {t.shape for t in self.candidate if self._free(t)})
         self.candidate = self._turned(self.candidate, {t.shape for t in self.reference if self._free(t)})
 
     def _turned(self, mine: list[Tensor], shapes: set[tuple[int, ...]]) -> list[Tensor]:
-        return [
-            as_linear(t, (1, 0))
-            if self._free(t) and not t.kind and len(t.shape) == MATRIX and t.shape not in shapes and t.shape[::-1] in shapes
-            else t
-            for t in mine
-        ]
+        def lies_otherwise(t: Tensor) -> bool:
+            matrix = t.kind in ("", "embedding") and len(t.shape) == MATRIX
+            return matrix and self._free(t) and t.shape not in shapes and t.shape[::-1] in shapes
+
+        return [as_linear(t, (1, 0)) if lies_otherwise(t) else t for t in mine]
 
     def by_likeness(
         self,
@@ -359,7 +368,7 @@ class _Matching:
         places = {t: n for n, t in enumerate((self.reference, self.candidate)[side])}
         found = []
         for members in grouped_tensors(tensors, unit).values():
-            called, owner = None, members[0].owner
+            called, owner = None, _module(members[0])
             while called is None and executed:
                 called = executed.get(owner)
                 if not owner:
@@ -421,6 +430,11 @@ def grouped_tensors(tensors: Iterable[Tensor], unit: Callable[[Tensor], Hashable
     return found
 
 
+def _module(tensor: Tensor) -> str:
+    """The module whose execution uses a tensor: for a part of a fused one that which holds all of it."""
+    return str(tensor.record.attrs.get("owner", tensor.owner)) if tensor.sizes else tensor.owner
+
+
 def _computed(tensor: Tensor) -> bool:
     """Whether a tensor is a buffer of integers or truths, which no training makes."""
     return tensor.record.role == "buffer" and tensor.record.dtype.startswith(("int", "uint", "bool"))
@@ -430,7 +444,7 @@ def _contrary_kinds(reference: Tensor, candidate: Tensor) -> bool:
     return bool(reference.kind and candidate.kind and reference.kind != candidate.kind)
 
 
-def _note(reference: Tensor, candidate: Tensor) -> str:
+def _note(reference: Tensor, candidate: Tensor, transform: str | None) -> str:
     ours, theirs = reference.record, candidate.record
     said = []
     for what, one, other in (
@@ -441,7 +455,7 @@ def _note(reference: Tensor, candidate: Tensor) -> str:
     ):
         if one != other and (what != "layer" or reference.kind != candidate.kind):
             said.append(f"{what}: {one} in the reference, {other} in the candidate")
-    turned = reference.kind == candidate.kind or linear_twins(reference, candidate)
+    turned = reference.kind == candidate.kind or linear_twins(reference, candidate) or "transpose" in (transform or "")
     if not turned and reference.axes != candidate.axes and not (reference.part or candidate.part):
         said.append("taken as it is, not transposed")
     return "; ".join([*said, *dict.fromkeys(filter(None, (reference.note, candidate.note)))])

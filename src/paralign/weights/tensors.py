@@ -47,7 +47,7 @@ class Tensor:
         called: the full name, corrected where the framework mixes names up.
         part: what of the neutral layout it is; None for all.
         note: what was concluded rather than read.
-        sizes: for a part of a fused tensor, the rows of all of its parts.
+        sizes: for a part of a fused tensor, the rows (or columns) of all of its parts.
         number: which of them it is.
     """
 
@@ -245,10 +245,13 @@ def bare(shape: Sequence[int]) -> tuple[int, ...]:
 def route(reference: Tensor, candidate: Tensor) -> tuple[str | None, str | None]:
     """The transform of the reference's values, and into which part of the candidate they go (None: all of it).
 
-    Where one of two whole tensors is of a layer of the user's own, what it means by its layout is not known: nothing is turned.
+    Where one of two whole tensors is of a layer of the user's own, what it means by its layout is not known: nothing is turned, unless
+    it fits in no other way.
     """
-    if not (reference.kind == candidate.kind or reference.part or candidate.part or linear_twins(reference, candidate)):
-        return _reshaped(None, tuple(reference.record.shape), tuple(candidate.record.shape)), None
+    as_they_are = tuple(reference.record.shape), tuple(candidate.record.shape)
+    known = reference.kind == candidate.kind or reference.part or candidate.part or linear_twins(reference, candidate)
+    if not known and (bare(as_they_are[0]) == bare(as_they_are[1]) or reference.shape != candidate.shape):
+        return _reshaped(None, *as_they_are, patches=_own_kernel(reference, candidate)), None
     patches = linear_twins(reference, candidate) and bool(reference.shape) and bool(candidate.shape)
     there = _reshaped(reference.path, reference.shape, candidate.shape, patches=patches)
     if keeps(candidate.path):
@@ -265,6 +268,12 @@ def linear_twins(reference: Tensor, candidate: Tensor) -> bool:
     """Whether one is a Linear layer's and the other a convolution's: by 1, or of patches, they compute the same."""
     two = (reference, candidate)
     return any(t.kind == "linear" for t in two) and any(is_convolution(t) for t in two)
+
+
+def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
+    """Whether one is a convolution's, the other one of the user's own that may hold its kernels flat."""
+    two = (reference, candidate)
+    return all(t.shape for t in two) and any(not t.kind for t in two) and any(is_convolution(t) for t in two)
 
 
 def _reshaped(path: str | None, shape: tuple[int, ...], wanted: tuple[int, ...], *, patches: bool = False) -> str | None:

@@ -1,0 +1,101 @@
+"""Tensors of the user's own that hold those of several equal layers, one behind the other: experts, blocks, levels."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paralign.weights.tensors import MATRIX, bare, joined
+from paralign.weights.transforms import compose
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from paralign.weights.tensors import Tensor
+
+    Shape = tuple[int, ...]
+
+_TURN = "transpose(1, 0)"
+
+
+def taken_apart(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tensor]) -> list[Tensor]:
+    """The tensors of a side, with stacks as the tensors that the other side has for them.
+
+    A stack of ``n`` is known by its shape: ``n`` tensors of one kind, name and shape are left on the other side for each of as many stacks,
+    and this side has none that are like them.
+
+    Args:
+        mine: tensors of one side.
+        others: those of the other side.
+        free: tensors of both sides that have no twin yet.
+    """
+    layers: dict[Hashable, list[Tensor]] = defaultdict(list)
+    for tensor in others:
+        if tensor in free and not tensor.part:
+            layers[tensor.kind, tensor.leaf, tensor.shape].append(tensor)
+    own = [t for t in mine if t in free]
+    stacks = Counter(t.shape for t in own if _may_be(t))
+    there, here = {bare(t.shape) for t in others if t in free}, {bare(t.shape) for t in own}
+    likes: dict[Tensor, Tensor] = {}
+    for tensor in own:
+        if _may_be(tensor) and bare(tensor.shape) not in there:
+            count = tensor.shape[0] * stacks[tensor.shape]
+            fitting = [g[0] for g in layers.values() if len(g) == count and bare(g[0].shape) not in here and _way(tensor, g[0]) is not None]
+            likes.update({tensor: fitting[0]} if len(fitting) == 1 else {})
+    return _in_turn(mine, likes)
+
+
+def _in_turn(tensors: Sequence[Tensor], likes: dict[Tensor, Tensor]) -> list[Tensor]:
+    """Stacks taken apart, those of one module by turns: the first of each, then the second of each, as layers would be defined."""
+    together: dict[Hashable, list[Tensor]] = defaultdict(list)
+    for tensor in likes:
+        together[tensor.owner, tensor.shape[0]].append(tensor)
+    found: list[Tensor] = []
+    for tensor in tensors:
+        if tensor not in likes:
+            found.append(tensor)
+            continue
+        stacks = together.pop((tensor.owner, tensor.shape[0]), [])
+        found += [_member(stack, likes[stack], number) for number in range(tensor.shape[0]) for stack in stacks]
+    return found
+
+
+def _may_be(tensor: Tensor) -> bool:
+    return not tensor.kind and not tensor.part and len(tensor.shape) >= MATRIX and tensor.shape[0] > 1
+
+
+def _way(stack: Tensor, layer: Tensor) -> str | None:
+    """From one entry of a stack to a layer's tensor in the neutral layout; None where there is none.
+
+    A product by hand usually has inputs by outputs, which turns a square matrix as well; :func:`turned` is the other way.
+    """
+    entry = bare(stack.shape[1:])
+    matrix = layer.kind == "linear" and len(layer.shape) == MATRIX
+    if matrix and entry == bare(layer.shape[::-1]):
+        return f"{_reshape(layer.shape[::-1])} then {_TURN}"
+    return _reshape(layer.shape) if entry == bare(layer.shape) else None
+
+
+def _reshape(shape: Shape) -> str:
+    return f"reshape({', '.join(map(str, shape))})"
+
+
+def _member(stack: Tensor, layer: Tensor, number: int) -> Tensor:
+    return replace(
+        stack,
+        owner=f"{joined(stack.owner, stack.leaf)}.{number}",
+        kind=layer.kind,
+        leaf=layer.leaf,
+        shape=layer.shape,
+        called=f"{stack.called}[{number}]",
+        part=compose(f"rows({number}, {number + 1})", _way(stack, layer)),
+    )
+
+
+def turned(tensor: Tensor) -> Tensor | None:
+    """A square matrix of a stack that lies the other way; None for all other tensors."""
+    square = len(tensor.shape) == MATRIX and tensor.shape[0] == tensor.shape[1]
+    if tensor.kind != "linear" or not square or tensor.sizes or not (tensor.part or "").startswith("rows("):
+        return None
+    return replace(tensor, part=compose(tensor.part, _TURN))
