@@ -1,7 +1,8 @@
 """Backward: training steps from the same weights on the same batch.
 
-Losses, learning rates, every gradient, every parameter's change; in train mode also the buffers after the first step. Gradients
-and changes are paired by the plan that carried the weights over, so a transposed weight's gradient is transposed too.
+Losses, learning rates, every gradient, every parameter's change; in train mode also the buffers after the first step. Where no side
+has an optimizer, the loss and the gradients of one step. Gradients and changes are paired by the plan that carried the weights over, so
+a transposed weight's gradient is transposed too.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ STORAGE = 3.0
 
 
 def run(context: Context) -> StageResult:
-    """Judge every step in every mode."""
-    missing = context.lacking("backward", "build_model", "loss", "build_optimizer") or context.untrainable("backward")
+    """Judge every step in every mode; without an optimizer, one forward and backward pass."""
+    missing = context.lacking("backward", "build_model", "loss") or context.untrainable("backward")
     if missing:
         return missing
     if context.inputs is None or context.labels is None:
@@ -54,9 +55,11 @@ def run(context: Context) -> StageResult:
             "backward", notes=["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
         )
     values = {"inputs": context.inputs, "labels": context.labels}
-    options = {"modes": context.settings.modes, "steps": context.settings.steps}
+    idle = context.lacking("backward", "build_optimizer")
+    options = {"modes": context.settings.modes, "steps": 0 if idle else context.settings.steps}
     reference, candidate = context.record_runs("backward", options, values, {"sparing": True})
-    result = spent(StageResult("backward"), reference, candidate)
+    untested = [f"{note}: no update was tested" for note in idle.notes] if idle else []
+    result = spent(StageResult("backward", notes=untested), reference, candidate)
     methods: dict[str, Method] = {}
     for mode in context.settings.modes:
         if not _random(result, mode, reference, candidate):
@@ -66,13 +69,12 @@ def run(context: Context) -> StageResult:
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
     conclude(result, " and ".join(methods))
     wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
-    if any(not p.key.endswith("(train)") for p in wrong):
+    if not idle and any(not p.key.endswith("(train)") for p in wrong):
         agreed = not any(p.key.startswith(_FIRST) for p in wrong)
         update.explain(context, result, reference, agreed=agreed)
         conclude(result, " and ".join(methods))
-    if result.verdict == DIVERGED and context.settings.modules != "none":
+    if context.settings.modules != "none":
         _locate(context, result)
-    if "train" in context.settings.modes and context.settings.modules != "none":
         _replay(context, result)
     unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
     if unjudged:
@@ -87,7 +89,7 @@ def run(context: Context) -> StageResult:
 
 def _locate(context: Context, result: StageResult) -> None:
     """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does."""
-    for mode in context.settings.modes:
+    for mode in context.settings.modes if result.verdict == DIVERGED else ():
         wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED and (mode == "eval") == (not p.key.endswith("(train)"))]
         after = _steps_before(context, result, wrong)
         if after is None:
@@ -121,6 +123,8 @@ def _steps_before(context: Context, result: StageResult, wrong: list[Pair]) -> i
 
 def _replay(context: Context, result: StageResult) -> None:
     """Run train mode once with everything random in it replayed; what differs then, or is random on one side only, diverges."""
+    if "train" not in context.settings.modes:
+        return
     try:
         found, findings, notes = locating.random(context)
     except WorkerFailed as failure:
@@ -268,7 +272,7 @@ class Steps:
         settle(pairs, self.method, self.tolerance)
         running.excuse_zero_means(pairs, self._deviations(pairs), UNKNOWN)
         for pair in pairs:
-            if pair.verdict == DIVERGED and not self.context.settings.strict and self._inherent(pair):
+            if pair.verdict == DIVERGED and not self.context.settings.strict and self._inherent(pair, step):
                 pair.verdict, pair.judged = ALIGNED, False
                 pair.notes.append(running.BIASED)
         return pairs
@@ -281,7 +285,7 @@ class Steps:
                 found[pair.reference.attrs["owner"]] = math.sqrt(max(float(self.reference.array(pair.reference).mean()), 0.0))
         return found
 
-    def _inherent(self, pair: Pair) -> bool:
+    def _inherent(self, pair: Pair, step: int) -> bool:
         """Whether a running variance differs as PyTorch's unbiased and Paddle's biased one do."""
         first, second, framework = pair.reference, pair.candidate, self.context.framework("reference")
         if {framework, self.context.framework("candidate")} != {"torch", "paddle"} or first is None or second is None or pair.stats is None:
@@ -292,7 +296,11 @@ class Steps:
             return False
         noise = pair.noise.value if pair.noise is not None else 0.0
         allowed = self.method.limit * noise * pair.stats.rms_reference * math.sqrt(pair.stats.count)
-        values = self.context.weights.array(before), self.reference.array(first), self.candidate.array(second)
+        held = {r.name: r for r in self.candidate.select(role="buffer", run=self.runs[1], step=step)}
+        there = self.plan.restore(first.name, lambda name: self._value(held.get(name)))
+        if there is None:
+            return False
+        values = self.context.weights.array(before), self.reference.array(first), there.array
         return running.is_biased(*values, share, allowed, reference_unbiased=framework == "torch")
 
     def _mapped(self, role: str, step: int, key: Any) -> list[Pair]:

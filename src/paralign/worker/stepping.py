@@ -108,9 +108,11 @@ class StepRecorder(OperationRecorder):
         self._anchors: List[Any] = []
         self._anchor_of: Dict[int, Any] = {}
         self._near: Any = None
+        self._step = -1
 
     def begin(self) -> None:
         """A step begins: the gradients are in place."""
+        self._step += 1
         self._gradients = [], set()
         for name, parameter in self._outputs.items():
             gradient = self.adapter.gradient(parameter)
@@ -217,7 +219,7 @@ class StepRecorder(OperationRecorder):
 
     def _record(self, name: str, tensor: Any, *, moved: Optional[int] = None, keep: bool = False, **fields: Any) -> int:
         self._near = self._anchor_of.get(-1 if moved is None else moved)
-        record = super()._record(name, tensor, moved=moved, keep=keep, **fields)
+        record = super()._record(name, tensor, moved=moved, keep=keep, step=max(0, self._step), **fields)
         if self._near is not None:
             self._anchor_of[record] = self._near
         return record

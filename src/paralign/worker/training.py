@@ -100,10 +100,10 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     """Training steps on one batch, from the same weights, in eval and in train mode.
 
     In train mode dropout and other random layers are off; a model that is random all the same is not trained, and the answer
-    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps``, and ``sparing`` (what a run in lower precision adds
-    is left out where the float64 run succeeded). Recorded for every step: ``loss`` and ``lr``. In eval mode, every gradient, and
-    after the last step every parameter's whole change under its name (role ``parameter``). In train mode, after the first
-    step, every gradient and every buffer: later steps would only multiply the differences of the first.
+    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer), and
+    ``sparing`` (what a run in lower precision adds is left out where the float64 run succeeded). Recorded for every step: ``loss`` and
+    ``lr``. In eval mode, every gradient, and after the last step every parameter's whole change under its name (role ``parameter``).
+    In train mode, after the first step, every gradient and every buffer: later steps would only multiply the differences of the first.
     """
     answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}}
     with session.untouched() as state:
@@ -164,15 +164,16 @@ class _Training:
             return
         session.adapter.train(session.model, MODES[self.mode])
         session.seed()
-        optimizer, scheduler = optimizer_of(session)
-        for step in range(steps):
+        optimizer, scheduler = optimizer_of(session) if steps else (None, None)
+        for step in range(max(1, steps)):
             self._one(step, inputs, labels, optimizer)
-            adapter.step(optimizer)
-            adapter.step_scheduler(optimizer, scheduler)
+            if steps:
+                adapter.step(optimizer)
+                adapter.step_scheduler(optimizer, scheduler)
             adapter.clear_gradients(session.model, optimizer)
             if step == 0 and self.mode == "train" and not self.scalars_only:
                 _add_buffers(session, self.writer, self._fields(step))
-        if self.mode == "eval" and not self.scalars_only:
+        if steps and self.mode == "eval" and not self.scalars_only:
             _add_changes(session, self.writer, self.state, self._fields(steps - 1))
 
     def _fields(self, step: int) -> Dict[str, Any]:
@@ -183,7 +184,7 @@ class _Training:
         session, fields = self.session, self._fields(step)
         result = session.function("loss")(session.call(inputs), labels)
         session.save_tree(self.writer, "loss", result, role="scalar", **fields)
-        for group, rate in enumerate(self.adapter.learning_rates(optimizer)):
+        for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
         self.adapter.backward(scalar_of(result, session.adapter.is_tensor))
         if not self.scalars_only and (self.mode == "eval" or step == 0):
