@@ -22,7 +22,7 @@ from paralign.run.live import Live, functions_of
 from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Recorder, both, installed, own_code
-from paralign.stages import locating
+from paralign.stages import locating, watching
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
 from paralign.weights import Rules, rules_from_toml
@@ -518,7 +518,7 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
     """
     paths = [Path(reference), Path(candidate)] if candidate is not None else [Path(reference) / "captures" / s for s in SIDES]
     if candidate is None:
-        paths = [path / locating.OPERATIONS for path in paths]
+        paths = [path / watching.OPERATIONS for path in paths]
     for path in paths:
         if not path.is_dir():
             raise UsageError(

@@ -22,7 +22,8 @@ from paralign.locate.gradients import proven
 from paralign.locate.graph import Graph
 from paralign.locate.replay import guilty
 from paralign.model import Manifest
-from paralign.stages.locating import Recorded, divergence, gradient_divergence, merged
+from paralign.stages.locating import divergence, gradient_divergence, merged
+from paralign.stages.watching import Recorded
 from paralign.worker.masks import reaches_down, unmasked
 
 TYPES = {"float64": np.float64, "native": np.float32}

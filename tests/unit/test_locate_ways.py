@@ -121,15 +121,15 @@ def test_a_wrong_order_of_what_is_not_exactly_the_references_is_mended(tmp_path)
 def test_a_permutation_that_is_left_out_is_missing(tmp_path):
     def program(*, turned):
         def run(m):
-            x = layer(m, m.input(), 0)  # line: handed on
-            if turned:
+            x = layer(m, m.input(), 0)
+            if turned:  # line: not taken
                 x = m.transpose(x, 1, 0)
             return layer(m, m.tanh(layer(m, x, 1)), 2)
 
         return run
 
     found = located(tmp_path, program(turned=True), program(turned=False))
-    assert lines(found) == [line_of("handed on")]
+    assert lines(found) == [line_of("not taken")]
     assert found[0].what == "missing"
 
 
@@ -236,8 +236,8 @@ def test_what_hands_a_value_on_does_not_hide_that_it_is_right(tmp_path):
 
     def program(*, whole):
         def run(m):
-            x = layer(m, m.input(), 0)  # line: before
-            if whole:
+            x = layer(m, m.input(), 0)
+            if whole:  # line: before
                 x = m.tanh(x)
             x = m.layer_norm(x, m.parameter("b1"), m.parameter("b2"))
             x = m.operation("dropout", np.copy, x)

@@ -171,9 +171,10 @@ class PaddleAdapter:
         return list(model.named_sublayers(include_self=True))
 
     def kind(self, module: Any) -> str:
-        """The class of Paddle (layers, ``paddle.vision``, ``paddle.incubate``, …) that a layer is or derives from."""
+        """The class of Paddle (layers, ``paddle.vision.ops``, ``paddle.incubate``, …) that a layer is or derives from; no model's."""
         for cls in type(module).__mro__:
-            if cls is not paddle.nn.Layer and cls.__module__.split(".")[0] == "paddle":
+            home = cls.__module__
+            if cls is not paddle.nn.Layer and home.split(".")[0] == "paddle" and not home.startswith("paddle.vision.models."):
                 return str(cls.__name__)
         return ""
 

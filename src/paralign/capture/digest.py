@@ -104,11 +104,16 @@ def digested(passes: Passes) -> Optional[str]:
     return None if found is None else written(found)
 
 
-def distance(one: str, other: str) -> float:
+def distance(one: str, other: str, *, sized: bool = True) -> float:
     """The largest difference of the numbers of two digests; infinite where sizes or counts of NaN and infinities differ.
 
     The root mean square is compared relatively, the others, which are multiples of it, relatively where they exceed one. What only
     one of the digests has (an ``m1`` has no excess) is not compared. A constant and values that hardly differ from it are near.
+
+    Args:
+        one: a digest.
+        other: another.
+        sized: whether the number of elements counts: values that are repeated as a whole have the figures of what they repeat.
 
     Raises:
         CaptureFormatError: a string that is no digest.
@@ -120,7 +125,7 @@ def distance(one: str, other: str) -> float:
         numbers(one)
         return 0.0
     first, second = figures(one), figures(other)
-    if first.size != second.size or first.counts != second.counts:
+    if first.counts != second.counts or (sized and first.size != second.size):
         return math.inf
     largest = max(first.rms, second.rms)
     found = abs(first.rms - second.rms) / largest if largest else 0.0

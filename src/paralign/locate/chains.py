@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
+from paralign.locate.assigned import number_line, only_keeps, unkept_line
 from paralign.locate.matching import is_telling
 from paralign.locate.paths import way_to
-from paralign.locate.search import region
-from paralign.locate.written import alias_line
+from paralign.locate.replay import Guilt
+from paralign.locate.search import Trial, region
+from paralign.locate.written import alias_line, following
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
     from paralign.locate.graph import Operation, Value
     from paralign.locate.judgement import Judgement
-    from paralign.locate.replay import Guilt
-    from paralign.locate.search import Trial
 
 #: operations of one way that are looked at
 MOST = 64
@@ -45,6 +45,41 @@ SCALE = "scale"
 HOMOGENEOUS = frozenset({SCALE, "multiply", "divide", "sqrt", "rsqrt", "abs"})
 
 
+def settled(judgement: Judgement) -> Judgement:
+    """A judgement of steps in which no wrong output counts as right because the reference has such a value elsewhere.
+
+    Where a factor vanishes, a parameter stays what it was, or becomes what only was to be added to it. What is then wrong on its way is
+    what comes of it, and constants that were computed: zero times something is the same, whatever that was.
+    """
+    todo = [second for _, second in judgement.misplaced()]
+    while todo:
+        value = todo.pop()
+        if value.maker is not None and value.maker.kind != "fill":
+            judgement.wrong.add(value)
+            todo += [v for v in value.maker.inputs if v.size > 1 and judgement.is_right(v) and _is_hollow(v)]
+            todo += [v for v in value.maker.inputs if not _computes(value.maker) and judgement.is_right(v)]
+    return judgement
+
+
+def _is_hollow(value: Value) -> bool:
+    """Whether a value is one number, and was computed."""
+    return value.maker is not None and (value.digest or "").startswith("c1:") and value.maker.kind != "fill"
+
+
+def unwritten(judgement: Judgement) -> Guilt | None:
+    """The last that was made on the way to a parameter that nothing has written, where the reference's was; None without one."""
+    for first, second in judgement.wrong_outputs():
+        if second.maker is not None or first.maker is None:
+            continue
+        own = [v for v in judgement.backwards.equals(first) if v.maker is not None]
+        own = own or [each for _, found in _begins(judgement, _way(judgement, first)) for each in found]
+        last = max(own, key=lambda v: v.order, default=None)
+        if last is not None and last.maker is not None:
+            trial = Trial(last.maker, last, first, "output", first.maker, [last.maker])
+            return Guilt(trial, judgement, confirmed=False, error=1.0)
+    return None
+
+
 def line_of(guilt: Guilt) -> str | None:
     """The candidate's line at which its way to a wrong value leaves the reference's; None where the ways do not tell."""
     trial, judgement = guilt.trial, guilt.judgement
@@ -54,9 +89,15 @@ def line_of(guilt: Guilt) -> str | None:
     if not judgement.lacking(trial.due):  # the candidate has what is due: it takes the wrong value, or does a step too many
         return None
     theirs = _way(judgement, trial.due)
-    ours = [o for o in region(judgement, trial.suspect, trial.value) if _computes(o)]
+    way = region(judgement, trial.suspect, trial.value)
+    ours = [o for o in way if _computes(o)] or way[-1:]
     if not theirs or not ours:
         return None
+    return _unkept(judgement, theirs, ours) or _unused(judgement, theirs, ours) or _parting(judgement, trial, theirs, ours)
+
+
+def _parting(judgement: Judgement, trial: Trial, theirs: list[Operation], ours: list[Operation]) -> str | None:
+    """Where one way does what the other does not, or does it with another number."""
     missing, extra = _without_counterpart(theirs, ours), _without_counterpart(ours, theirs)
     if missing and trial.due.size > 1:  # a single number may come from outside of what is watched
         extra = [o for o in extra if any(v.size > 1 for v in o.outputs)]
@@ -67,7 +108,72 @@ def line_of(guilt: Guilt) -> str | None:
         return _before(judgement, missing[0], theirs, ours)
     plain = [[o for o in way if word(o) != SCALE] for way in (ours, theirs)]
     turned = next((mine.source for mine, other in zip(*plain, strict=True) if word(mine) != word(other)), None)
-    return turned or _scaled(judgement, trial, *plain) or _scales(judgement, theirs, ours)
+    return turned or _scaled(judgement, trial, *plain) or _scales(judgement, theirs, ours) or _only(ours)
+
+
+def _only(ours: Sequence[Operation]) -> str | None:
+    """The one line of a way; None where it has several."""
+    lines = {o.source or "" for o in ours}
+    return (lines.pop() or None) if len(lines) == 1 else None
+
+
+def _begins(judgement: Judgement, theirs: Sequence[Operation]) -> list[tuple[Value, list[Value]]]:
+    """What the reference's way begins with, and the candidate's values that are the same."""
+    found = dict.fromkeys(v for o in theirs for v in o.inputs if is_telling(v) and v.maker is not None and not judgement.lacking(v))
+    return [(v, own) for v in found if (own := [each for each in judgement.backwards.equals(v) if each.maker is not None])]
+
+
+def _unkept(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
+    """The line at fault where the reference goes on with what an earlier step made, and the candidate, which has made it too, does not."""
+    step = ours[0].outputs[0].record.step
+    for _, own in _begins(judgement, theirs):
+        if all(v.record.step < step and not set(v.users) & set(ours) for v in own):
+            makers = [v.maker.source for v in own if v.maker is not None and v.maker.source is not None]
+            fills = [v.maker.source for v in ours[0].inputs if v.maker is not None and v.maker.kind == "fill"]
+            return unkept_line(ours[0].source, makers, next(iter(fills), None)) or _last_forgotten(judgement, step)
+    return None
+
+
+def _is_forgotten(own: Sequence[Value], step: int) -> bool:
+    """Whether a value was made before a step, which does not take it."""
+    return all(v.record.step < step and all(u.outputs[0].record.step != step for u in v.users) for v in own)
+
+
+def _last_forgotten(judgement: Judgement, step: int) -> str | None:
+    """The line that makes the last of the values which the reference keeps for a step, and the candidate does not."""
+    taken = {v for o in judgement.reference.operations if o.outputs[0].record.step == step for v in o.inputs if v.record.step == step - 1}
+    own = [judgement.backwards.equals(v) for v in taken if v.maker is not None and is_telling(v)]
+    makers = {v.maker for found in own if found and _is_forgotten(found, step) for v in found if v.maker is not None and v.maker.source}
+    lines = {o.source or "" for o in makers}
+    return max(lines, key=lambda line: int(line.rpartition(":")[2]), default=None)
+
+
+def _unused(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
+    """The line where the candidate leaves unused what the reference goes on with, and what was made in the same step."""
+    step = ours[0].outputs[0].record.step
+    for _, own in _begins(judgement, theirs):
+        last = own[-1].maker
+        used = any(not set(user.outputs) <= set(own) for v in own for user in v.users)
+        if last is not None and last.source is not None and own[-1].record.step == step and not used and _computes(last):
+            return _next_use(judgement, last.source, ours)
+    return None
+
+
+def _next_use(judgement: Judgement, source: str, ours: Sequence[Operation]) -> str | None:
+    """The first line after another that is on the way, or does nothing with tensors."""
+    on_the_way, busy = {o.source for o in _makers(ours)}, {o.source for o in judgement.candidate.operations}
+    later = (f"{source.rpartition(':')[0]}:{lines.start}" for lines in following(source))
+    return next((line for line in later if line not in busy - on_the_way and not only_keeps(line)), None)
+
+
+def _makers(ours: Sequence[Operation]) -> set[Operation]:
+    """The operations of a way, and all that made what goes into it in the same step."""
+    step, found, todo = ours[0].outputs[0].record.step, set(ours), list(ours)
+    while todo:
+        makers = {v.maker for v in todo.pop().inputs if v.maker is not None and v.record.step == step} - found
+        found |= makers
+        todo += makers
+    return found
 
 
 def _scales(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
@@ -97,8 +203,7 @@ def _is_multiple(value: Value, due: Value) -> bool:
     """Whether a value is another multiple of a direction than is due."""
     if value.digest is None or due.digest is None or value.size != due.size or not (is_telling(value) and is_telling(due)):
         return False
-    one, other = digests.figures(value.digest), digests.figures(due.digest)
-    return _alike(_shape_of(value.digest), _shape_of(due.digest)) and abs(one.rms - other.rms) > SAME * max(one.rms, other.rms)
+    return _alike(_shape_of(value.digest), _shape_of(due.digest)) and digests.distance(value.digest, due.digest) > SAME
 
 
 def _factor(judgement: Judgement, value: Value, due: Value, user: Operation | None) -> str | None:
@@ -114,7 +219,9 @@ def _factor(judgement: Judgement, value: Value, due: Value, user: Operation | No
     scales = [o for o in own if word(o) == SCALE]
     strange = [o for o in scales if not _has_number(o, others)]
     found = next(iter(strange or scales or own), user)
-    return found.source if found is not None else None
+    if found is None or found not in strange:
+        return found.source if found is not None else None
+    return number_line(found.source, {o.source or "" for o in judgement.candidate.operations}) or found.source
 
 
 def _steps_to(value: Value, followed: Container[Value]) -> list[Operation]:

@@ -10,10 +10,12 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.arrays import apart, same
+from paralign.locate.matching import is_telling
 from paralign.locate.sample import LEAST, Step, Way
+from paralign.locate.slices import Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paralign.capture import Capture
     from paralign.locate.arrays import Array
@@ -42,9 +44,34 @@ def given(guilt: Guilt, operation: Operation) -> list[str]:
         seen.add(value)
         if value.maker is not None:  # as it was before it was moved, or by what it came in another order
             todo += value.maker.inputs if value.maker.kind in MOVES or guilt.judgement.disordered(value) else []
-        elif value.digest is not None and (value.record.role == "buffer" or (value.record.role == "input" and not value.record.name)):
-            found[value.digest] = None
+        elif _is_number(value):
+            found[value.digest or digests.EMPTY] = None
     return list(found)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a value was neither computed by what was watched, nor is it an input or a parameter."""
+    unnamed = value.record.role == "buffer" or (value.record.role == "input" and not value.record.name)
+    return value.maker is None and value.digest is not None and unnamed
+
+
+def of_region(guilt: Guilt, numbers: Callable[[], Sequence[Array]]) -> Operation | None:
+    """The first operation of a region that makes, of numbers alone, what the reference has nowhere; None where nothing tells.
+
+    Args:
+        guilt: a region at fault.
+        numbers: asks for what the reference makes of numbers alone.
+    """
+    judgement, region = guilt.judgement, guilt.trial.region
+    bare: set[Value] = set()
+    first: list[Operation] = []
+    for operation in region:
+        if all(v in bare or _is_number(v) or (judgement.is_right(v) and not is_telling(v)) for v in operation.inputs):
+            bare.update(operation.outputs)
+            first.append(operation)
+    computing = [o for o in first if o.kind not in MOVES]
+    told = guilt.slices is not None and guilt.slices.first_wrong(judgement, region) is not None
+    return None if told or len(computing) <= 1 else Slices(numbers()).first_wrong(judgement, first)
 
 
 def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, certain: bool = True) -> str | None:
@@ -60,7 +87,7 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
         certain: one of them is known to be at fault, whether it resembles anything or not.
     """
     ways = Way.read(reference, ""), Way.read(candidate, "")
-    pool = [step.value for step in ways[0].steps] + [value for value, _ in ways[0].leaves.values()]
+    pool = values(reference)
     found: list[tuple[float, Step]] = []
     for digest in wanted:
         alike = [s for s in ways[1].steps if digests.distance(s.record.digest or digests.EMPTY, digest) <= EQUAL]
@@ -68,6 +95,12 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
             found.append((_nearest(pool, alike[-1].value), alike[-1]))
     far, step = min(found, key=lambda item: item[0], default=(np.inf, None))
     return _first_wrong(ways, pool, step).record.source if step is not None and (certain or far <= RESEMBLING) else None
+
+
+def values(capture: Capture) -> list[Array]:
+    """All that was recorded by the task ``constants``."""
+    way = Way.read(capture, "")
+    return [step.value for step in way.steps] + [value for value, _ in way.leaves.values()]
 
 
 def _nearest(pool: Sequence[Array], value: Array) -> float:
@@ -82,7 +115,7 @@ def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> St
     while True:
         seen.add(step.number)
         before = [s for s in _made_of(ways[1], step) if s.number not in seen]
-        wrong = [s for s in before if not _is_right(ways[0], pool, s)]
+        wrong = [s for s in before if not _is_right(ways[0], pool, s) and not _is_filled(ways[1], pool, s)]
         if not wrong:
             return step
         step = max(wrong, key=lambda s: (s.value.size, s.number))
@@ -119,6 +152,15 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
         namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
         return not namesakes or any(same(s.value, step.value) for s in namesakes)
     return not step.telling or any(_equal(value, step.value) or _is_part(value, step.value) for value in pool)
+
+
+def _is_filled(way: Way, pool: Sequence[Array], step: Step) -> bool:
+    """Whether a step fills a part of an array with what a value of the reference has there."""
+    for before in (way.steps[number].value for number in step.inputs):
+        changed = before != step.value if before.shape == step.value.shape else None
+        if changed is not None and changed.any() and not changed.all():
+            return any(other.shape == step.value.shape and same(other[changed], step.value[changed]) for other in pool)
+    return False
 
 
 def _is_part(whole: Array, part: Array) -> bool:

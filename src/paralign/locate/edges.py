@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.matching import is_telling
+from paralign.locate.written import custom_backward
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 #: gradients that differ by less are equal, where one of several operations is chosen by them
 _EQUAL = 1e-4
 
+
+#: values after one with a wrong gradient among which a multiple of a value of the reference is looked for
+FOLLOWED = 32
 
 #: two gradients are multiples of each other when nothing but their size differs by more than this
 MULTIPLE = 1e-5
@@ -105,7 +109,38 @@ def factor_of(due: Value, value: Value) -> float | None:
     """The number by which the reference's gradient is multiplied, where that is all; None where it is not."""
     if due.gradient is None or value.gradient is None:
         return None
-    ours, theirs = digests.figures(due.gradient.digest or ""), digests.figures(value.gradient.digest or "")
+    return _factor(due.gradient.digest or "", value.gradient.digest or "")
+
+
+def multiplied(judgement: Judgement, value: Value, factor: float, follow: Callable[[Value], bool]) -> Operation | None:
+    """What makes, in a function with a backward of its own, a multiple of a value of the reference; None where nothing does.
+
+    A normalisation after it hides that from all but the gradients, which are so much smaller. The backward is not to blame.
+
+    Args:
+        judgement: of the values of the forward pass.
+        value: from which the way to the loss is followed.
+        factor: its gradient as a multiple of the reference's.
+        follow: whether a value is on that way, and its gradient not right.
+    """
+    lacking = [v for v in judgement.reference.values.values() if v.maker is not None and judgement.lacking(v)]
+    todo, seen = [value], {value}
+    while todo and len(seen) < FOLLOWED:
+        for user in todo.pop(0).users:
+            own = user.source is not None and custom_backward(user.source) is not None
+            for made in user.outputs:
+                if made in seen or not follow(made):
+                    continue
+                seen.add(made)
+                todo.append(made)
+                factors = [_factor(due.digest, made.digest) for due in lacking if own and due.digest and made.digest and is_telling(made)]
+                if any(f is not None and abs(f * factor - 1) <= MULTIPLE for f in factors):
+                    return user
+    return None
+
+
+def _factor(due: str, digest: str) -> float | None:
+    ours, theirs = digests.figures(due), digests.figures(digest)
     if ours.size != theirs.size or ours.rms == 0 or theirs.rms == 0:
         return None
     turned = theirs._replace(mean=-theirs.mean, low=-theirs.high, high=-theirs.low)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.locate.built import constructed
 from paralign.locate.gradients import DIFFERENT, told_otherwise
-from paralign.locate.lines import constructed
 from paralign.locate.paths import common
 from paralign.locate.written import custom_backward, no_gradient_block, told_how
 
@@ -41,13 +41,13 @@ def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tu
         return ()
     if fault.cut is not None:
         return stack[_handed_on(fault.cut, fault.beside or judgement.twin(operation), operation) :]
-    own = custom_backward(stack[0])
+    own = None if fault.scaled else custom_backward(stack[0])
     if own is not None:
         given = fault.factor is not None and fault.factor > 0 and len(stack) > 1 and told_how(stack[0])
         return (*stack[1:], own) if given else (own, *stack)
     block = _without_gradients(operation)
-    if block is not None:
-        return block
+    if fault.scaled or block is not None:
+        return block or stack
     built = constructed(judgement.candidate, operation.module)
     twin = judgement.twin(operation)
     alone = fault.value.maker is None and all(user is operation for user in fault.value.users)

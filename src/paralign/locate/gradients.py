@@ -15,7 +15,7 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed
-from paralign.locate.edges import Edges, cut, factor_of
+from paralign.locate.edges import Edges, cut, factor_of, multiplied
 from paralign.locate.judgement import OWN
 from paralign.locate.matching import is_telling
 from paralign.locate.paths import common
@@ -68,8 +68,9 @@ class Fault:
 
     ``value`` is the candidate's value whose gradient is wrong, ``due`` the reference's; ``operation`` is the candidate's operation at
     fault, None for a parameter that is frozen on one side. ``factor`` is the candidate's gradient as a multiple of the reference's,
-    where it is one. ``cut`` is the reference's operation that lets no gradient through, where only the candidate has one, and ``beside``
-    the one before or after it in whose place ``operation`` stands.
+    where it is one, ``scaled`` whether what the operation makes is a multiple of a value of the reference. ``cut`` is the reference's
+    operation that lets no gradient through, where only the candidate has one, and ``beside`` the one before or after it in whose place
+    ``operation`` stands.
     """
 
     what: str
@@ -80,6 +81,7 @@ class Fault:
     factor: float | None = None
     cut: Operation | None = None
     beside: Operation | None = None
+    scaled: bool = False
     confirmed: bool = False
     wrong_before: int = 0
     wrong_after: int | None = None
@@ -119,7 +121,7 @@ class Gradients:
         return self._status[value]
 
     def _compare(self, value: Value) -> tuple[float | None, Value | None]:
-        partners = [p for p in self._partners(value) if p.gradient is not None and p.gradient.digest is not None]
+        partners = [p for p in self._computed(value) if p.gradient is not None and p.gradient.digest is not None]
         kept = self.kept(value) if value.maker is None else None
         if kept is not None:
             return math.inf, kept
@@ -138,6 +140,18 @@ class Gradients:
         if not right and self._is_part(value):
             return None, None
         return (0.0 if right else far), partner
+
+    def _computed(self, value: Value) -> list[Value]:
+        """The partners of a value; where one on each side was computed, not moved, that alone: copies of it have a part of its gradient."""
+        partners = self._partners(value)
+        if value.maker is None or value.maker.kind in HANDED_ON:
+            return partners
+        computed = [p for p in partners if p.maker is not None and p.maker.kind not in HANDED_ON]
+        same = [v for v in self.judgement.backwards.equals(value) if v.maker is not None and v.maker.kind not in HANDED_ON]
+        return computed if len(computed) == 1 == len(same) else partners
+
+    def _not_right(self, value: Value) -> bool:
+        return value in self._useful and self.status(value)[0] != 0.0
 
     def _is_part(self, value: Value) -> bool:
         """Whether a value was only moved from one that others take too: then its gradient is a part that the reference may not have."""
@@ -184,7 +198,7 @@ class Gradients:
             return [twin] if twin is not None else []
         if not self.judgement.is_right(value) or not is_telling(value):
             return []
-        return [p for p in self.judgement.partners(value) if p.record.role != "parameter"]
+        return [p for p in self.judgement.partners(value) if p.record.role != "parameter" and p.size == value.size]
 
     def kept(self, value: Value) -> Value | None:
         """The reference's value where the candidate's has a gradient and the reference's has none."""
@@ -238,7 +252,7 @@ class Gradients:
             return Fault(FROZEN, value, due, None, far)
         takers = self._takers(value)
         users = [user for user, _ in takers]
-        ends = cut(graph, value, self._expects) if value.gradient is None else self._cutting(users)
+        ends = self._cutting(users) if value.gradient is not None else cut(graph, value, self._expects) or self._cut_behind(value)
         if ends is not None:
             return Fault(DETACHED, value, due, ends, far)
         if value.gradient is None:
@@ -250,7 +264,12 @@ class Gradients:
         if further is not None:
             return next(iter(self._all_kept(further).values()))
         factor = factor_of(due, value)
-        return Fault(FACTOR if factor is not None else DIFFERENT, value, due, self._guilty(value, users), far, factor)
+        ends = self._cut_behind(value) if factor is None and not self._cuts_there(due) else None
+        scaled = multiplied(self.judgement, value, factor, self._not_right) if factor is not None else None
+        what = DETACHED if ends is not None else DIFFERENT if factor is None else FACTOR
+        fault = Fault(what, value, due, ends or scaled or self._guilty(value, users), far, factor)
+        fault.scaled = scaled is not None
+        return fault
 
     def _expects(self, value: Value) -> bool:
         """Whether a value has a gradient in the reference, as far as it is known there."""
@@ -265,6 +284,24 @@ class Gradients:
             if user.kind == "copy" and dead and not any(self._is_cut_too(o) for o in dead):
                 return user
         return None
+
+    def _cut_behind(self, value: Value) -> Operation | None:
+        """The operation that cuts off what was computed with a value, where nothing of that has a gradient."""
+        todo, seen = [value], {value}
+        while todo:
+            users = self._useful_users(todo.pop(0))
+            ends = self._cutting(users)
+            if ends is not None:
+                return ends
+            fresh = [o for user in users for o in user.outputs if o.gradient is None and o not in seen]
+            seen.update(fresh)
+            todo += fresh
+        return None
+
+    def _cuts_there(self, due: Value) -> bool:
+        """Whether the reference hands a value on without gradient anywhere."""
+        hooked = self.judgement.reference.hooked
+        return any(user.kind == "copy" and o.record.id not in hooked for user in due.users for o in user.outputs)
 
     def _is_cut_too(self, value: Value) -> bool:
         """Whether the reference hands a value on without gradient as well, to the same operations as far as they are known."""

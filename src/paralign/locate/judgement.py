@@ -104,8 +104,7 @@ class Judgement:
         same = self.matches.equals(value)
         if same:
             return same
-        near = self.matches.nearest(value)[1]
-        return [near] if near is not None and value not in self.wrong else []
+        return self.matches.next_to(value) if value not in self.wrong else []
 
     def disordered(self, value: Value) -> bool:
         """Whether a right value is that of a reference value of the same shape in another order of elements."""
@@ -159,7 +158,7 @@ class Judgement:
         found = []
         for first, second, far in self.outputs:
             limit = self.scale.own * max(self.scale.floor, self._inherited(second))
-            wrong = self.scale.thorough or second in self.wrong or far > max(limit, 10 * self.error.get(second, 0.0))
+            wrong = self.scale.thorough or second in self.wrong or far > max(limit, 10 * self._inherited(second))
             if wrong and far > self.scale.equal:
                 found.append((first, second))
         return found

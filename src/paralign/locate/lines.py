@@ -5,15 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate import regions
+from paralign.capture import digest as digests
+from paralign.locate import placing, regions
+from paralign.locate.built import constructed, is_container_line, not_exonerated
 from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
-from paralign.locate.paths import before_moves, common, computing, computing_users, parting, way_to
+from paralign.locate.paths import (
+    CONTEXT,
+    before_any_moves,
+    before_moves,
+    common,
+    computing,
+    computing_users,
+    parting,
+    taken_besides,
+    way_to,
+)
 
 if TYPE_CHECKING:
-    from paralign.locate.graph import Graph, Operation, Value
+    from paralign.locate.graph import Operation, Value
     from paralign.locate.judgement import Judgement
     from paralign.locate.replay import Guilt
     from paralign.locate.search import Trial
+    from paralign.locate.slices import Slices
 
 #: what kind of fault a guilty operation shows
 DIFFERENT, MISSING, EXTRA, MISWIRED, REGION, GIVEN, ORDER = "different", "missing", "extra", "miswired", "region", "given", "order"
@@ -29,6 +42,8 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     """
     trial, judgement = guilt.trial, guilt.judgement
     maker, twin = trial.value.maker or trial.suspect, trial.due.maker
+    if guilt.repair is not None:
+        return REGION, twin, guilt.repair.operation
     if trial.why == "order":
         return ORDER, twin, maker
     if trial.why == "end":
@@ -36,24 +51,37 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
     turned = _turned(judgement, maker, twin)
     if turned is not None:
         return ORDER, twin, turned
-    if any(not judgement.is_right(v) and v.maker is None for v in maker.inputs):
-        return GIVEN, twin, maker
-    return _of_region(judgement, trial) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
+    single = sum(o.kind not in MOVES for o in trial.region) <= 1
+    for value in maker.inputs:
+        first = before_any_moves(value) if single else value
+        if first.maker is None and not judgement.is_right(first):
+            return GIVEN, twin, maker
+    return _of_region(judgement, trial, guilt.slices) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
 
 
-def _of_region(judgement: Judgement, trial: Trial) -> tuple[str, Operation | None, Operation]:
+def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
     if not _in_one_layer(judgement, trial.region):
-        told = regions.likeliest(judgement, trial) or odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
+        told = regions.outgrown(judgement, trial.region)
+        told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
+        told = told or regions.likeliest(judgement, trial)
+        told = told or regions.odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
         return REGION, twin, told or trial.suspect
-    arranged = _otherwise_arranged(judgement, trial.suspect, twin) if twin is not None else None
-    return (DIFFERENT, twin, maker) if arranged is None else (*arranged, trial.suspect)
+    if twin is None:
+        return DIFFERENT, twin, maker
+    arranged = _otherwise_arranged(judgement, trial.suspect, twin)
+    if arranged is not None:
+        return (*arranged, trial.suspect)
+    first = trial.suspect
+    if first.kind == twin.kind and any(judgement.lacking(v) for v in _foreign(judgement, first, twin) if v.maker is not None):
+        return _by_inputs(judgement, first, twin)
+    return DIFFERENT, twin, maker
 
 
 def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[str, Operation | None, Operation]:
     """The kind of fault of a single operation."""
-    twin = computing(trial.due.maker) if trial.why == "meeting" else trial.due.maker
+    twin = computing(trial.due.maker) if trial.why == "meeting" or maker.kind not in MOVES else trial.due.maker
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         before = regions.done_before(judgement, maker, twin) if twin is not None else None
         return EXTRA, twin, before or maker
@@ -105,15 +133,53 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
         return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
+        plain = _made_plain(maker, first)
+        if plain is not None:
+            return DIFFERENT, first, plain
+        if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked[0]):
+            return (MISWIRED, *_where_it_enters(judgement, maker, twin)[::-1])
         return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
     computing = [v for v in foreign if v.maker is not None or v.record.role == "parameter"]
     return (MISWIRED if computing and twin.kind == maker.kind else DIFFERENT), twin, maker
+
+
+def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Operation, Operation]:
+    """Back along steps that both sides take alike, one of the right value and one of another: where they come to take these."""
+    for _ in range(ALIKE_STEPS):
+        due = [v for v in _foreign(judgement, maker, twin) if judgement.lacking(v) and v.maker is not None]
+        strange = _from_elsewhere(judgement, maker, twin, due[0]) if due else []
+        theirs = computing(due[0].maker) if due else None
+        ours = [o for o in (computing(v.maker) for v in strange) if o is not None and theirs is not None and o.kind == theirs.kind]
+        if not ours or theirs is None or ours[0].order >= maker.order or theirs.order >= twin.order:
+            break
+        maker, twin = ours[0], theirs
+    return maker, twin
+
+
+def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due: Value) -> list[Value]:
+    """What an operation takes that has no part in what the reference makes of its own to come to what is due there.
+
+    Empty where it takes something that has: then a step is missing.
+    """
+    due_there, on_the_way = {v.digest for v in twin.inputs}, {v.digest for o in way_to(judgement, due, REACH) for v in o.inputs}
+    taken = [v for v in maker.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    known = [(v, {p.digest for p in judgement.partners(v)}) for v in taken]
+    foreign = [(v, digested) for v, digested in known if not digested & due_there]
+    return [] if any(digested & on_the_way for _, digested in foreign) else [v for v, _ in foreign]
 
 
 def _other_mask(operation: Operation, due: Value) -> Value | None:
     """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
     masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
     return masks[0] if masks and due.record.dtype == "bool" else None
+
+
+def _made_plain(operation: Operation, lacked: Operation | None) -> Operation | None:
+    """What made, of numbers alone, a value that an operation takes, where the reference's operation does so of other numbers."""
+    if lacked is None or any(is_telling(v) for v in lacked.inputs):
+        return None
+    makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
+    return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
@@ -148,62 +214,14 @@ def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
     return None
 
 
-def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation | None:
-    """The operation of a region that stands out: it takes a value that the reference does not use on the same way, or a number.
+#: reference operations that are followed back from what is due
+REACH = 400
 
-    None where none does.
-    """
-    way = way_to(judgement, due, len(region) + CONTEXT)
-    taken = {v for operation in way for v in operation.inputs}
-    digested = {v.digest for v in taken}
-    for operation in region:
-        for value in operation.inputs:
-            if judgement.is_right(value) and is_telling(value) and value.record.role != "parameter":
-                partners = judgement.partners(value)
-                if partners and not any(p in taken or p.digest in digested for p in partners):
-                    return operation
-    known = {n for o in way for n in _numbers(o.arguments)} | {n for v in taken for n in _constant(v)}
-    for operation in region:
-        own = _numbers(operation.arguments) | {number for v in operation.inputs for number in _constant(v)}
-        strange = {n for n in own if not any(abs(n - k) <= SAME * max(abs(n), abs(k)) for k in known)}
-        if known and any(not (n * 2).is_integer() for n in strange):
-            return operation
-    return _used_otherwise(judgement, region, way)
-
-
-def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Operation]) -> Operation | None:
-    """The operation of a region that does something else with a value that comes in on the way than the reference does."""
-    begun = set(region[0].inputs)
-    for operation in region[1:]:
-        for value in operation.inputs:
-            if value in begun or value.record.role == "parameter" or not (judgement.is_right(value) and is_telling(value)):
-                continue
-            users = [o for o in way if any(p in o.inputs for p in judgement.partners(value))]
-            if users and all(o.kind != operation.kind for o in users):
-                return operation
-    return None
-
+#: steps that both sides take alike, of another value each, and that are followed back
+ALIKE_STEPS = 8
 
 #: numbers that differ by less than this share are the same, stored in another precision
 SAME = 1e-6
-
-#: reference operations beyond the size of the region that are searched for its numbers
-CONTEXT = 8
-
-
-def _numbers(arguments: dict[str, object]) -> set[float]:
-    found: set[float] = set()
-    for value in arguments.values():
-        items = value if isinstance(value, list) else [value]
-        found.update(float(item) for item in items if isinstance(item, (int, float)) and not isinstance(item, bool))
-    return found
-
-
-def _constant(value: Value) -> list[float]:
-    """The number that a constant tensor of one element holds."""
-    if value.digest is not None and value.digest.startswith("c1:1,"):
-        return [float(value.digest.split(",")[1])]
-    return []
 
 
 def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: Operation) -> tuple[str | None, tuple[str, ...]]:
@@ -213,29 +231,36 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     other inputs than its twin is wrong where it is called; a missing one where its input was handed on too early.
     """
     judgement = guilt.judgement
+    if guilt.repair is not None:
+        return guilt.repair.line, operation.stack
     if what == MISSING and other is not None:
         ended = guilt.trial.why == "end"
-        line = _given_back(operation, other, judgement) if ended else _elsewhere(judgement, other, operation)
-        line = line or (None if ended else regions.beside(judgement, other))
-        line = line or _handed_on(judgement, other, operation, guilt.trial.due.maker)
+        after = guilt.trial.due.maker
+        line = None
+        if not ended:
+            line = _elsewhere(judgement, other, operation) or regions.without_term(judgement, operation, guilt.trial.twin)
+            line = line or regions.beside(judgement, other)
+        line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
+        line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))
         if line is not None:
             return line, operation.stack
     if what in (MISWIRED, REGION) and operation.stack:
         return _wire(guilt, operation, other if what == MISWIRED else None), operation.stack
     built = (
-        constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or _is_container_line(judgement, operation) else ()
+        constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or is_container_line(judgement, operation) else ()
     )
     if built:
-        first = _not_exonerated(judgement, guilt, operation, built, by_construction=True)
+        first = not_exonerated(judgement, guilt, operation, built, by_construction=True)
         return first, tuple(dict.fromkeys([*built, *operation.stack]))
     if not operation.stack:
         return None, ()
     found: str | None = operation.stack[0]
     if what == ORDER:
-        found = _as_listed(operation, other) or found
+        found = _as_listed(operation, other) or _otherwise_shaped(operation, other) or found
     elif what == DIFFERENT:
-        found = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
-        found = found or _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
+        same = other is not None and other.kind == operation.kind
+        found = _laid_out(operation, other) or _plain_input(operation, other) if other is not None and same else None
+        found = found or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
     return found, operation.stack
 
 
@@ -248,66 +273,9 @@ def _wire(guilt: Guilt, operation: Operation, other: Operation | None) -> str:
         return made or (None if told else _of_numbers(judgement, guilt.trial.region)) or operation.stack[0]
     if any(v.record.role == "parameter" for v in _foreign(judgement, operation, other)):
         # which parameters it takes was decided where its module was chosen
-        return _not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True)
+        return not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True)
     made = _made_for_it(judgement, operation, other, guilt.trial.due) if other.kind == operation.kind else None
     return made or _called(judgement, operation, other)
-
-
-def constructed(graph: Graph, module: str) -> tuple[str, ...]:
-    """The lines that constructed a module, where it is a layer of the framework; those of what it is a copy inside of, else none."""
-    if module not in graph.kinds:
-        return ()
-    path = module
-    while path:
-        if path in graph.built:
-            return tuple(graph.built[path])
-        path = path.rpartition(".")[0]
-        if path and path not in graph.kinds and path in graph.built:
-            return ()
-    return tuple(graph.built.get("", ()))
-
-
-def own_line(graph: Graph, operation: Operation) -> str | None:
-    """The line that an operation is known by: where its layer was constructed, or where it is called."""
-    lines = constructed(graph, operation.module)
-    return lines[0] if lines else operation.source
-
-
-def reference_line(graph: Graph, operation: Operation | None, *, built: bool) -> str | None:
-    """The reference's line beside: where its layer was constructed, or where the operation is called."""
-    if operation is None:
-        return None
-    return own_line(graph, operation) if built else operation.source
-
-
-def _is_container_line(judgement: Judgement, operation: Operation) -> bool:
-    """Whether the innermost line of a layer's operation runs several layers at once, as that of a Sequential does."""
-    if operation.module not in judgement.candidate.kinds or operation.source is None:
-        return operation.module in judgement.candidate.kinds
-    modules = {o.module for o in judgement.candidate.operations if o.source == operation.source and o.stack == operation.stack}
-    return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
-
-
-def _not_exonerated(
-    judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool, alike: bool = False
-) -> str:
-    """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
-
-    Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
-    """
-    guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
-    others = [
-        (each.candidate, o)
-        for each in dict.fromkeys((judgement, guilt.mended or judgement))
-        for o in each.candidate.operations
-        if o.kind == operation.kind and o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
-        if alike or o.arguments != operation.arguments
-    ]
-    ways = {constructed(graph, o.module) if by_construction else o.stack for graph, o in others}
-    for depth, line in enumerate(lines, 1):
-        if all(way[:depth] != lines[:depth] for way in ways):
-            return line
-    return lines[0]
 
 
 def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
@@ -333,7 +301,7 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     if other is None:
         return maker.stack[0]
     same_line_after = after is not None and missing.source == after.source and missing.source != other.source
-    besides = same_line_after or (value is not None and _taken_besides(judgement, value, user, missing))
+    besides = same_line_after or (value is not None and taken_besides(judgement, value, user, missing))
     if maker.stack[1:] == user.stack[1:]:  # the step is missing in the very function that hands the value on
         return user.stack[0] if besides else maker.stack[0]
     with_before, with_after = common(missing, other), common(missing, after) if after is not None else 0
@@ -342,20 +310,14 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
 
 
-def _taken_besides(judgement: Judgement, value: Value, user: Operation, missing: Operation) -> bool:
-    """Whether others take a value as in the reference, a residual: it was handed on rightly, and the step is missing later."""
-    kinds = {o.kind for o in computing_users(value) if o is not user and o.kind not in MOVES}
-    theirs = {o.kind for p in judgement.partners(value) for o in computing_users(p) if o is not missing}
-    return bool(kinds & theirs)
-
-
 def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
     """The line that does something else with what the missing operation takes besides: there the step is done, but at the wrong place.
 
     None where the value is used as the reference uses it, or not at all.
     """
     taken = {p for v in user.inputs for p in judgement.partners(v)}
-    for due in missing.inputs:
+    besides = missing.kind not in MOVES and missing.kind != "slice" and any(due in taken for due in missing.inputs)
+    for due in missing.inputs if besides else []:
         if due in taken or due.maker is None or not is_telling(due):
             continue
         todo = list(judgement.backwards.equals(due))
@@ -385,7 +347,8 @@ def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
             return None
         maker = computing(numbers.maker)
         return maker.stack[0] if maker is not None and maker.stack else None
-    return None
+    last = computing(region[-1]) if region and all(v in bare for v in region[-1].outputs) else None
+    return last.stack[0] if last is not None and last.stack else None
 
 
 def _as_listed(operation: Operation, other: Operation | None) -> str | None:
@@ -401,6 +364,29 @@ def _as_listed(operation: Operation, other: Operation | None) -> str | None:
     lines = {maker.source for maker in makers}
     in_order = [m.order for m in makers] == sorted({m.order for m in makers})
     return next(iter(lines)) if len(lines) == 1 and len(makers) > 1 and in_order and operation.source not in lines else None
+
+
+def _otherwise_shaped(operation: Operation, other: Operation | None) -> str | None:
+    """The first line on the way to elements in a wrong order that gives them another shape than the reference's step in its place.
+
+    None where both sides do not take the same steps.
+    """
+    ways = [_moves_to(each) for each in (operation, other) if each is not None]
+    if len(ways) < 2 or [o.kind for o in ways[0]] != [o.kind for o in ways[1]]:  # noqa: PLR2004 - both sides
+        return None
+    pairs = zip(reversed(ways[0]), reversed(ways[1]), strict=True)
+    return next((ours.source for ours, theirs in pairs if ours.outputs[0].shape != theirs.outputs[0].shape), None)
+
+
+def _moves_to(operation: Operation) -> list[Operation]:
+    """An operation and those before it that only move its value, but for copies; the last first."""
+    found = []
+    step: Operation | None = operation
+    while step is not None and step.kind in MOVES:
+        if step.kind in ("view", "transpose"):
+            found.append(step)
+        step = step.inputs[0].maker if step.inputs else None
+    return found
 
 
 def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:
@@ -454,6 +440,23 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
     return None
 
 
+def _plain_input(operation: Operation, other: Operation) -> str | None:
+    """The line that made what an operation takes where the reference's takes something else: a constant, or few simple numbers.
+
+    None where there is no such value: simple numbers are found everywhere, and count as right.
+    """
+    foreign = [v for v in operation.inputs if not any(_is_same(v, p) for p in other.inputs)]
+    due = [p for p in other.inputs if not any(_is_same(v, p) for v in operation.inputs)]
+    if len(foreign) != 1 or len(due) != 1 or is_telling(foreign[0]):
+        return None
+    maker = computing(foreign[0].maker)
+    return maker.stack[0] if maker is not None and maker.stack else None
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    return one.digest is not None and other.digest is not None and digests.distance(one.digest, other.digest, sized=False) <= SAME
+
+
 def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:
     """The line at which an operation, or the module that it belongs to, is given another value than the reference's.
 
@@ -463,6 +466,9 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     taken = {p for v in operation.inputs for p in judgement.partners(v)}
     due = next((v for v in other.inputs if v.maker is not None and v not in taken), None) if other is not None else None
     maker = computing(due.maker if due is not None else None)
-    if maker is None or other is None:
+    if maker is None or other is None or due is None:
         return operation.stack[0]
-    return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - common(other, maker)))]
+    right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if all(judgement.is_right(o) for o in u.outputs)]
+    arrived = max((common(operation, user) for user in right), default=0)  # so far it was handed on rightly
+    shared = max(common(other, maker), arrived)
+    return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - shared))]

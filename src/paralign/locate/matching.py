@@ -68,7 +68,8 @@ class Matches:
             return []
         key = value.digest, value.bounded
         if key not in self._equal:
-            self._equal[key] = sorted((v for _, v in self._within(value, self.equal)), key=lambda v: v.order)
+            found = [v for _, v in self._within(value, self.equal)] or self._repeated(value)
+            self._equal[key] = sorted(found, key=lambda v: v.order)
         return self._equal[key]
 
     def nearest(self, value: Value) -> tuple[float, Value | None]:
@@ -80,8 +81,29 @@ class Matches:
             found: list[tuple[float, Value]] = []
             for limit in (self.equal, SLIGHT, ALIKE):
                 found = found or self._within(value, limit, nearest=True)
+                if limit == self.equal and not found:
+                    found = [(0.0, each) for each in self._repeated(value)]
             self._near[key] = min(found, key=lambda item: (item[0], item[1].order), default=(math.inf, None))
         return self._near[key]
+
+    def next_to(self, value: Value) -> list[Value]:
+        """The reference's nearest value, and those that hold the same as it: what was only moved of it."""
+        near = self.nearest(value)[1]
+        return [] if near is None else self.equals(near)
+
+    def _repeated(self, value: Value) -> list[Value]:
+        """The values that this one repeats along some of its axes, or that repeat it: what one side expands first, the other broadcasts."""
+        if not is_telling(value) or value.unmasked is not None:
+            return []
+        size, found = value.size, []
+        for (other, masked), cell in self._cells.items():
+            if masked or other == size or not other or not size or (other % size and size % other):
+                continue
+            for _, each in cell.near(value.digest or "", 2 * self.equal):
+                far = digests.distance(each.digest or "", value.digest or "", sized=False)
+                if far <= self.equal and broadcasts(each.shape, value.shape):
+                    found.append(each)
+        return found
 
     def _within(self, value: Value, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
         """The values that are no further, with their distances; ``nearest``: only those that may be the nearest."""
@@ -175,6 +197,14 @@ def ordered_distance(one: Value, other: Value) -> float | None:
 def same_shape(one: Value, other: Value) -> bool:
     """Whether shapes are equal but for axes of length one."""
     return [n for n in one.shape if n != 1] == [n for n in other.shape if n != 1]
+
+
+def broadcasts(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether one of two shapes becomes the other by repeating axes of length one, and axes before the first."""
+    try:
+        return np.broadcast_shapes(one, other) in (one, other)
+    except ValueError:
+        return False
 
 
 def users_of(values: Iterable[Value]) -> list[Operation]:

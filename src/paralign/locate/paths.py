@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
     from paralign.locate.judgement import Judgement
 
+#: reference operations beyond the size of a region that are searched for what belongs to it
+CONTEXT = 8
+
 #: moves that are looked through on the way to what was computed
 FOLLOWED = 8
 
@@ -18,6 +21,13 @@ FOLLOWED = 8
 def before_moves(value: Value, source: str | None) -> Value:
     """A value as it was before a line only moved it."""
     while value.maker is not None and value.maker.kind in MOVES and value.maker.source == source and value.maker.inputs:
+        value = value.maker.inputs[0]
+    return value
+
+
+def before_any_moves(value: Value) -> Value:
+    """A value as it was before it was only moved."""
+    while value.maker is not None and value.maker.kind in MOVES and value.maker.inputs:
         value = value.maker.inputs[0]
     return value
 
@@ -75,3 +85,10 @@ def parting(maker: Operation, operation: Operation) -> str:
     inner = [o.stack[max(0, len(o.stack) - 1 - shared)] for o in (maker, operation)]
     one_line = 0 < shared < min(len(maker.stack), len(operation.stack)) and function_of(inner[0]) != function_of(inner[1])
     return maker.stack[len(maker.stack) - shared] if one_line else inner[0]
+
+
+def taken_besides(judgement: Judgement, value: Value, user: Operation, missing: Operation) -> bool:
+    """Whether others take a value as in the reference, a residual: it was handed on rightly, and the step is missing later."""
+    kinds = {o.kind for o in computing_users(value) if o is not user and o.kind not in MOVES}
+    theirs = {o.kind for p in judgement.partners(value) for o in computing_users(p) if o is not missing}
+    return bool(kinds & theirs)

@@ -95,7 +95,7 @@ def _terms(start: Terms, about: Mapping[str, Any], own: Mapping[str, Any], rates
     settings = {**about["settings"], **{k: v for k, v in group.items() if v is not None}}
     found: dict[str, Any] = {"group": own["group"]}
     for term in WORDS:
-        value = _setting(term, settings, start.family)
+        value = setting(term, settings, start.family)
         if value is not None:
             found[term] = value
     if settings.get("decoupled_weight_decay") is True:
@@ -109,7 +109,7 @@ def _terms(start: Terms, about: Mapping[str, Any], own: Mapping[str, Any], rates
     return replace(start, **found)
 
 
-def _setting(term: str, settings: Mapping[str, Any], kind: str) -> Any:
+def setting(term: str, settings: Mapping[str, Any], kind: str) -> Any:
     """The value of a term among the settings of an optimizer; None where it does not tell."""
     if term == "sign":
         return None if "maximize" not in settings else (-1.0 if settings["maximize"] else 1.0)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.edges import factor_of
 from paralign.locate.matching import is_telling
+from paralign.locate.paths import CONTEXT, way_to
 from paralign.locate.search import rank
 
 if TYPE_CHECKING:
-    from paralign.locate.graph import Operation
+    from paralign.locate.graph import Operation, Value
     from paralign.locate.judgement import Judgement
     from paralign.locate.search import Trial
 
@@ -41,6 +42,92 @@ def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
     computing = [o for o in trial.region if o.kind not in MOVES and o.source is not None]
     counts = Counter(o.source for o in computing)
     return max(computing, key=lambda o: (counts[o.source], -o.order), default=None)
+
+
+def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
+    """The operation of a region that repeats values against each other, so that more come of it than the reference ever has there."""
+    sizes = {v.size for v in judgement.reference.values.values()}
+    before = [v.maker for o in region for v in o.inputs if v.maker is not None and v.maker not in region]  # right, but for the number
+    for operation in (*before, *region):
+        taken = [v.size for v in operation.inputs]
+        made = operation.outputs[0].size
+        if operation.kind in REPEATING and taken and made > max(taken) and made not in sizes:
+            return operation
+    return None
+
+
+def without_term(judgement: Judgement, user: Operation, twin: Operation | None) -> str | None:
+    """The line of an operation, where the reference's joins in something that was not made of what the operation takes; None elsewhere."""
+    if twin is None or twin.kind != user.kind or user.kind not in JOINING:
+        return None
+    taken = {p for v in user.inputs for p in judgement.partners(v)}
+    known = all(judgement.is_right(v) and is_telling(v) for v in user.inputs)  # else something stands in the term's place
+    if not known or not any(v in taken for v in twin.inputs):
+        return None
+    todo = [v for v in twin.inputs if v not in taken and judgement.lacking(v)]
+    seen = set(todo)
+    while todo:
+        maker = todo.pop().maker
+        if maker is None:
+            continue
+        others = [v for v in maker.inputs if judgement.lacking(v)]
+        if any(v in taken for v in maker.inputs) and (maker.kind not in JOINING or maker.stack != twin.stack or not others):
+            return None
+        todo += [v for v in others if v not in seen]
+        seen.update(others)
+    return user.source if seen else None
+
+
+def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation | None:
+    """The operation of a region that stands out: it takes a value that the reference does not use on the same way, or a number.
+
+    None where none does.
+    """
+    way = way_to(judgement, due, len(region) + CONTEXT)
+    taken = {v for operation in way for v in operation.inputs}
+    digested = {v.digest for v in taken}
+    for operation in region:
+        for value in operation.inputs:
+            if judgement.is_right(value) and is_telling(value) and value.record.role != "parameter":
+                partners = judgement.partners(value)
+                if partners and not any(p in taken or p.digest in digested for p in partners):
+                    return operation
+    known = {n for o in way for n in numbers(o.arguments)} | {n for v in taken for n in constant(v)}
+    for operation in region:
+        own = numbers(operation.arguments) | {number for v in operation.inputs for number in constant(v)}
+        strange = {n for n in own if not any(abs(n - k) <= STORED * max(abs(n), abs(k)) for k in known)}
+        if known and any(not (n * 2).is_integer() for n in strange):
+            return operation
+    return _used_otherwise(judgement, region, way)
+
+
+def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Operation]) -> Operation | None:
+    """The operation of a region that does something else with a value that comes in on the way than the reference does."""
+    begun = set(region[0].inputs)
+    for operation in region[1:]:
+        for value in operation.inputs:
+            if value in begun or value.record.role == "parameter" or not (judgement.is_right(value) and is_telling(value)):
+                continue
+            users = [o for o in way if any(p in o.inputs for p in judgement.partners(value))]
+            if users and all(o.kind != operation.kind for o in users):
+                return operation
+    return None
+
+
+def numbers(arguments: dict[str, object]) -> set[float]:
+    """The numbers among the arguments of an operation, those in lists too."""
+    found: set[float] = set()
+    for value in arguments.values():
+        items = value if isinstance(value, list) else [value]
+        found.update(float(item) for item in items if isinstance(item, (int, float)) and not isinstance(item, bool))
+    return found
+
+
+def constant(value: Value) -> list[float]:
+    """The number that a constant tensor of one element holds."""
+    if value.digest is not None and value.digest.startswith("c1:1,"):
+        return [float(value.digest.split(",")[1])]
+    return []
 
 
 def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Operation | None:
@@ -107,11 +194,20 @@ def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
     return bool(known) and len(known) == len(factors) and max(known) - min(known) <= SAME * abs(known[0]) and abs(known[0] - 1) > SAME
 
 
+#: operations that join a term or a factor to what there is
+JOINING = ("add", "subtract", "multiply", "divide")
+
+#: operations that repeat a smaller value for a greater one
+REPEATING = ("view", "add", "subtract", "multiply", "divide", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where")
+
 #: steps of one kind that are followed
 STEPS = 4
 
 #: values before a step that are searched for another one like it
 FOLLOWED = 48
+
+#: numbers that differ by less than this share are the same, stored in another precision
+STORED = 1e-6
 
 #: numbers that differ by less than this share are the same
 SAME = 1e-5

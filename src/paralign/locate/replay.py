@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -11,17 +12,20 @@ import numpy as np
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
-from paralign.dtypes import Typed
+from paralign.dtypes import Typed, widen
+from paralign.locate import inside
+from paralign.locate.built import own_line
 from paralign.locate.judgement import Judgement
-from paralign.locate.lines import own_line
-from paralign.locate.matching import ALIKE, SLIGHT, same_shape
-from paralign.locate.paths import computing_users
+from paralign.locate.matching import ALIKE, SLIGHT, broadcasts, same_shape
+from paralign.locate.paths import CONTEXT, computing_users, way_to
 from paralign.locate.search import Trial, fits, region, suspects, trials
+from paralign.locate.slices import Slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paralign.locate.graph import Graph, Operation, Value
+    from paralign.locate.repairs import Repair
 
 #: suspects that are tried before giving up, and trials of each
 SUSPECTS, TRIALS = 8, 6
@@ -73,6 +77,8 @@ class Guilt:
         ``error`` and ``noise`` are those of the result at the point; ``after`` is the error downstream once the reference's value was put
     there, None where that was not tried. ``seen`` says whether the outputs show the fault. ``repeats`` are further operations at the
         same line with the same fault. ``mended`` is the run with the reference's values wherever something was found, at ``replaced``.
+    ``slices`` are the parts of what the reference makes on the way to the point, where several operations lead there.
+        ``repair`` is a change of one operation that makes the result the reference's, where one was found.
     """
 
     trial: Trial
@@ -84,6 +90,8 @@ class Guilt:
     repeats: list[Operation] = field(default_factory=list)
     mended: Judgement | None = None
     replaced: set[int] = field(default_factory=set)
+    slices: Slices | None = None
+    repair: Repair | None = None
 
 
 def guilty(
@@ -164,10 +172,28 @@ class _Hunt:
             after=_after(judged),
             seen=bool(self.judgement.wrong_outputs()),
         )
+        if not self.outright and sum(o.kind not in MOVES for o in trial.region) > 1:
+            guilt.slices = self._slices(trial)
         self.found.append(guilt)
         self.lines.add(own_line(self.judgement.candidate, trial.value.maker or trial.suspect))
         self.judgement = self._with_repeats(guilt, judged)
         return True
+
+    def _slices(self, trial: Trial) -> Slices:
+        """What the reference makes, and the candidate does not, on the way to what is due: its values, and the steps inside of them."""
+        way = [o for o in reversed(way_to(self.judgement, trial.due, len(trial.region) + CONTEXT)) if not o.written]
+        values = dict.fromkeys(v for o in way for v in o.outputs if v.digest is not None and v is not trial.due)
+        fused = [o for o in way if o.kind in inside.KNOWN and all(v.maker is None or not v.maker.written for v in o.inputs)]
+        taken = dict.fromkeys(v for o in fused for v in o.inputs if v.maker is not None or v.record.name)
+        wanted = list(dict.fromkeys([*values, *taken, trial.due]))
+        arrays = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
+        found = [arrays[v].array for v in values]
+        masks: list[np.ndarray] = []
+        for operation in fused:
+            inputs = [widen(arrays[v]) for v in operation.inputs if v in arrays]
+            found += inside.steps(operation.kind, inputs, operation.arguments)
+            masks += inside.masks(operation.kind, inputs, operation.arguments)
+        return Slices([*found, arrays[trial.due].array], masks)
 
     def _turned_alike(self, trial: Trial) -> list[Patch]:
         """The other results of the line that brought elements into a wrong order: parts that are joined later, all of them wrong."""
@@ -301,9 +327,14 @@ def _patch(value: Value, due: Typed) -> Patch:
 
 
 def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An array in another shape: its axes permuted where that fits, else its elements in order; as it is where the counts differ."""
-    if array.shape == shape or array.size != int(np.prod(shape, dtype=np.int64)):
+    """An array in another shape: its axes permuted where that fits, else its elements in order.
+
+    Where there are more elements in that shape, it is repeated; else it stays as it is.
+    """
+    if array.shape == shape:
         return array
+    if array.size != math.prod(shape):
+        return np.broadcast_to(array, shape).copy() if broadcasts(array.shape, shape) and array.size < math.prod(shape) else array
     if [n for n in array.shape if n != 1] != [n for n in shape if n != 1] and sorted(array.shape) == sorted(shape):
         for axes in permutations(range(array.ndim)):
             if tuple(array.shape[axis] for axis in axes) == shape:
@@ -325,7 +356,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True
-    for user in _followed(after, value):
+    for user, near in _followed(after, value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
             moved = user.kind in MOVES or result.digest == value.digest
@@ -334,7 +365,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             if (old in before.wrong and result not in after.wrong) or (before.disordered(old) and not after.disordered(result)):
                 return True
             then_error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
-            if then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
+            if near and then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
                 return True
     return False
 
@@ -348,17 +379,23 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
     return any(second is value for _, second, _ in judgement.outputs)
 
 
-def _followed(judgement: Judgement, value: Value) -> list[Operation]:
-    """The operations that compute with a value; those are looked through that hand it on, and steps whose results the reference lacks."""
-    found: list[Operation] = []
-    todo = computing_users(value)
+def _followed(judgement: Judgement, value: Value) -> list[tuple[Operation, bool]]:
+    """The operations that compute with a value, and with what comes of it as long as that is nothing that the reference has.
+
+    With each, whether it is near: behind what hands the value on, and steps whose results resemble nothing of the reference. Further on
+    errors fall for other reasons as well.
+    """
+    found: dict[Operation, bool] = {}
+    todo = [(user, True) for user in computing_users(value)]
     while todo and len(found) < FOLLOWED:
-        user = todo.pop(0)
-        if user not in found:
-            found.append(user)
-            if all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs):
-                todo += [u for v in user.outputs for u in computing_users(v)]
-    return found
+        user, near = todo.pop(0)
+        if user in found:
+            continue
+        found[user] = near
+        if all(v.digest == value.digest or v in judgement.wrong for v in user.outputs):
+            near = near and all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs)
+            todo += [(u, near) for v in user.outputs for u in computing_users(v)]
+    return list(found.items())
 
 
 def _error(trial: Trial) -> float:

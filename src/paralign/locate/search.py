@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling, same_shape
+from paralign.locate.paths import before_any_moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,9 @@ def suspects(judgement: Judgement) -> list[Operation]:
     carrying = judgement.carrying()
     frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
     ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)] + [second for _, second in judgement.wrong_outputs()]
-    orders = [o for o in dict.fromkeys(judgement.disorder(v) for v in ends) if o is not None]
+    orders = [
+        o for o in dict.fromkeys(judgement.disorder(v) for v in ends) if o is not None and all(judgement.is_right(v) for v in o.inputs)
+    ]
     # what takes elements in a wrong order is not to blame before what brought them into it
     frontier = [o for o in frontier if o in orders or not any(judgement.disorder(v) in orders for v in o.inputs)]
     frontier += [o for o in orders if o not in frontier]
@@ -63,13 +66,8 @@ def suspects(judgement: Judgement) -> list[Operation]:
 
 def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
     """The operations before suspects that hand on what they take, where the reference's of that kind makes something else of it."""
-    found: list[Operation] = []
-    for value in dict.fromkeys(v for o in frontier for v in o.inputs if judgement.is_right(v)):
-        while value.maker is not None and value.maker.kind in MOVES and value.maker.inputs:
-            value = value.maker.inputs[0]  # noqa: PLW2901 - what was only moved
-        if value.maker is not None and is_idle(judgement, value.maker):
-            found.append(value.maker)
-    return found
+    before = dict.fromkeys(before_any_moves(v) for o in frontier for v in o.inputs if judgement.is_right(v))
+    return [v.maker for v in before if v.maker is not None and is_idle(judgement, v.maker)]
 
 
 def is_idle(judgement: Judgement, operation: Operation) -> bool:
@@ -146,6 +144,11 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
+    """What the twin makes is due; in place of what is made of the suspect's result with a parameter, where the twin has that in it."""
+    taken = {v.shape for v in twin.inputs if v.record.role == "parameter"} - {v.shape for v in suspect.inputs}
+    for result in _results(suspect)[1:] if taken and len(wrong) == 1 else []:
+        if result.maker is not None and any(v.record.role == "parameter" and v.shape in taken for v in _origins(result.maker)):
+            yield Trial(suspect, result, twin.outputs[0], "twin", twin)
     for value in wrong:
         same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
         for due in same[:2]:
@@ -153,8 +156,8 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
 
 
 def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:
-    """The same elements as the reference has them."""
-    for due in judgement.partners(value):
+    """The same elements as the reference has them; as an operation of the same kind made them first, as they may be in several orders."""
+    for due in sorted(judgement.partners(value), key=lambda p: p.maker is None or p.maker.kind != suspect.kind):
         if same_shape(due, value):
             yield Trial(suspect, value, due, "order", due.maker)
 
@@ -196,11 +199,14 @@ def _results(operation: Operation) -> list[Value]:
     return found
 
 
+def _origins(operation: Operation) -> list[Value]:
+    """What an operation takes, as it was before it was only moved."""
+    return [before_any_moves(value) for value in operation.inputs]
+
+
 def is_computed(value: Value) -> bool:
     """Whether a value was computed, not only moved, from what was given."""
-    while value.maker is not None and value.maker.kind in MOVES and value.maker.inputs:
-        value = value.maker.inputs[0]
-    return value.maker is not None
+    return before_any_moves(value).maker is not None
 
 
 def _others(judgement: Judgement, user: Operation, twin: Operation) -> list[Value]:

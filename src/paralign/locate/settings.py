@@ -7,10 +7,14 @@ import linecache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paralign.locate.recipes import WORDS
+from paralign.locate.assigned import Code
+from paralign.locate.recipes import WORDS, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from paralign.locate.rules import Terms
+    from paralign.locate.update import Difference
 
 #: term -> words by which its setting is written in a call or a parameter group
 WRITTEN = {
@@ -25,6 +29,9 @@ WRITTEN = {
     "moves": ("parameters", "params"),
     "sign": ("maximize",),
 }
+
+#: terms that are numbers
+_NUMBERS = ("first", "second", "eps", "dampening", "decay")
 
 #: numbers that differ by less than this share are one
 _SAME = 1e-6
@@ -81,6 +88,56 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return isinstance(one, (int, float)) and isinstance(other, (int, float)) and abs(one - other) <= _SAME * max(abs(one), abs(other))
+
+
+def group_line(source: str | None, term: str, group: int) -> str | None:
+    """The line that chooses the parameters of a group, of a call that hands groups to an optimizer; None where it is not found.
+
+    Args:
+        source: the line of the call.
+        term: the setting that some parameters have wrongly; ``moves`` where they are in no group.
+        group: the group's number.
+    """
+    code = Code(source)
+    calls = [n for n in code.here() if isinstance(n, ast.Call)]
+    given = [k.value for call in calls for k in call.keywords if k.arg in WRITTEN["moves"]] + [a for call in calls for a in call.args[:1]]
+    for value in given:
+        groups = code.value_of(value)
+        one = groups.elts[group] if isinstance(groups, (ast.List, ast.Tuple)) and group < len(groups.elts) else None
+        if isinstance(one, ast.Dict):
+            pairs = zip(one.keys, one.values, strict=True)
+            return next((code.filled(v) for k, v in pairs if isinstance(k, ast.Constant) and k.value == "params"), None)
+        if term == "moves" and isinstance(value, ast.Name):
+            return code.filled(value)
+    return None
+
+
+def kept_line(
+    source: str | None, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], reference: Terms | None, blamed: Difference | None
+) -> str | None:
+    """The line of an optimizer's constructor that keeps another number than the reference has, which a line of its step reads.
+
+    Args:
+        source: the line of the step.
+        abouts: what both optimizers say of themselves.
+        reference: the reference's rule, None where it is not known.
+        blamed: the first difference of the rules, None where none is known.
+    """
+    theirs = {**abouts[0]["settings"], **next(iter(abouts[0]["groups"]), {})}
+    code = Code(source)
+    for attribute in code.attributes:
+        name = attribute.lstrip("_")
+        value, line = abouts[1]["settings"].get(name), code.setting(attribute)
+        if line is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        terms = [t for t in _NUMBERS if reference is not None and setting(t, {name: value}, reference.family) is not None]
+        due = [getattr(reference, t) for t in terms]
+        due += [theirs[name]] if isinstance(theirs.get(name), float) and not due else []
+        if blamed is not None and blamed.reference[1:] == blamed.candidate[1:] and _equal(value, blamed.candidate[0]):
+            due.append(blamed.reference[0])
+        if due and not any(_equal(value, each) for each in due):
+            return code.at(line)
+    return None
 
 
 def parameter_line(files: Iterable[str]) -> str | None:

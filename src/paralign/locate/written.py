@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
 #: what code calls to have no gradients kept for a while
 _SWITCHES = frozenset({"no_grad", "no_grad_", "inference_mode"})
@@ -21,7 +21,7 @@ _OF_THE_FRAMEWORK = frozenset({"saved_tensor", "saved_tensors", "needs_input_gra
 def no_gradient_block(source: str) -> str | None:
     """The line of the ``with`` or the decorator that switches gradients off for a line; None where there is none."""
     file, number = source.rpartition(":")[0], int(source.rpartition(":")[2])
-    tree, found = _parsed(file), None
+    tree, found = parsed(file), None
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, (ast.With, ast.AsyncWith)):
             asked: Sequence[ast.expr] = [item.context_expr for item in node.items]
@@ -38,13 +38,42 @@ def no_gradient_block(source: str) -> str | None:
 def function_of(source: str) -> tuple[str, int]:
     """File and first line of the innermost function that holds a line; line 0 where there is none, or the file cannot be read."""
     file, _, line = source.rpartition(":")
-    tree = _parsed(file)
+    tree = parsed(file)
     held = [
         node.lineno
         for node in (ast.walk(tree) if tree is not None else ())
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= int(line) <= (node.end_lineno or 0)
     ]
     return file, max(held, default=0)
+
+
+def following(source: str) -> list[range]:
+    """The lines of each statement that comes after that of a line in its function, the nearest first; none if the file cannot be read."""
+    file, _, number = source.rpartition(":")
+    tree, line = parsed(file), int(number)
+    found: list[range] = []
+    for node in ast.walk(tree) if tree is not None else ():  # breadth first: inner blocks come later, and are nearer
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= line <= (node.end_lineno or 0):
+            found = []
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            spans = [range(each.lineno, each.end_lineno + 1) for each in block] if isinstance(block, list) else []
+            at = next((place for place, span in enumerate(spans) if line in span), None)
+            if at is not None:
+                found = spans[at + 1 :] + found
+    return found
+
+
+def preceding(source: str) -> range | None:
+    """The lines of the statement before that of a line, in the same block; None where there is none, or the file cannot be read."""
+    file, _, number = source.rpartition(":")
+    tree, line, found = parsed(file), int(number), None
+    for node in ast.walk(tree) if tree is not None else ():  # breadth first: inner blocks come later
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            spans = [range(each.lineno, each.end_lineno + 1) for each in block] if isinstance(block, list) else []
+            at = next((place for place, span in enumerate(spans) if line in span), None)
+            if at is not None:
+                found = spans[at - 1] if at else None
+    return found
 
 
 def _switches_off(expression: ast.expr) -> bool:
@@ -82,7 +111,7 @@ def alias_line(source: str | None) -> str | None:
     file, _, line = (source or "").rpartition(":")
     if not line.isdecimal():
         return None
-    tree, number = _parsed(file), int(line)
+    tree, number = parsed(file), int(line)
     if tree is None:
         return None
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= number <= (n.end_lineno or n.lineno)]
@@ -100,9 +129,27 @@ def alias_line(source: str | None) -> str | None:
     return f"{file}:{found[0].lineno}" if len(found) == 1 else None
 
 
+def composition_line(source: str | None, name: str, others: Container[str]) -> str | None:
+    """The line that names a function in the one list of the file that names further ones of some functions too; None without one.
+
+    Args:
+        source: a line of the file.
+        name: the function.
+        others: the functions of which the list has others.
+    """
+    file = (source or "").rpartition(":")[0]
+    tree = parsed(file) if file else None
+    found: set[int] = set()
+    for node in ast.walk(tree) if tree is not None else ():
+        named = [part for part in node.elts if isinstance(part, ast.Name)] if isinstance(node, (ast.List, ast.Tuple)) else []
+        if any(part.id != name and part.id in others for part in named):
+            found |= {part.lineno for part in named if part.id == name}
+    return f"{file}:{found.pop()}" if len(found) == 1 else None
+
+
 def _backward(source: str) -> ast.FunctionDef | None:
     file, _, line = source.rpartition(":")
-    tree = _parsed(file)
+    tree = parsed(file)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.ClassDef) and node.lineno <= int(line) <= (node.end_lineno or 0):
             for method in node.body:
@@ -111,7 +158,7 @@ def _backward(source: str) -> ast.FunctionDef | None:
     return None
 
 
-def _parsed(file: str) -> ast.Module | None:
+def parsed(file: str) -> ast.Module | None:
     """A source file's tree as it is now; None where it cannot be read."""
     try:
         known = Path(file).stat()

@@ -3,188 +3,39 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from paralign.capture import Capture, CaptureWriter, discard
-from paralign.capture import digest as digests
-from paralign.errors import UsageError, WorkerFailed
+from paralign.errors import UsageError
+from paralign.locate import built as built_at
 from paralign.locate import constants, gradient_lines, lines, randomness
-from paralign.locate.gradients import LEAST, Fault, GradientPatch, Gradients, proven
-from paralign.locate.graph import Graph
-from paralign.locate.judgement import FLOOR, Judgement, Scale
+from paralign.locate.gradients import LEAST, Fault, proven
+from paralign.locate.judgement import FLOOR, Judgement
 from paralign.locate.matching import is_telling
-from paralign.locate.replay import Guilt, Patch, guilty, suspected
+from paralign.locate.replay import Guilt, guilty, suspected
 from paralign.locate.search import rank, suspects
 from paralign.locate.settings import code_at
-from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Manifest, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Point, StageResult
 from paralign.run.recorder import both
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.stages import repairing
+from paralign.stages.watching import Recorded, Watched
+from paralign.worker.session import DOUBLE
 from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from paralign.capture import Capture
     from paralign.dtypes import Typed
-    from paralign.locate.graph import Operation, Value
+    from paralign.locate.graph import Graph, Operation, Value
     from paralign.model import Point as PointType
     from paralign.stages.context import Context
-
-#: the captures of the forward pass
-OPERATIONS = "operations"
 
 #: matches that are shown before a divergence
 CHAIN = 5
 
-#: how errors are judged where both sides run natively: rounding of float32 is everywhere
-COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
-
-#: and where outputs differ in float64 although no single operation does by more than its noise: many small errors add up
-FINE = Scale(floor=2.0**-24, thorough=True)
-
 #: lines whose uniform numbers are mirrored by way of trial, at most
 MIRRORS = 6
-
-
-class Recorded:
-    """Two captures of operations, one pass of each, to be judged."""
-
-    def __init__(self, reference: Capture, candidate: Capture) -> None:
-        self.reference, self.candidate = reference, candidate
-        runs = [set(capture.manifest.settings["answer"]["runs"]) for capture in (reference, candidate)]
-        self.run_name = DOUBLE if DOUBLE in runs[0] & runs[1] else NATIVE
-        self._other = NATIVE if self.run_name == DOUBLE else DOUBLE
-        self._graph = Graph(reference, self.run_name)
-        self._again = Graph(reference, self._other) if self._other in runs[0] else None
-
-    def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
-        """The candidate's run, or another run of it; ``fine``: an operation is granted no more than the rounding of one constant."""
-        scale = COARSE if self.run_name != DOUBLE else FINE if fine else Scale()
-        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
-
-    def judged_gradients(self, graph: Graph | None = None) -> Gradients:
-        """The gradients of the candidate's run, or of another run of it."""
-        return Gradients(self.judgement(graph), self._gradient_noise(), self._names())
-
-    def _names(self) -> dict[str, str]:
-        """The candidate's parameters -> the reference's, as far as names tell."""
-        return {v.record.name: v.record.name for v in self._graph.values.values() if v.record.role == "parameter"}
-
-    def _noise(self) -> dict[int, float]:
-        """How far the reference's native run is from its float64 run, value by value."""
-        return self._distances(lambda value: value.digest)
-
-    def _gradient_noise(self) -> dict[int, float]:
-        return self._distances(lambda value: value.gradient.digest if value.gradient is not None else None)
-
-    def _distances(self, digest: Callable[[Value], str | None]) -> dict[int, float]:
-        if self._again is None:
-            return {}
-        found = {}
-        for number, record in self._graph.noise_of(self._again).items():
-            mine, theirs = digest(self._graph.values[number]), digest(self._again.values[record.id])
-            if mine is not None and theirs is not None:
-                found[number] = min(1.0, digests.distance(mine, theirs))
-        return found
-
-
-class Watched(Recorded):
-    """Both sides' operations of one pass, recorded now by the task ``task``; a laboratory for experiments on it."""
-
-    task = OPERATIONS
-
-    def __init__(
-        self,
-        context: Context,
-        options: dict[str, Any],
-        values: dict[str, Capture],
-        name: str = OPERATIONS,
-        captures: tuple[Capture, Capture] | None = None,
-    ) -> None:
-        self.context, self.options, self.given, self.name = context, options, values, name
-        self._attempts = 0
-        runs = {**options, "runs": [DOUBLE, NATIVE]}
-        super().__init__(
-            *captures
-            or both(
-                lambda: context.reference.record(name, self.task, runs, values),
-                lambda: context.candidate.record(name, self.task, runs, values),
-            )
-        )
-
-    def _names(self) -> dict[str, str]:
-        """The candidate's parameters -> the reference's, where one became one."""
-        plan, found = self.context.plan, {}
-        for source in plan.sources if plan is not None else []:
-            moves = plan.moves_of(source.name) if plan is not None else []
-            if len(moves) == 1 and moves[0].candidate is not None:
-                found[moves[0].candidate.name] = source.name
-        return found
-
-    def origin(self, digests_of: Sequence[str], certain: bool) -> str | None:
-        """The candidate's line that makes one of some given values of numbers alone, which the reference makes otherwise."""
-        try:
-            sides = both(
-                lambda: self.context.reference.record("constants", "constants", {}, self.given),
-                lambda: self.context.candidate.record("constants", "constants", {}, self.given),
-            )
-        except WorkerFailed:  # a model that cannot be built twice: the line that takes the value has to do
-            return None
-        return constants.culprit(*sides, digests_of, certain=certain)
-
-    def run(self, patches: Sequence[Patch]) -> Graph | None:
-        """The candidate's run with some results replaced; None where it fails with them."""
-        return self._repeat(self._write(patches), {})
-
-    def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
-        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
-        return self._repeat(self._write((), gradients), {"undo": list(undo)})
-
-    def _repeat(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
-        options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
-        try:
-            capture = self.context.candidate.record(f"{self.name}-replayed", self.task, options, {**self.given, "patches": patches})
-        except WorkerFailed:
-            return None
-        return Graph(capture, self.run_name) if self.run_name in capture.manifest.settings["answer"]["runs"] else None
-
-    def _write(self, patches: Sequence[Patch], gradients: Sequence[GradientPatch] = ()) -> Capture:
-        self._attempts += 1
-        folder = self.context.candidate.folder / f"{self.name}-patches"
-        if folder.exists():
-            discard(folder)
-        with CaptureWriter(folder, Manifest(side="candidate", stage="patches", settings={"key": f"patches {self._attempts}"})) as writer:
-            for patch in patches:
-                writer.add(f"{patch.number}:{patch.place}", patch.value, role="output", op=patch.op, attrs={"made": list(patch.shape)})
-            for gradient in gradients:
-                writer.add(f"gradient {gradient.number}:{gradient.place}", gradient.value, role="gradient")
-        return Capture.open(folder)
-
-    def values(self, wanted: Sequence[Value]) -> list[Typed]:
-        """The values of the reference's run, whole."""
-        if not wanted:
-            return []
-        keep = sorted({_where(value) for value in wanted})
-        options = {**self.options, "runs": [self.run_name], "keep": [list(place) for place in keep]}
-        capture = self.context.reference.record(f"{self.name}-values", self.task, options, self.given)
-        found = {}
-        for record in capture.records:
-            if record.location is not None and "operation" in record.attrs:
-                place = (-1, record.name) if record.attrs["operation"] == "given" else (record.call, int(record.leaf or 0))
-                found[place] = capture.value(record)
-        return [found[_where(value)] for value in wanted]
-
-    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
-        """The gradients of values of the reference's run, whole."""
-        options = {**self.options, "runs": [self.run_name], "keep_gradients": sorted(list(_where(value)) for value in wanted)}
-        capture = self.context.reference.record(f"{self.name}-values", self.task, options, self.given)
-        graph = Graph(capture, self.run_name)
-        found = {_where(v): v.gradient for v in graph.values.values() if v.gradient is not None and v.gradient.location is not None}
-        return [capture.value(found[_where(value)]) for value in wanted]
-
-
-def _where(value: Value) -> tuple[int, Any]:
-    return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)
 
 
 def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergence], list[str]]:
@@ -205,7 +56,7 @@ def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergenc
     if not any(guilt.confirmed for guilt in found):
         found, notes = guilty(watched, judgement)
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
-    return merged([divergence(guilt, watched.origin) for guilt in found]), notes
+    return merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)]), notes
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
@@ -286,10 +137,10 @@ class _Replayed(Watched):
 
     plainly: tuple[dict[str, Any], dict[str, Capture]] = {}, {}
 
-    def values(self, wanted: Sequence[Value]) -> list[Typed]:
-        """The values of the reference's run, whole."""
-        with self._plain():
-            return super().values(wanted)
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> list[Typed]:
+        """The values of the reference's run, whole; ``own``: of the candidate's."""
+        with nullcontext() if own else self._plain():
+            return super().values(wanted, own=own)
 
     def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
         """The gradients of values of the reference's run, whole."""
@@ -329,7 +180,7 @@ def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergen
     if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways
         return [], []
     found, notes = guilty(watched, judgement)
-    if found:
+    if found := repairing.repaired(watched, judgement, found):
         return merged([divergence(guilt) for guilt in found]), notes
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
     return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes
@@ -417,20 +268,22 @@ def merged(found: list[Divergence]) -> list[Divergence]:
     return list(kept.values())
 
 
-def divergence(guilt: Guilt, origin: Callable[[Sequence[str], bool], str | None] | None = None) -> Divergence:
-    """A fault as it is reported; ``origin`` tells the line that makes given values of some digests, where that is at fault."""
+def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
+    """A fault as it is reported; ``watched`` may be asked how numbers were made that enter it."""
     what, other, operation = lines.classify(guilt)
     judgement = guilt.judgement
     source, further = lines.candidate_line(guilt, what, other, operation)
-    bare = constants.given(guilt, operation) if origin is not None else []
-    made = origin(bare, what == lines.GIVEN) if bare and origin is not None else None
+    bare = constants.given(guilt, operation) if watched is not None else []
+    made = watched.origin(bare, what == lines.GIVEN) if bare and watched is not None else None
     if made is not None:
         what, source, further = lines.GIVEN, made, (made, *operation.stack)
-    built = source is not None and source in lines.constructed(judgement.candidate, operation.module)
+    elif what == lines.REGION and watched is not None and (first := constants.of_region(guilt, watched.numbers)) is not None:
+        operation, source, further = first, first.source, first.stack
+    built = source is not None and source in built_at.constructed(judgement.candidate, operation.module)
     before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
     chain = _chain(judgement, operation)
     return Divergence(
-        _point(judgement.reference, other, lines.reference_line(judgement.reference, other, built=built), ()),
+        _point(judgement.reference, other, built_at.reference_line(judgement.reference, other, built=built), ()),
         _point(judgement.candidate, operation, source, further),
         inputs_agree=what != lines.GIVEN,
         last_agreeing=chain[-1] if chain else None,
@@ -488,6 +341,7 @@ def _notes(guilt: Guilt, what: str, other: Operation | None) -> list[str]:
     if what == lines.REGION:
         region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
         notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
+    notes += [f"with one change the result is the reference's: {guilt.repair.what}"] if guilt.repair is not None else []
     if not guilt.confirmed:
         notes.append("suspected: no run with a value of the reference in its place could confirm it")
     if not guilt.seen:

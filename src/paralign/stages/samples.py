@@ -12,7 +12,9 @@ from paralign.errors import WorkerFailed
 from paralign.locate.arrays import EQUAL, apart, explain
 from paralign.locate.sample import Way, locate, random_steps
 from paralign.locate.settings import code_at
+from paralign.locate.written import composition_line
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
+from paralign.stages import stepping
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -102,6 +104,8 @@ def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture
     agreed = result.divergence.last_agreeing if result.divergence is not None else None
     finding = None if known else guilty.finding
     ends = [_end(step, pair) for step in (guilty.reference, guilty.candidate)]
+    if finding is not None and finding.rule == "data/missing":
+        _compose(ends, captures)
     result.divergence = Divergence(
         ends[0],
         ends[1],
@@ -119,6 +123,17 @@ def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture
         result.findings.append(_chance(random))
     elif finding is not None:
         result.findings.append(finding)
+
+
+def _compose(ends: list[Point | None], captures: tuple[Capture, Capture]) -> None:
+    """Of functions of the same names that both sides put together in lists, one of which the candidate's lacks there: point at its list."""
+    functions = [{str(step.record.attrs.get("function")) for step in Way.read(c, "seed-0").steps} for c in captures]
+    first, second = ends
+    if first is None or second is None or first.op == second.op or second.op not in functions[0]:
+        return
+    lines = [composition_line(end.source, end.op, names - {end.op}) for end, names in zip((first, second), functions, strict=True)]
+    if all(lines):
+        stepping.move(second, str(lines[1]))
 
 
 def _drawn(capture: Capture) -> list[Step]:

@@ -10,7 +10,8 @@ from paralign.locate.judgement import Judgement, Scale
 from paralign.locate.replay import guilty
 from paralign.locate.settings import code_at
 from paralign.run.recorder import both
-from paralign.stages.locating import Watched, divergence, merged
+from paralign.stages.locating import divergence, merged
+from paralign.stages.watching import Watched
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.dtypes import Typed
     from paralign.locate.graph import Value
-    from paralign.locate.replay import Guilt
-    from paralign.model import Divergence
+    from paralign.locate.replay import Guilt, Patch
+    from paralign.model import Divergence, Point
     from paralign.stages.context import Context
     from paralign.weights import Plan
 
@@ -58,17 +59,33 @@ class Stepped(Watched):
             lambda: context.candidate.record(self.task, self.task, {**own, **runs}, {"gradients": given[1]}),
         )
         super().__init__(context, own, {"gradients": given[1]}, self.task, captures)
+        self._names_of_outputs = tuple(names)
 
     def judgement(self, graph: Graph | None = None, *, fine: bool = True) -> Judgement:  # noqa: ARG002 - they always are
         """The candidate's steps, or another run of them, judged finely."""
-        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), FINE)
+        own = graph or Graph(self.candidate, self.run_name)
+        own.outputs = _outputs(own, self._names_of_outputs)
+        return chains.settled(Judgement(self._graph, own, self._noise(), FINE))
 
-    def values(self, wanted: Sequence[Value]) -> list[Typed]:
-        """The values of the reference's steps, whole."""
+    def focus(self, names: Sequence[str]) -> Judgement:
+        """The candidate's steps as they are, judged by some parameters alone, as are those that are run from now on."""
+        self._names_of_outputs = tuple(names)
+        self._graph.outputs = _outputs(self._graph, names)
+        return self.judgement()
+
+    def run(self, patches: Sequence[Patch]) -> Graph | None:
+        """The candidate's steps with some results replaced; None where they fail with them."""
+        graph = super().run(patches)
+        if graph is not None:
+            graph.outputs = _outputs(graph, self._names_of_outputs)
+        return graph
+
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> list[Typed]:
+        """The values of the reference's steps, whole; ``own``: of the candidate's."""
         kept = self.options, self.given
-        self.options, self.given = self._reference
+        self.options, self.given = kept if own else self._reference
         try:
-            return super().values(wanted)
+            return super().values(wanted, own=own)
         finally:
             self.options, self.given = kept
 
@@ -128,9 +145,37 @@ def located(
     watched = Stepped(context, given, options, names)
     if watched.run_name != DOUBLE:
         return [], []
-    found, notes = guilty(watched, watched.judgement(), outright=True)
+    found, notes = _hunted(watched, list(names))
     lines = [(guilt, chains.line_of(guilt)) for guilt in sorted(found, key=lambda guilt: not guilt.confirmed)]
-    return merged([_told(guilt, line) for guilt, line in lines if guilt.confirmed or line is not None]), notes
+    divergences = merged([_told(guilt, line) for guilt, line in lines if guilt.confirmed or line is not None])
+    if not divergences and (guilt := chains.unwritten(watched.focus(list(names)))) is not None:
+        divergences = [_told(guilt, guilt.trial.suspect.source)]
+    return divergences, notes
+
+
+def _hunted(watched: Stepped, names: list[str]) -> tuple[list[Guilt], list[str]]:
+    """The faults that make parameters wrong: one parameter after the other, as long as the last one's faults leave others wrong."""
+    found: list[Guilt] = []
+    notes: list[str] = []
+    judgement = watched.focus(names)
+    while names and judgement.wrong_outputs():
+        wrong = {second for _, second in judgement.wrong_outputs()}
+        name = next(n for n, v in _outputs(judgement.candidate, names).items() if v in wrong)
+        guilts, said = guilty(watched, watched.focus([name]), outright=True)
+        found += guilts
+        notes += [note for note in said if note not in notes]
+        names = names[names.index(name) + 1 :]
+        mended = guilts[-1].mended if guilts else None
+        judgement = watched.focus(names)
+        if mended is not None and guilts[0].confirmed:
+            judgement = watched.judgement(mended.candidate)
+    return found, notes
+
+
+def _outputs(graph: Graph, names: Sequence[str]) -> dict[str, Value]:
+    """The parameters of some names after the last step."""
+    numbers = graph.capture.manifest.settings["operations"][graph.run]["outputs"]
+    return {name: graph.values[numbers[name]] for name in names if name in numbers}
 
 
 def _told(guilt: Guilt, line: str | None) -> Divergence:
@@ -138,8 +183,13 @@ def _told(guilt: Guilt, line: str | None) -> Divergence:
     told = divergence(guilt)
     if guilt.repeats:
         told.notes[-1] = f"the same in {len(guilt.repeats)} more results of this line: for other parameters, or in other steps"
-    if line is not None and told.candidate is not None and line != told.candidate.source:
-        lines = [told.candidate.source, *told.candidate.lines]
-        told.candidate.source, told.candidate.code = line, code_at(line)
-        told.candidate.lines = [other for other in dict.fromkeys(lines) if other is not None and other != line]
+    if line is not None and told.candidate is not None:
+        move(told.candidate, line)
     return told
+
+
+def move(point: Point, line: str) -> None:
+    """Put a point at another line, and keep the one that it had among those that led there."""
+    lines = [point.source, *point.lines]
+    point.source, point.code = line, code_at(line)
+    point.lines = [other for other in dict.fromkeys(lines) if other is not None and other != line]

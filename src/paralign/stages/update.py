@@ -98,6 +98,7 @@ class Explained:
     traces: dict[str, Trace]
     limits: dict[str, float]
     blamed: Difference | None
+    reference: Terms | None
 
 
 def explain(context: Context, result: StageResult, gradients: Capture, *, agreed: bool) -> None:
@@ -138,8 +139,10 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
     )
     if agreed and result.divergence is None:
         result.divergence = _divergence(found, wrong, experiment, context)
+        _choose(result.divergence, found, known, experiment)
         blamed = next((d for d in found if d.terms[0] != "inherent"), None)
-        _locate(context, result, experiment, Explained(traces, limits, blamed))
+        rule = None if known[0].left else next(iter(known[0].recipe.values()), None)
+        _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------------------
@@ -389,6 +392,31 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     )
 
 
+def _choose(divergence: Divergence | None, found: list[Difference], known: tuple[Known, Known], experiment: Experiment) -> None:
+    """Where some parameters have, of several settings that are right for others, not their own: the line that chooses who has which."""
+    blamed = next((d for d in found if d.terms[0] in ("moves", "decay", "rates")), None)
+    if divergence is None or divergence.candidate is None or blamed is None or blamed.terms[0] == "inherent":
+        return
+    recipe, about = known[1].recipe, experiment.abouts[1]
+    if set(blamed.parameters) >= set(recipe) or (len(about["groups"]) == 1 and blamed.terms[0] != "moves"):  # there is no choice
+        return
+    offered = recipes.told({**about, "parameters": {n: {"group": n} for n in range(len(about["groups"]))}}, experiment.rates[1])
+    wanted = [known[0].recipe[n] for n in blamed.parameters]
+    right = [n for n, terms in offered.items() if all(_alike(terms, each) for each in wanted)] if len(offered) > 1 else [0]
+    if len(right) != 1:
+        return
+    answer = experiment.candidate.manifest.settings["answer"]
+    line = settings.group_line(answer["built"]["optimizer"], blamed.terms[0], int(right[0]))
+    if line is not None:
+        stepping.move(divergence.candidate, line)
+
+
+def _alike(one: Terms, other: Terms) -> bool:
+    """Whether two parameters are to have the same settings."""
+    rates = np.allclose(one.rates, other.rates, rtol=causes.STORED) if len(one.rates) == len(other.rates) else False
+    return bool(rates) and math.isclose(one.decay, other.decay, rel_tol=causes.STORED) and (not one.decay or one.style == other.style)
+
+
 def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> bool:
     """Whether the rates of a step are those of a schedule; a parameter's own rate is a factor that the whole schedule has."""
     if blamed is None:
@@ -423,6 +451,9 @@ def _locate(context: Context, result: StageResult, experiment: Experiment, known
         for point, side in ((each.reference, experiment.abouts[0]), (each.candidate, about)):
             if point is not None:
                 point.name = point.name or side["class"]
+        line = settings.kept_line(each.candidate.source, experiment.abouts, known.reference, blamed) if each.candidate is not None else None
+        if line is not None and each.candidate is not None:
+            stepping.move(each.candidate, line)
     if divergences:
         result.divergence, result.divergences = divergences[0], divergences
 

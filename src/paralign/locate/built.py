@@ -1,0 +1,91 @@
+"""Where layers were constructed and helpers called: which of the lines that led to an operation decided on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.locate.paths import computing
+
+if TYPE_CHECKING:
+    from paralign.locate.graph import Graph, Operation
+    from paralign.locate.judgement import Judgement
+    from paralign.locate.replay import Guilt
+
+
+def constructed(graph: Graph, module: str) -> tuple[str, ...]:
+    """The lines that constructed a module, where it is a layer of the framework; those of what it is a copy inside of, else none."""
+    if module not in graph.kinds:
+        return ()
+    path = module
+    while path:
+        if path in graph.built:
+            return tuple(graph.built[path])
+        path = path.rpartition(".")[0]
+        if path and path not in graph.kinds and path in graph.built:
+            return ()
+    return tuple(graph.built.get("", ()))
+
+
+def own_line(graph: Graph, operation: Operation) -> str | None:
+    """The line that an operation is known by: where its layer was constructed, or where it is called."""
+    lines = constructed(graph, operation.module)
+    return lines[0] if lines else operation.source
+
+
+def reference_line(graph: Graph, operation: Operation | None, *, built: bool) -> str | None:
+    """The reference's line beside: where its layer was constructed, or where the operation is called."""
+    if operation is None:
+        return None
+    return own_line(graph, operation) if built else operation.source
+
+
+def is_container_line(judgement: Judgement, operation: Operation) -> bool:
+    """Whether the innermost line of a layer's operation runs several layers at once, as that of a Sequential does."""
+    if operation.module not in judgement.candidate.kinds or operation.source is None:
+        return operation.module in judgement.candidate.kinds
+    modules = {o.module for o in judgement.candidate.operations if o.source == operation.source and o.stack == operation.stack}
+    return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
+
+
+def not_exonerated(
+    judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool, alike: bool = False
+) -> str:
+    """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
+
+    Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
+    So they do where what the reference has in place of it went through a helper that others go through with other arguments.
+    """
+    guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
+    due = computing(guilt.trial.due.maker)
+    right = [
+        (each.candidate, o)
+        for each in dict.fromkeys((judgement, guilt.mended or judgement))
+        for o in each.candidate.operations
+        if o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
+    ]
+    others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
+    if due is not None and due.kind != operation.kind:  # there it does what is due here
+        others += [(g, o) for g, o in right if o.kind == due.kind]
+    ways = {_lines_of(graph, o, by_construction=by_construction) for graph, o in others}
+    found = next((line for depth, line in enumerate(lines, 1) if all(way[:depth] != lines[:depth] for way in ways)), lines[0])
+    if found == lines[0] and due is not None and due.kind == operation.kind and not alike:
+        depth = _shared_in_reference(judgement.reference, due, by_construction=by_construction)
+        passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
+        if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
+            return lines[depth]
+    return found
+
+
+def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> tuple[str, ...]:
+    return constructed(graph, operation.module) if by_construction else operation.stack
+
+
+def _shared_in_reference(graph: Graph, due: Operation, *, by_construction: bool) -> int:
+    """How many of an operation's innermost lines others of its kind have in common with it that have other arguments."""
+    own = _lines_of(graph, due, by_construction=by_construction)
+    found = 0
+    for other in graph.operations:
+        if other.kind == due.kind and other.arguments != due.arguments:
+            way = _lines_of(graph, other, by_construction=by_construction)
+            found = max(found, next((n for n, (a, b) in enumerate(zip(own, way, strict=False)) if a != b), min(len(own), len(way))))
+    return found

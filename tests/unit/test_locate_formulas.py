@@ -1,0 +1,249 @@
+"""Formulas done again in numpy: operations read as steps, and the one change that makes a result right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paralign.adapters._kinds import common
+from paralign.locate.formulas import apart, is_done, same
+from paralign.locate.graph import Operation, Value
+from paralign.locate.repairs import LESS, MORE, NUMBER, OTHER, Formula, operations_of
+from paralign.locate.steps import step_of
+from paralign.model import Record
+
+
+class Notes:
+    """Operations that are written down with what they made."""
+
+    def __init__(self):
+        self.operations, self.arrays, self.count = [], {}, 0
+
+    def value(self, array, name="", maker=None):
+        array = np.asarray(array)
+        self.count += 1
+        value = Value(Record(self.count, name, "operations", "input", str(array.dtype), array.shape), maker)
+        self.arrays[value] = array
+        return value
+
+    def do(self, op, inputs, made, line=0, **arguments):
+        arguments = {key.lstrip("_"): item for key, item in arguments.items()}
+        number = len(self.operations)
+        operation = Operation(number, op, common(op), "", (f"port.py:{line or number + 1}",), arguments, random=False, inputs=list(inputs))
+        results = made if isinstance(made, tuple) else (made,)
+        operation.outputs = [self.value(array, maker=operation) for array in results]
+        for taken in inputs:
+            taken.users.append(operation)
+        self.operations.append(operation)
+        return operation.outputs[-1]
+
+    def formula(self, numbers=(), beside=()):
+        return Formula(self.operations, self.arrays, numbers, beside)
+
+
+RANDOM = np.random.default_rng(5)
+X, Y = RANDOM.normal(size=(4, 6)), RANDOM.normal(size=(4, 6))
+INDEX = np.array([[1], [5], [0], [2]])
+
+
+def _step(op, made, *given, **arguments):
+    notes = Notes()
+    notes.do(op, [notes.value(each) for each in given], made, **arguments)
+    return step_of(notes.operations[0]), notes.arrays
+
+
+@pytest.mark.parametrize(
+    ("op", "made", "given", "arguments"),
+    [
+        ("sub", X - 0.5, (X,), {"_1": 0.5}),
+        ("rsub", 0.5 - X, (X,), {"_1": 0.5}),
+        ("rtruediv", 2 / X, (X,), {"_1": 2}),
+        ("aten.rsub.Scalar", 1 - X, (X,), {"other": 1}),
+        ("aten.mul.Tensor", X * Y, (X, Y), {}),
+        ("scale", X * -3.0, (X,), {"scale": -3.0, "bias": 0.0}),
+        ("scale", X + 0.25, (X,), {"scale": 1.0, "bias": 0.25}),
+        ("square", X * X, (X,), {}),
+        ("mean", X.mean(1), (X,), {"axis": [1], "keepdim": False}),
+        ("mean", X.mean(1, keepdims=True), (X,), {"axis": [-1], "keepdim": True}),
+        ("sum", X.sum(), (X,), {}),
+        ("max", X.max(0), (X,), {"_1": [0]}),
+        ("maximum", np.maximum(X, Y), (X, Y), {}),
+        ("aten._log_softmax.default", X - np.log(np.exp(X).sum(1, keepdims=True)), (X,), {"dim": 1}),
+        ("less_than", X < 0.1, (X, np.float64(0.1)), {}),
+        ("where", np.where(X > 0, X, Y), (X > 0, X, Y), {}),
+        ("clip", X.clip(0, 1), (X,), {"min": 0, "max": 1}),
+        ("getitem", X[:, 1:3], (X,), {"_1": ["slice(None, None, None)", "slice(1, 3, None)"]}),
+        ("getitem", X[..., 0], (X,), {"_1": ["Ellipsis", 0]}),
+        ("aten.slice.Tensor", X[:, 2:], (X,), {"dim": 1, "start": 2, "end": 9}),
+        ("aten.select.int", X[:, 2], (X,), {"dim": -1, "index": 2}),
+        ("take_along_axis", np.take_along_axis(X, INDEX, 1), (X, INDEX), {"_2": 1}),
+        ("transpose", X.T, (X,), {"perm": [1, 0]}),
+        ("matmul", X @ Y.T, (X, Y), {"transpose_x": False, "transpose_y": True}),
+        ("stack", np.stack([X, Y], -1), (X, Y), {"_1": -1}),
+        ("concat", np.concatenate([X, Y], 1), (X, Y), {"axis": 1}),
+        ("tile", np.tile(X, (2, 1)), (X,), {"_1": [2, 1]}),
+        ("expand", np.broadcast_to(X[:1], (4, 6)), (X[:1],), {"_1": [4, 6]}),
+        ("astype", X.astype("int64"), (X,), {}),
+        ("one_hot", np.eye(6)[INDEX[:, 0]], (INDEX[:, 0],), {"_1": 6}),
+        ("label_smooth", 0.9 * X + 0.1 / 6, (X,), {"_2": 0.1}),
+    ],
+)
+def test_operations_are_read_as_numpy_does_them(op, made, given, arguments):
+    step, arrays = _step(op, made, *given, **arguments)
+    assert step is not None
+    assert is_done(step, arrays)
+    assert not is_done(step, {value: array + 1 if value is step.made else array for value, array in arrays.items()})
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_paddles_cross_entropy_is_its_second_result(soft):
+    chances = X - np.log(np.exp(X).sum(1, keepdims=True))
+    labels = np.abs(Y) if soft else np.array([[1], [-100], [0], [2]])
+    due = -(labels * chances).sum(1, keepdims=True) if soft else -np.take_along_axis(chances, labels.clip(0), 1) * (labels >= 0)
+    told = {"soft_label": soft, "use_softmax": True, "ignore_index": -100, "axis": -1}
+    step, arrays = _step("cross_entropy_with_softmax", (np.exp(chances), due), X, labels, **told)
+    assert is_done(step, arrays)
+    assert step_of(_operation("cross_entropy_with_softmax", {**told, "axis": 0}, (X, labels), (X, due))) is None
+
+
+def _operation(op, arguments, given, made):
+    notes = Notes()
+    notes.do(op, [notes.value(each) for each in given], made, **arguments)
+    return notes.operations[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments"),
+    [
+        ("getitem", {"_1": "slice(a, b, c)"}),
+        ("getitem", {"_1": ["__import__('os')"]}),
+        ("getitem", {}),
+        ("add", {}),
+        ("add", {"_1": True}),
+        ("scale", {"scale": 2.0, "bias": 1.0}),
+        ("aten.add.Tensor", {"other": 1, "alpha": 2}),
+        ("transpose", {"perm": [0]}),
+        ("tile", {"_1": "x"}),
+        ("gather", {}),
+    ],
+)
+def test_what_arguments_do_not_tell_is_no_step(op, arguments):
+    assert step_of(_operation(op, arguments, (X,), X)) is None
+
+
+def test_a_step_that_is_not_known_or_does_not_fit_is_not_done():
+    for op, given in (("my_own_kernel", (X,)), ("add", (X, Y.T)), ("stack", (X, Y[:2]))):
+        step, arrays = _step(op, X, *given)
+        assert not is_done(step, arrays)
+
+
+def test_distances_are_shares_of_the_greater_value():
+    assert apart(X, X) == 0.0
+    assert apart(np.zeros(3), np.zeros(3)) == 0.0
+    assert apart(np.zeros(3), np.ones(3)) == 1.0
+    assert apart(X, X[:2]) == np.inf
+    assert apart(X, np.full_like(X, np.nan)) == np.inf
+    assert same(X, X * (1 + 1e-8))
+    assert not same(X, X * 1.001)
+
+
+def _huber(notes, *, factor=1, offset=0.15, over=False):
+    """A smooth L1 loss of 0.3 by hand; ``factor`` and ``offset`` are its numbers, ``over`` divides by the step."""
+    error = notes.value(X - Y, "error")
+    square = notes.do("mul", [error, error], (X - Y) ** 2, 10)
+    half = notes.do("rmul", [square], notes.arrays[square] * 0.5 * factor, 10, _1=0.5 * factor)
+    by = notes.arrays[half] / 0.3 if over else notes.arrays[half] * 0.3
+    near = notes.do("truediv" if over else "mul", [half], by, 11, _1=0.3)
+    size = notes.do("abs", [error], np.abs(X - Y), 12)
+    far = notes.do("sub", [size], np.abs(X - Y) - offset, 12, _1=offset)
+    small = notes.do("lt", [size], np.abs(X - Y) < 0.3, 13, _1=0.3)
+    chosen = notes.do("where", [small, near, far], np.where(notes.arrays[small], notes.arrays[near], notes.arrays[far]), 13)
+    return notes.do("mean", [chosen], notes.arrays[chosen].mean(), 14)
+
+
+DUE = np.where(np.abs(X - Y) < 0.3, 0.5 * (X - Y) ** 2 / 0.3, np.abs(X - Y) - 0.15).mean()
+
+
+@pytest.mark.parametrize(
+    ("planted", "line", "cost"),
+    [({}, 11, OTHER), ({"over": True, "offset": 0.3}, 12, NUMBER), ({"over": True, "offset": -0.15}, 12, OTHER)],
+)
+def test_the_one_step_that_is_wrong_is_found(planted, line, cost):
+    notes = Notes()
+    found = notes_repairs(notes, _huber(notes, **planted), DUE)
+    assert {repair.line for repair in found} == {f"port.py:{line}"}
+    assert found[0].cost == cost
+
+
+def notes_repairs(notes, value, due, **options):
+    return notes.formula(**options).repairs(value, due)
+
+
+def test_what_is_right_needs_no_repair_and_two_faults_have_none():
+    notes = Notes()
+    assert notes_repairs(notes, _huber(notes, over=True), DUE) == []
+    notes = Notes()
+    assert notes_repairs(notes, _huber(notes, over=False, offset=0.4), DUE) == []
+
+
+def test_a_number_of_the_reference_comes_before_others():
+    notes = Notes()
+    value = _huber(notes, over=True, offset=0.07)
+    assert notes_repairs(notes, value, DUE) == []
+    (repair,) = notes_repairs(notes, value, DUE, numbers=[0.15])
+    assert (repair.what, repair.line) == ("0.15 in place of 0.07", "port.py:12")
+
+
+def test_a_near_miss_is_no_repair():
+    notes = Notes()
+    assert notes_repairs(notes, _huber(notes), DUE * (1 + 1e-4)) == []
+
+
+def test_what_is_left_out_is_told_at_its_line():
+    notes = Notes()
+    x = notes.value(X, "x")
+    size = notes.do("abs", [x], np.abs(X))
+    twice = notes.do("sqrt", [size], np.sqrt(np.abs(X)))
+    value = notes.do("mean", [twice], np.sqrt(np.abs(X)).mean())
+    (repair,) = notes_repairs(notes, value, np.abs(X).mean())
+    assert (repair.line, repair.cost, repair.what) == ("port.py:2", LESS, "no sqrt")
+
+
+def test_a_value_that_is_not_joined_is_found_beside():
+    notes = Notes()
+    x, y = notes.value(X, "x"), notes.value(Y, "y")
+    size = notes.do("abs", [x], np.abs(X))
+    value = notes.do("mean", [size], np.abs(X).mean())
+    assert notes_repairs(notes, value, np.abs(X - Y).mean()) == []
+    found = notes_repairs(notes, value, np.abs(X - Y).mean(), beside=[y])
+    assert {repair.cost for repair in found} == {MORE}
+    assert {repair.line for repair in found} == {"port.py:1"}
+
+
+def test_nothing_is_said_behind_what_cannot_be_done_again():
+    notes = Notes()
+    x = notes.value(X, "x")
+    wrong = notes.do("exp", [x], np.exp(X))
+    strange = notes.do("my_own_kernel", [wrong], 3 * np.exp(X) + 1)
+    value = notes.do("mean", [strange], (3 * np.exp(X) + 1).mean())
+    assert notes_repairs(notes, value, (3 * np.expm1(X) + 1).mean()) == []
+
+
+def test_values_that_are_not_numbers_or_not_there_do_no_harm():
+    notes = Notes()
+    value = _huber(notes)
+    for due in (np.nan, np.inf, np.zeros(0), np.zeros((3, 3))):
+        assert notes_repairs(notes, value, due) == []
+    notes.arrays.pop(notes.operations[0].inputs[0])
+    assert notes_repairs(notes, value, DUE)[0].line == "port.py:11"  # what hangs on the value that is lost is not needed
+
+
+def test_a_formula_reaches_back_within_its_function(tmp_path):
+    (tmp_path / "port.py").write_text("def body(x):\n    return x\n\n\ndef loss(x):\n    y = x\n    return y\n")
+    notes = Notes()
+    body = notes.do("exp", [notes.value(X)], np.exp(X), 2)
+    inner = notes.do("abs", [body], np.exp(X), 6)
+    value = notes.do("mean", [inner], np.exp(X).mean(), 7)
+    for operation in notes.operations:
+        operation.stack = (f"{tmp_path}/{operation.stack[0]}",)
+    assert [o.op for o in operations_of(value, [value.maker])] == ["abs", "mean"]

@@ -1,0 +1,250 @@
+"""Which line is named where a step is missing, stands in another's place, or works on a part of what the reference does at once."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.locate import constants
+
+sys.path.insert(0, str(Path(__file__).parent))
+from minilanguage import Laboratory
+
+
+def drawn(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+X = {"x": drawn(1, 6, 12), "kinds": drawn(3, 6, 12)}
+P = {**{f"w{i}": drawn(10 + i, 12, 12) / 3 for i in range(6)}, **{f"b{i}": drawn(20 + i, 12) for i in range(6)}, "row": drawn(5, 1, 12)}
+
+
+def line_of(marker):
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+
+
+def layer(m, x, i):
+    return m.linear(x, m.parameter(f"w{i}"), m.parameter(f"b{i}"))
+
+
+def located(tmp_path, reference, candidate):
+    return Laboratory(tmp_path, reference, candidate, X, P).divergences()
+
+
+def lines(found):
+    return [d.candidate.source for d in found]
+
+
+# -- in another's place ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_stands_in_the_place_of_another_is_different_though_the_reference_reshapes_its_result(tmp_path):
+    def reference(m):
+        x = m.reshape(m.gelu(layer(m, m.input(), 0)), 72)
+        return layer(m, m.reshape(x, 6, 12), 1)
+
+    def candidate(m):
+        x = layer(m, m.input(), 0)
+        x = m.relu(x)  # line: activation
+        return layer(m, x, 1)
+
+    found = located(tmp_path, reference, candidate)
+    assert lines(found) == [line_of("activation")]
+    assert found[0].what == "different"
+
+
+def gated(m, x, share):
+    gate = m.tanh(share)
+    return m.multiply(x, gate)
+
+
+def ungated(m, x, share):
+    m.tanh(share)
+    return x  # line: given back
+
+
+def test_a_step_that_is_missing_at_the_end_of_a_function_is_missing_where_that_gives_back(tmp_path):
+    def program(gate):
+        def run(m):
+            x = layer(m, m.input(), 0)
+            y = gate(m, x, layer(m, x, 1))
+            return layer(m, m.tanh(layer(m, y, 2)), 3)
+
+        return run
+
+    found = located(tmp_path, program(gated), program(ungated))
+    assert lines(found) == [line_of("given back")]
+    assert found[0].what == "missing"
+
+
+def test_a_term_that_is_missing_in_a_sum_is_missing_in_the_line_of_the_sum(tmp_path):
+    def reference(m):
+        word, place = layer(m, m.input(), 0), layer(m, m.input(), 1)
+        kind = layer(m, m.input("kinds"), 2)
+        x = m.add(word, kind)
+        x = m.add(x, place)
+        return layer(m, m.tanh(layer(m, x, 3)), 4)
+
+    def candidate(m):
+        word = layer(m, m.input(), 0)
+        layer(m, m.input(), 1)
+        kind = layer(m, m.input("kinds"), 2)
+        x = m.add(word, kind)  # line: sum
+        return layer(m, m.tanh(layer(m, x, 3)), 4)
+
+    assert lines(located(tmp_path, reference, candidate)) == [line_of("sum")]
+
+
+def test_a_step_that_shares_its_line_is_missing_in_that_line(tmp_path):
+    def reference(m):
+        x = layer(m, m.input(), 0)
+        y = layer(m, m.tanh(x), 1)
+        return layer(m, m.tanh(y), 2)
+
+    def candidate(m):
+        x = layer(m, m.input(), 0)
+        y = layer(m, x, 1)  # line: shared
+        return layer(m, m.tanh(y), 2)
+
+    assert lines(located(tmp_path, reference, candidate)) == [line_of("shared")]
+
+
+# -- the same values in another shape --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_what_one_side_expands_and_the_other_broadcasts_is_no_fault(tmp_path, faulty):
+    def reference(m):
+        return layer(m, m.tanh(m.add(layer(m, m.input(), 0), m.exp(m.parameter("row")))), 1)
+
+    def candidate(m):
+        row = m.exp(m.operation("view", lambda r: np.broadcast_to(r, (6, 12)).copy(), m.parameter("row"), shape=[6, 12]))
+        x = m.add(layer(m, m.input(), 0), row)
+        x = m.relu(x) if faulty else m.tanh(x)  # line: after
+        return layer(m, x, 1)
+
+    found = located(tmp_path, reference, candidate)
+    assert lines(found) == ([line_of("after")] if faulty else [])
+
+
+def test_a_layer_of_two_operations_is_right_where_its_bias_is_added(tmp_path):
+    """Whether a value mends a layer shows behind its bias, however small that is."""
+
+    def reference(m):
+        x = m.exp(m.input())
+        return layer(m, m.tanh(layer(m, x, 0)), 1)
+
+    def candidate(m):
+        x = m.tanh(m.input())  # line: before the layer
+        x = m.add(m.matmul(x, m.parameter("w0")), m.parameter("b0"))
+        return layer(m, m.tanh(x), 1)
+
+    assert lines(located(tmp_path, reference, candidate)) == [line_of("before the layer")]
+
+
+def test_elements_that_the_reference_has_in_several_orders_are_due_as_the_same_step_leaves_them(tmp_path):
+    def program(*shape):
+        def run(m):
+            x = layer(m, m.input(), 0)
+            x = m.reshape(x, *shape)  # line: shape
+            x = m.transpose(x, 0, 2, 1)
+            x = m.reshape(x, 6, 12)
+            return layer(m, m.tanh(layer(m, x, 1)), 2)
+
+        return run
+
+    found = located(tmp_path, program(6, 4, 3), program(6, 2, 6))
+    assert lines(found) == [line_of("shape")]
+    assert found[0].what == "order"
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------------------
+
+
+def at_once(m):
+    x = layer(m, m.input(), 0)
+    return layer(m, m.scale(m.exp(m.scale(x, 0.5)), 2.0), 1)
+
+
+def one_by_one(number=0.5, *, other=False):
+    def run(m):
+        first, second = m.split(layer(m, m.input(), 0), 2)
+        first = m.scale(m.exp(m.scale(first, 0.5)), 2.0)
+        second = m.scale(second, number)  # line: number
+        second = m.tanh(second) if other else m.exp(second)  # line: function
+        second = m.scale(second, 2.0)
+        return layer(m, m.concatenate(first, second), 1)
+
+    return run
+
+
+def test_parts_that_are_computed_one_by_one_are_right(tmp_path):
+    assert located(tmp_path, at_once, one_by_one()) == []
+
+
+@pytest.mark.parametrize(("candidate", "where"), [(one_by_one(other=True), "function"), (one_by_one(0.25), "number")])
+def test_of_parts_that_are_computed_one_by_one_the_wrong_one_is_named(tmp_path, candidate, where):
+    assert lines(located(tmp_path, at_once, candidate)) == [line_of(where)]
+
+
+def attention(m, q, k, v):
+    def run(a, b, c):
+        scores = a @ b.swapaxes(-1, -2) / a.dtype.type(math.sqrt(a.shape[-1]))
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        return ((powers / powers.sum(-1, keepdims=True)) @ c).astype(a.dtype)
+
+    return m.operation("attention", run, q, k, v)
+
+
+@pytest.mark.parametrize("where", ["scale", "weights"])
+def test_attention_by_hand_is_followed_through_the_steps_of_one_operation(tmp_path, where):
+    def heads(m):
+        return [m.reshape(layer(m, m.input(), i), 1, 2, 6, 6) for i in range(3)]
+
+    def reference(m):
+        return layer(m, m.reshape(attention(m, *heads(m)), 6, 12), 4)
+
+    def candidate(m):
+        q, k, v = heads(m)
+        scores = m.matmul(q, m.transpose(k, 0, 1, 3, 2))
+        scores = m.scale(scores, 0.3 if where == "scale" else 1 / math.sqrt(6))  # line: scale
+        weights = m.softmax(scores, axis=-2 if where == "weights" else -1)  # line: weights
+        return layer(m, m.reshape(m.matmul(weights, v), 6, 12), 4)
+
+    assert lines(located(tmp_path, reference, candidate)) == [line_of(where)]
+
+
+def test_a_right_attention_by_hand_is_right(tmp_path):
+    def heads(m):
+        return [m.reshape(layer(m, m.input(), i), 1, 2, 6, 6) for i in range(3)]
+
+    def reference(m):
+        return layer(m, m.reshape(attention(m, *heads(m)), 6, 12), 4)
+
+    def candidate(m):
+        q, k, v = heads(m)
+        weights = m.softmax(m.scale(m.matmul(q, m.transpose(k, 0, 1, 3, 2)), 1 / math.sqrt(6)))
+        return layer(m, m.reshape(m.matmul(weights, v), 6, 12), 4)
+
+    assert located(tmp_path, reference, candidate) == []
+
+
+# -- tables that are filled ------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_filled_half_is_right_where_the_reference_has_its_half():
+    table = np.zeros((4, 6))
+    table[:, ::2] = drawn(7, 4, 3)
+    whole = table.copy()
+    whole[:, 1::2] = drawn(8, 4, 3)
+    way = constants.Way([])
+    steps = [constants.Step(0, None, np.zeros((4, 6)), []), constants.Step(1, None, table, [0])]
+    way.steps += steps
+    assert constants._is_filled(way, [whole], steps[1])
+    assert not constants._is_filled(way, [whole[:, ::-1]], steps[1])
+    assert not constants._is_filled(way, [whole], steps[0])
