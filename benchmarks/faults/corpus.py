@@ -50,6 +50,8 @@ class Plant:
     weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool = False
     given: Callable[[Any], Any] | None = None
+    #: lines of the port that are true ones too
+    lines: frozenset[int] = frozenset()
 
     @property
     def id(self) -> str:
@@ -144,7 +146,7 @@ def truth(plant: Plant, target: Path) -> set[str]:
     before = (PROGRAMS / plant.program / edit.file).read_text(encoding="utf-8").splitlines()
     lines = {line for line in changed(before, now) if not _elsewhere(plant, now[line - 1])}
     lines |= {line for first, last in statements("\n".join(now)) if lines & set(range(first, last + 1)) for line in range(first, last + 1)}
-    found = {f"{path}:{line}" for line in lines}
+    found = {f"{path}:{line}" for line in lines | plant.lines}
     for other in target.glob("*.py") if plant.at else ():
         text = other.read_text(encoding="utf-8").splitlines()
         found |= {f"{other}:{number}" for number, line in enumerate(text, 1) if plant.at in line and other.name != "reference.py"}

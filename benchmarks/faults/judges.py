@@ -153,8 +153,8 @@ def _passes(own: measure.Values, other: measure.Values) -> bool:
         return bool(check_print_diff(helper.diff_dict, print_func=lambda *_: None))
 
 
-def judge(base: Corpus, plant: corpus.Plant, folder: Path) -> dict[str, Any]:
-    """Both tools on one plant."""
+def judge(base: Corpus, plant: corpus.Plant, folder: Path, tools: tuple[str, ...] = ("paralign", "reprod_log")) -> dict[str, Any]:
+    """What tools say of one plant."""
     from verify import imported
 
     module = imported(plant, folder)
@@ -166,9 +166,10 @@ def judge(base: Corpus, plant: corpus.Plant, folder: Path) -> dict[str, Any]:
         "what": plant.what,
         "truth": sorted(t.split("/")[-1] for t in truth),
     }
-    for name, act in (("paralign", lambda: paralign(base, plant, module, truth)), ("reprod_log", lambda: reprod(base, plant, module))):
+    acts = {"paralign": lambda: paralign(base, plant, module, truth), "reprod_log": lambda: reprod(base, plant, module)}
+    for name in tools:
         try:
-            answer = act()
+            answer = acts[name]()
         except Exception as error:  # noqa: BLE001 - one plant must not end the run; what failed is in the table
             answer = Answer(failed=f"{type(error).__name__}: {error}"[:300])
         found[name] = asdict(answer)
