@@ -632,3 +632,9 @@ def test_memory_stays_bounded_on_the_careful_ways_too(arrays):
     finally:
         tracemalloc.stop()
     assert peak < 24e6
+
+
+def test_a_distance_of_values_that_lie_far_apart_is_a_number():
+    """The quotient of two sums of squares is beyond float64 long before its root is."""
+    reference, candidate = np.array([4e-87]), np.array([2e69])
+    assert measure(reference, candidate).rel_l2 == pytest.approx(5e155, rel=1e-12)

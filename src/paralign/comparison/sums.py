@@ -103,7 +103,8 @@ def root(total: Sum, count: int = 1) -> float:
 def quotient(upper: Sum, lower: Sum) -> float:
     """Square root of the quotient of two sums of squares; positive wherever ``upper`` is."""
     (above, up), (below, down) = upper.split(), lower.split()
-    exponent = up - down
+    (above, more), (below, less) = math.frexp(above), math.frexp(below)  # else the quotient itself may overflow
+    exponent = up + more - down - less
     ratio = above / below
     if exponent % 2:
         ratio, exponent = ratio * 2.0, exponent - 1
