@@ -75,6 +75,7 @@ faults: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python benchmarks/faults/verify.py
 	$(BIN)/python benchmarks/faults/run.py --padiff .padiff --write docs/faults.md
 
-SEED ?= 0
+SEED ?= 9
+COUNT ?= 5
 mutants: $(VENV)/stamp-bench
-	$(BIN)/python benchmarks/faults/mutate.py --seed $(SEED) --write docs/mutants.md
+	$(BIN)/python benchmarks/faults/mutate.py --seed $(SEED) --count $(COUNT) --write docs/mutants.md

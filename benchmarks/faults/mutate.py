@@ -46,8 +46,9 @@ the ports of [`benchmarks/faults/programs`](../benchmarks/faults/programs), each
 (by more than {changed:g} in float64). A number, a flag, an operator, an operand, an argument, a call, a line that is left out or
 exchanged, another value or function in its place. The true lines are that of the edit, and where what it keeps is used.
 
-They know nothing of what people do wrong, but neither does the engine know them: **this seed was drawn last, and nothing was changed
-after it was run**. Some of them cannot be told from others (of a product of two factors, which was doubled?); all count.
+They know nothing of what people do wrong, but neither does the engine know them, as long as nothing was mended after a look at
+the same seed: then draw another (`make mutants SEED=n`). Some cannot be told from others (of a product of two factors, which was
+doubled?); all count.
 
 {summary}
 

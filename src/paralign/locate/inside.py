@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.worker.masks import MASKED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-#: what is added to what is left out is below this
-MASKED = -5000.0
 
 #: factor inside the square root of GELU's approximation, and that of its cube
 _ROOT, _CUBE = math.sqrt(2 / math.pi), 0.044715

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 #: operations before and after a missing one among which its neighbours are looked for
 WINDOW = 200
 
-#: operations before the one that lacks a step that are searched for what is done in a function of their line
-REACH = 8
-
 
 def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
     """The candidate's line at which a step is missing; None where none of the operations around it is known on both sides.
@@ -47,39 +44,19 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     within = depths[0] == depths[1] and any(pair.counterpart is user for pair in behind)  # the function goes on with the user
     first, second = (
         [found for pair in pairs if (found := _lines(missing, pair, beside)) is not None] if depth == max(depths) else []
-        for pairs, depth, beside in zip((before, behind), depths, _besides(before, user) if within else (None, None), strict=True)
+        for pairs, depth, beside in zip((before, behind), depths, (user, before[0].counterpart) if within else (None, None), strict=True)
     )
     deepest = max((found[4] for found in (*first[:1], *second[:1])), default=0)  # the nearest tell in which function it is
     home = Counter(function_of(found[2]) for found in (*first, *second) if found[4] == deepest).most_common(1)
     first, second = ([found for found in each if function_of(found[2]) == home[0][0]] for each in (first, second))
     beside = next((theirs for own, other, theirs, *_ in (*first, *second) if own == other), None)
-    if beside is not None:
-        return _within(missing, max(depths), beside, user) or beside
-    if not (first or second):
-        return None
+    if beside is not None or not (first or second):
+        return beside
     latest = max((f for f in first if f[3].order < user.order), key=lambda f: f[3].order, default=None) or next(iter(first), None)
     later = user.kind == missing.kind or _is_residual(judgement, user, missing)  # of a sum one term, it may be
     after_it = [f for f in second if latest is None or f[3].order > latest[3].order]
     soonest = min(after_it, key=lambda f: f[3].order, default=None)
     return _between(judgement, latest and latest[2], soonest and soonest[2], later=later)
-
-
-def _within(missing: Operation, shared: int, line: str, user: Operation) -> str | None:
-    """Further in, where the step is missing in a function that is called in a line: that of what is done there on the way to its user.
-
-    None where the step is not done in a function of its own, or nothing is done on the way in one that is called there.
-    """
-    if len(missing.stack) - 1 <= shared:
-        return None
-    step: Operation | None = user
-    for _ in range(REACH):
-        step = next((v.maker for v in step.inputs if v.maker is not None and line in v.maker.stack), None) if step is not None else None
-        if step is None:
-            return None
-        depth = step.stack.index(line)
-        if depth > 0:
-            return step.stack[depth - 1]
-    return None
 
 
 def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
@@ -153,11 +130,6 @@ def _nearest(pairs: list[_Pair]) -> list[_Pair]:
     """Those of the pairs that were done in most of the missing operation's calls."""
     most = max((pair.shared for pair in pairs), default=0)
     return [pair for pair in pairs if pair.shared == most]
-
-
-def _besides(before: list[_Pair], user: Operation) -> tuple[Operation, Operation]:
-    """What the operations before, and those behind, are done beside in the candidate: both lie in one function, however deep."""
-    return user, before[0].counterpart
 
 
 def _lines(missing: Operation, pair: _Pair, partner: Operation | None) -> tuple[str, str, str, Operation, int] | None:
