@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,27 @@ def run(reference, candidate, *stages, **options):
     result = check(*sides, stages=list(stages) or ["forward"], **{"inputs": X, "labels": LABELS, **options})
     json.loads(result.to_json())
     return result if len(stages) > 1 else result.stages[0]
+
+
+# -- two sides in one process ------------------------------------------------------------------------------------------------
+
+
+class Drawing:
+    """A data set whose samples come from numpy's global generator, slowly enough for two that ran at once to get in each other's way."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        first = np.random.randn(4)  # noqa: NPY002 - what users draw from
+        time.sleep(0.01)
+        return np.concatenate([first, np.random.randn(4)])  # noqa: NPY002
+
+
+def test_sides_that_draw_from_the_process_own_generator_do_not_disturb_each_other():
+    side = {"dataset": lambda split: Drawing()}  # noqa: ARG005
+    result = run(side, side, "data")
+    assert (result.verdict, result.findings) == (ALIGNED, [])
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------------

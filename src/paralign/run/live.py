@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paralign.model import Side
+
+#: one job at a time in this process: sides share its generators of random numbers, and often a framework's settings
+_WORKING = threading.Lock()
 
 
 class Live:
@@ -33,13 +37,14 @@ class Live:
         return True
 
     def request(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Do a job.
+        """Do a job; waits for that of another live side, which seeds and draws from the same generators.
 
         Raises:
             WorkerFailed: the side's code raised.
         """
         try:
-            return perform(self._session, job)
+            with _WORKING:
+                return perform(self._session, job)
         except ParalignError as error:
             raise WorkerFailed(type(error).__name__, str(error), side=self.side) from error
         except Exception as error:
