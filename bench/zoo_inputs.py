@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 
@@ -17,6 +19,7 @@ def tokens(length=24, most=90, seed=0, least=1):
     return np.random.default_rng(seed).integers(least, most, (2, length))
 
 
+@lru_cache(maxsize=1)
 def operators():
     """The compiled operators that torchvision's CPU wheel lacks, declared so that it can be imported."""
     import torch

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from verify import Corpus
 
+    from paralign.model import CheckResult
+
 #: what a check is asked for at each stage; a harmless variation is asked for all that the program has
 ASKED = {
     "data": ["data"],
@@ -82,7 +84,12 @@ def paralign(base: Corpus, plant: corpus.Plant, module: ModuleType, truth: set[s
         stages=stages,
         weights="as-is" if plant.named else "copy",
     )
-    answer = Answer(flagged=any(s.verdict == "diverged" for s in result.stages), seconds=time.perf_counter() - began)
+    return answered(result, truth, time.perf_counter() - began)
+
+
+def answered(result: CheckResult, truth: set[str], seconds: float) -> Answer:
+    """What a check says of a fault whose true lines are known."""
+    answer = Answer(flagged=any(s.verdict == "diverged" for s in result.stages), seconds=seconds)
     answer.failed = "; ".join(
         f"{s.name}: {(s.failure or {}).get('message', s.verdict)[:200]}" for s in result.stages if s.verdict == "error"
     )

@@ -147,14 +147,24 @@ def mutants(program: str, seed: int) -> Iterator[corpus.Plant]:
     A mutant has no stage yet, and may break the port or leave it as it is.
     """
     text = (corpus.PROGRAMS / program / "candidate.py").read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    drawn = random.Random(f"{program} {seed}")
+    for number, (what, edited, lines) in enumerate(edits(text, random.Random(f"{program} {seed}")), 1):
+        yield corpus.Plant(f"m{seed}-{number}", what, (corpus.Edit(text, edited),), program=program, lines=lines)
+
+
+def edits(text: str, drawn: random.Random, among: set[int] | None = None) -> Iterator[tuple[str, str, frozenset[int]]]:
+    """What is changed, the module's text with it, and the true lines beyond those of the edit.
+
+    Args:
+        text: a module.
+        drawn: gives the order; every kind of change comes as often, where there is enough of it.
+        among: only changes of something that stands on one of these lines.
+    """
     by_kind: dict[str, list[Change]] = {}
-    for change in changes(tree):
-        by_kind.setdefault(change[0], []).append(change)
+    for change in changes(ast.parse(text)):
+        if among is None or among & set(_rows(change[1])):  # type: ignore[arg-type]
+            by_kind.setdefault(change[0], []).append(change)
     for found in by_kind.values():
         drawn.shuffle(found)
-    number = 0
     while any(by_kind.values()):
         kinds = [kind for kind, found in by_kind.items() if found]
         drawn.shuffle(kinds)
@@ -162,11 +172,9 @@ def mutants(program: str, seed: int) -> Iterator[corpus.Plant]:
             name, node, new = by_kind[kind].pop()
             edited = _edited(text, node, new)
             if edited is not None and edited != text:
-                number += 1
                 whole = name.startswith("line")  # the edit itself is in the text
-                lines = frozenset() if whole else _true_lines(ast.parse(edited), node.lineno)
-                what = f"{name}: {ast.unparse(node)[:70]} -> {new.strip(chr(0))[:70]}"
-                yield corpus.Plant(f"m{seed}-{number}", what, (corpus.Edit(text, edited),), program=program, lines=lines)
+                lines = frozenset() if whole else _true_lines(ast.parse(edited), node.lineno)  # type: ignore[attr-defined]
+                yield f"{name}: {ast.unparse(node)[:70]} -> {new.strip(chr(0))[:70]}", edited, lines
 
 
 def _edited(text: str, node: ast.AST, new: str) -> str | None:

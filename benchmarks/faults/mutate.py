@@ -135,10 +135,14 @@ def _forget(plant: corpus.Plant) -> None:
 
 def gathered(programs: list[str], seed: int, count: int, jobs: int) -> list[dict[str, Any]]:
     """The rows of all programs, each judged in a process of its own."""
+    return asked([([sys.executable, __file__, "--worker", p, "--seed", str(seed), "--count", str(count)], p) for p in programs], jobs)
+
+
+def asked(commands: list[tuple[list[str], str]], jobs: int) -> list[dict[str, Any]]:
+    """The rows that commands print, a few at once; each comes with the name of what it judges."""
     rows: list[dict[str, Any]] = []
 
-    def ask(program: str) -> None:
-        command = [sys.executable, __file__, "--worker", program, "--seed", str(seed), "--count", str(count)]
+    def ask(command: list[str], program: str) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"OMP_NUM_THREADS": "1", **os.environ}) as process:
             for line in process.stdout or ():
                 rows.append(json.loads(line))
@@ -147,7 +151,7 @@ def gathered(programs: list[str], seed: int, count: int, jobs: int) -> list[dict
             raise RuntimeError(f"the mutants of {program} could not be judged: see above")
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(ask, programs))
+        list(pool.map(lambda each: ask(*each), commands))
     return sorted(rows, key=lambda row: row["id"])
 
 
@@ -163,14 +167,19 @@ def table(rows: list[dict[str, Any]], heading: str, group: Any) -> str:
     return "\n".join(lines)
 
 
+def missed(rows: list[dict[str, Any]]) -> str:
+    """A table of the mutants whose line is not named first."""
+    lines = ["| mutant | stage | edit | true | named |", "|---|---|---|---|---|"]
+    for row in rows:
+        if not row["paralign"]["exact"]:
+            true = ", ".join(sorted({t.rpartition(":")[2] for t in row["truth"]}, key=int))
+            named = row["paralign"]["first"].rpartition("/")[2] if row["paralign"]["flagged"] else "not flagged"
+            lines.append(f"| {row['id']} | {row['stage']} | `{row['what'].replace('|', '/')}` | {true} | {named} |")
+    return "\n".join(lines)
+
+
 def document(rows: list[dict[str, Any]], seed: int, count: int) -> str:
     """The page."""
-    missed = [r for r in rows if not r["paralign"]["exact"]]
-    lines = ["| mutant | stage | edit | true | named |", "|---|---|---|---|---|"]
-    for row in missed:
-        true = ", ".join(sorted({t.rpartition(":")[2] for t in row["truth"]}, key=int))
-        named = row["paralign"]["first"].rpartition("/")[2] if row["paralign"]["flagged"] else "not flagged"
-        lines.append(f"| {row['id']} | {row['stage']} | `{row['what'].replace('|', '/')}` | {true} | {named} |")
     return TEXT.format(
         seed=seed,
         count=count,
@@ -178,7 +187,7 @@ def document(rows: list[dict[str, Any]], seed: int, count: int) -> str:
         summary=table(rows, "stage", lambda r: r["stage"]) + "\n" + table(rows, "", lambda _: "**all**").splitlines()[-1],
         programs=table(rows, "program", lambda r: r["id"].split("/")[0]),
         kinds=table(rows, "edit", lambda r: r["what"].split(":")[0]),
-        missed="\n".join(lines),
+        missed=missed(rows),
     )
 
 

@@ -1,0 +1,284 @@
+"""Random mistakes in models that nobody here wrote: Paddle models of the zoo, edited as :mod:`mutants` edits the benchmark's ports.
+
+    .venv-zoo/bin/python benchmarks/faults/library.py [--pair NAME…] [--seed S] [--count N] [--json FILE] [--write FILE] [--jobs N]
+
+A mutant is an edit of the file in which the model's class stands, of a line that runs, that changes the outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
+import corpus
+import judges
+import mutants
+import mutate
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+#: the reference's name in the zoo of one model of each kind: convolutions, attention, with and without masks, from four libraries
+PAIRS = (
+    "torchvision.resnet50",
+    "torchvision.densenet121",
+    "torchvision.mobilenet_v2",
+    "torchvision.shufflenet_v2_x1_0",
+    "timm.deit_tiny_patch16_224",
+    "timm.convnext_tiny",
+    "HF.BertModel",
+    "HF.DistilBertModel",
+    "HF.ElectraModel",
+    "HF.GPT2Model",
+    "HF.LlamaModel GQA",
+    "HF.T5Model",
+)
+
+#: a relative difference of the outputs, in float32, above which a mutant changes something
+CHANGED = 2e-5
+
+TEXT = """\
+# Random mistakes in models of libraries
+
+Made by `.venv-zoo/bin/python benchmarks/faults/library.py --seed {seed} --count {count} --write docs/library-mutants.md`
+(`make library-mutants`): random edits, as in [mutants](mutants.md), of the files in which Paddle models of the
+[zoo](zoo.md) stand, each of a line that runs and that changes the outputs (by more than {changed:g}). The reference is the model of
+the other library; the two were written by different people. Only `forward` is asked for.
+
+{summary}
+
+## By model
+
+{models}
+
+## By kind of edit
+
+{kinds}
+
+## Missed
+
+{missed}
+"""
+
+
+class Model:
+    """A pair of the zoo, its candidate's file, and what it computes as it is."""
+
+    def __init__(self, reference: str) -> None:
+        import zoo_pairs
+        import zoo_prove
+
+        self._pair = next(p for p in zoo_pairs.PAIRS if p.reference == reference)
+        self.reference, port, self.inputs = zoo_prove.prepared(self._pair)
+        self._original = sys.modules[type(port).__module__]
+        self._file = inspect.getsourcefile(type(port)) or ""
+        self.text = Path(self._file).read_text(encoding="utf-8")
+        self._state = _telling(port)
+        self.lines: set[int] = set()
+        before = sys.gettrace()
+        sys.settrace(self._ran)
+        try:
+            self._right = self.outputs(self.build(self._original))
+        finally:
+            sys.settrace(before)
+
+    def _ran(self, frame: Any, event: str, _: Any) -> Any:  # noqa: ARG002 - what a trace function takes
+        if frame.f_code.co_filename != self._file:
+            return None
+        self.lines.add(frame.f_lineno)
+        return self._ran
+
+    def module(self, text: str, number: int, folder: Path) -> tuple[ModuleType, Path]:
+        """The file with another text, as a module beside the original; imports within its package find what the original found."""
+        name = f"{self._original.__name__}_{number}"
+        path = folder / f"{name.replace('.', '_')}.py"
+        path.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(name)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module, path
+
+    def build(self, module: ModuleType) -> Any:
+        """The port, of another module's classes."""
+        with self._instead(module):
+            port = self._pair.build()[1]
+        if type(port).__module__ != module.__name__:
+            raise TypeError(f"the model is of {type(port).__module__}, not of {module.__name__}")
+        port.eval()
+        return port
+
+    @contextmanager
+    def _instead(self, module: ModuleType) -> Iterator[None]:
+        """Whoever took a class or a function from the original has the other module's."""
+        package = self._original.__name__.split(".")[0]
+        taken = [
+            (place, name, value)
+            for space, place in list(sys.modules.items())
+            if place is not None and place not in (self._original, module) and space.split(".")[0] == package
+            for name, value in list(vars(place).items())
+            if getattr(value, "__module__", None) == self._original.__name__ and hasattr(module, name)
+        ]
+        for place, name, _ in taken:
+            setattr(place, name, getattr(module, name))
+        try:
+            yield
+        finally:
+            for place, name, value in taken:
+                setattr(place, name, value)
+
+    def outputs(self, port: Any) -> list[np.ndarray[Any, Any]]:
+        """What a port computes with weights that say something."""
+        import paddle
+
+        own = port.state_dict()
+        if {k: list(v.shape) for k, v in own.items()} != {k: list(v.shape) for k, v in self._state.items()}:
+            raise ValueError("other weights")
+        port.set_state_dict({k: paddle.to_tensor(v) for k, v in self._state.items()})
+        with paddle.no_grad():
+            if isinstance(self.inputs, dict):
+                found = port(**{k: paddle.to_tensor(v) for k, v in self.inputs.items()})
+            else:
+                found = port(*(paddle.to_tensor(v) for v in self.inputs))
+        return [leaf.numpy() for leaf in _leaves(found)]
+
+    def changed(self, port: Any) -> bool:
+        """Whether a port computes something else, of the same shapes and finite."""
+        now = self.outputs(port)
+        if [v.shape for v in now] != [v.shape for v in self._right] or not all(np.isfinite(v).all() for v in now):
+            return False
+        pairs = zip(self._right, now, strict=True)
+        return max(float(np.linalg.norm(v.astype(float) - own) / (np.linalg.norm(own) or 1)) for own, v in pairs) > CHANGED
+
+
+def _telling(port: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """A model's state with no constant in it."""
+    drawn = np.random.default_rng(0)
+    found = {}
+    for name, tensor in port.state_dict().items():
+        value = found[name] = tensor.numpy()
+        if value.dtype.kind == "f" and value.size and (value == value.flat[0]).all():
+            spread = np.abs(drawn.standard_normal(value.shape)) if name.endswith("_variance") else drawn.standard_normal(value.shape)
+            found[name] = (value + 0.1 * spread).astype(value.dtype)
+    return found
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if hasattr(value, "numpy"):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+
+
+def judged(reference: str, seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """What paralign says of mutants of one model."""
+    model, found = Model(reference), 0
+    with tempfile.TemporaryDirectory(prefix="library-") as folder:
+        for number, (what, text, lines) in enumerate(mutants.edits(model.text, random.Random(f"{reference} {seed}"), model.lines), 1):
+            if what.startswith("detached"):
+                continue
+            try:
+                module, path = model.module(text, number, Path(folder))
+                if not model.changed(model.build(module)):
+                    continue
+            except Exception:  # noqa: BLE001 - an edit at random may break a model in any way, and such edits are no mistakes to be found
+                continue
+            row = _row(model, module, {f"{path}:{line}" for line in _truth(model.text, text) | lines})
+            yield {"id": f"{reference}/m{seed}-{number}", "stage": "forward", "what": what, **row}
+            found += 1
+            if found == count:
+                return
+
+
+def _truth(before: str, now: str) -> set[int]:
+    edited = corpus.changed(before.splitlines(), now.splitlines())
+    return edited | {row for a, b in corpus.statements(now) if edited & set(range(a, b + 1)) for row in range(a, b + 1)}
+
+
+def _row(model: Model, module: ModuleType, truth: set[str]) -> dict[str, Any]:
+    from paralign import Side, check
+
+    began = time.perf_counter()
+    port = Side(framework="paddle", functions={"build_model": lambda: model.build(module)})
+    try:
+        result = check(Side(model=model.reference, framework="torch"), port, inputs=model.inputs, stages=["forward"])
+        answer = judges.answered(result, truth, time.perf_counter() - began)
+    except Exception as error:  # noqa: BLE001 - one mutant must not end the run; what failed is in the row
+        answer = judges.Answer(exact=False, listed=False, failed=f"{type(error).__name__}: {error}"[:300])
+    return {"truth": sorted(t.rpartition("/")[2] for t in truth), "paralign": asdict(answer)}
+
+
+def gathered(references: list[str], seed: int, count: int, jobs: int) -> list[dict[str, Any]]:
+    """The rows of all models, each in a process of its own."""
+    return mutate.asked(
+        [([sys.executable, __file__, "--worker", r, "--seed", str(seed), "--count", str(count)], r) for r in references], jobs
+    )
+
+
+def document(rows: list[dict[str, Any]], seed: int, count: int) -> str:
+    """The page."""
+    return TEXT.format(
+        seed=seed,
+        count=count,
+        changed=CHANGED,
+        summary=mutate.table(rows, "", lambda _: "**all**"),
+        models=mutate.table(rows, "model", lambda r: r["id"].split("/")[0]),
+        kinds=mutate.table(rows, "edit", lambda r: r["what"].split(":")[0]),
+        missed=mutate.missed(rows),
+    )
+
+
+def work(reference: str, seed: int, count: int) -> None:
+    """Print the rows of one model; whatever libraries print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    import torch
+
+    torch.set_num_threads(1)
+    for row in judged(reference, seed, count):
+        print(json.dumps(row), file=answers, flush=True)
+
+
+def main() -> None:
+    """Choose, run, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pair", nargs="*", default=list(PAIRS), help="references of the zoo's pairs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=8, help="mutants of each model")
+    parser.add_argument("--json", default="", help="file for the answers")
+    parser.add_argument("--write", default="", help="file for the page")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.worker, options.seed, options.count)
+        return
+    rows = gathered(options.pair, options.seed, options.count, options.jobs)
+    print(mutate.table(rows, "model", lambda r: r["id"].split("/")[0]))
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows), encoding="utf-8")
+    if options.write:
+        Path(options.write).write_text(document(rows, options.seed, options.count), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
