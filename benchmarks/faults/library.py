@@ -8,6 +8,7 @@ A mutant is an edit of the file in which the model's class stands, of a line tha
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import inspect
 import json
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 #: the reference's name in the zoo of one model of each kind: convolutions, attention, with and without masks, from four libraries
 PAIRS = (
-    "torchvision.resnet50",
+    "torchvision.resnet18",
     "torchvision.densenet121",
     "torchvision.mobilenet_v2",
     "torchvision.shufflenet_v2_x1_0",
@@ -201,6 +202,8 @@ def judged(reference: str, seed: int, count: int) -> Iterator[dict[str, Any]]:
                     continue
             except Exception:  # noqa: BLE001 - an edit at random may break a model in any way, and such edits are no mistakes to be found
                 continue
+            finally:
+                gc.collect()  # a model is a cycle, and large
             row = _row(model, module, {f"{path}:{line}" for line in _truth(model.text, text) | lines})
             yield {"id": f"{reference}/m{seed}-{number}", "stage": "forward", "what": what, **row}
             found += 1

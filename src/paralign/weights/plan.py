@@ -232,10 +232,11 @@ class Plan:
         chosen.moves = []
         for move in self.moves:
             origin = at.get(option.takes.get(move.slot, move.slot)) if move.how != SHARED else None
-            if origin is None or (origin is move and move.slot not in option.routes):
+            way = option.routes.get(move.slot)
+            if origin is None or (origin is move and (way is None or not _passable(move, *way))):
                 chosen.moves.append(move)
                 continue
-            transform, into = option.routes.get(move.slot) or (origin.transform, move.into)
+            transform, into = way or (origin.transform, move.into)
             if origin is not move and origin.source is not None and move.target is not None:
                 transform, into = route(origin.source, move.target)
             chosen.moves.append(Move(origin.reference, move.candidate, transform, "proof", move.note, into, origin.source, move.target))
@@ -335,6 +336,15 @@ def _check(value: Typed, record: Record) -> None:
             where=record.name,
             hint="make the plan again from the records that the values belong to",
         )
+
+
+def _passable(move: Move, transform: str | None, into: str | None) -> bool:
+    """Whether another way leads from a move's source to its target: an earlier choice may have given the slot another source."""
+    reference, candidate = _ends(move)
+    try:
+        return math.prod(reached(transform, reference.shape)) == math.prod(reached(into, candidate.shape))
+    except UsageError:
+        return False
 
 
 def _taken(transform: str | None, value: Typed, record: Record) -> Typed:
