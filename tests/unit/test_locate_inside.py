@@ -28,6 +28,14 @@ def test_attention_passes_through_scaled_masked_scores_and_their_softmax():
     assert held(steps, powers / powers.sum(-1, keepdims=True))
 
 
+def test_products_of_queries_and_keys_want_a_scale_unless_it_is_one():
+    q, k, v = RANDOM.randn(3, 2, 4, 5, 8)
+    (products,) = inside.unscaled("attention", [q, k, v], {"scale": None})
+    assert held([np.einsum("bhqd,bhkd->bhqk", q, k)], products)
+    assert list(inside.unscaled("attention", [q, k, v], {"scale": 1.0})) == []
+    assert list(inside.unscaled("attention", [q[0], k, v], {})) == list(inside.unscaled("softmax", [q], {})) == []
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_mask_of_attention_is_taken_as_what_is_kept_or_as_what_is_added(kept):
     q, k, v = RANDOM.randn(3, 1, 2, 3, 4)

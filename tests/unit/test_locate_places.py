@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paralign.capture import Capture, CaptureWriter
+from paralign.capture.digest import moments
 from paralign.locate import constants
+from paralign.model import Manifest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory
@@ -201,7 +204,7 @@ def attention(m, q, k, v):
     return m.operation("attention", run, q, k, v)
 
 
-@pytest.mark.parametrize("where", ["scale", "weights"])
+@pytest.mark.parametrize("where", ["scale", "weights", "product"])
 def test_attention_by_hand_is_followed_through_the_steps_of_one_operation(tmp_path, where):
     def heads(m):
         return [m.reshape(layer(m, m.input(), i), 1, 2, 6, 6) for i in range(3)]
@@ -211,8 +214,9 @@ def test_attention_by_hand_is_followed_through_the_steps_of_one_operation(tmp_pa
 
     def candidate(m):
         q, k, v = heads(m)
-        scores = m.matmul(q, m.transpose(k, 0, 1, 3, 2))
-        scores = m.scale(scores, 0.3 if where == "scale" else 1 / math.sqrt(6))  # line: scale
+        scores = m.matmul(q, m.transpose(k, 0, 1, 3, 2))  # line: product
+        if where != "product":  # of a scale that is left out, the product's line is where it belongs
+            scores = m.scale(scores, 0.3 if where == "scale" else 1 / math.sqrt(6))  # line: scale
         weights = m.softmax(scores, axis=-2 if where == "weights" else -1)  # line: weights
         return layer(m, m.reshape(m.matmul(weights, v), 6, 12), 4)
 
@@ -248,3 +252,17 @@ def test_a_table_filled_half_is_right_where_the_reference_has_its_half():
     assert constants._is_filled(way, [whole], steps[1])
     assert not constants._is_filled(way, [whole[:, ::-1]], steps[1])
     assert not constants._is_filled(way, [whole], steps[0])
+
+
+def test_memory_that_nobody_has_written_to_holds_anything_and_is_read_nevertheless(tmp_path):
+    drawn_by_chance = np.array([0x7F800001, 0x7F7FFFFF, 0xFF800000, 0x3F800000], np.uint32).view(np.float32)  # a signalling NaN
+    captures = []
+    for side in ("reference", "candidate"):
+        with CaptureWriter(tmp_path / side, Manifest()) as writer:
+            writer.add("step_0", drawn_by_chance, role="scalar", op="x", source="port.py:1")
+            table = np.arange(4) / (3.0 if side == "reference" else 5.0)
+            writer.add("step_1", table, role="scalar", op="y", source="port.py:2", digest=moments(table))
+        captures.append(Capture.open(tmp_path / side))
+    wanted = captures[1].records[1].digest
+    assert len(constants.values(captures[0])) == 2
+    assert constants.culprit(*captures, [wanted]) == "port.py:2"

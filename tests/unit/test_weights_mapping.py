@@ -473,6 +473,17 @@ def test_layers_paired_otherwise_than_in_most_blocks_can_be_paired_as_there():
     assert moved(wrong.choose(option)) == moved(result)
 
 
+def test_an_option_leaves_alone_what_an_earlier_choice_has_given_another_source():
+    reference = state(("a.qkv.bias", "Linear", (24,)), ("a.out.bias", "Linear", (8,)))
+    candidate = state(*((f"a.{n}_proj.bias", "Linear", (8,)) for n in "qkv"), ("a.out.bias", "Linear", (8,)))
+    result = plan(reference, candidate, "torch", "paddle")
+    queries, out = ("a.q_proj.bias", None), ("a.out.bias", None)
+    heads = next(o for c in result.alternatives for o in c.options if o.note.startswith("2 heads"))
+    exchanged = result.choose(Option("", {queries: out, out: queries})).choose(heads)
+    ways = {m.candidate.name: m.transform for m in exchanged.moves}
+    assert ways == {"a.q_proj.bias": None, "a.k_proj.bias": "heads(2, 3, 1)", "a.v_proj.bias": "heads(2, 3, 2)", "a.out.bias": "rows(0, 8)"}
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_convolution_of_patches_is_a_linear_layer_of_them(turned):
     conv, dense = ("embed.weight", "Conv2d", (8, 3, 4, 4)), ("proj.weight", "Linear", (8, 48))

@@ -48,20 +48,28 @@ def is_container_line(judgement: Judgement, operation: Operation) -> bool:
 
 
 def not_exonerated(
-    judgement: Judgement, guilt: Guilt, operation: Operation, lines: tuple[str, ...], *, by_construction: bool, alike: bool = False
+    judgement: Judgement,
+    guilt: Guilt,
+    operation: Operation,
+    lines: tuple[str, ...],
+    *,
+    by_construction: bool,
+    alike: bool = False,
+    twin: Operation | None = None,
 ) -> str:
     """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
 
     Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
-    So they do where what the reference has in place of it went through a helper that others go through with other arguments.
+    So they do where what the reference has in place of it (``twin``, or what made the value that is due) went through a helper that
+    others go through with other arguments.
     """
     guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
-    due = computing(guilt.trial.due.maker)
+    due = twin if twin is not None and twin.kind == operation.kind else computing(guilt.trial.due.maker)
     right = [
         (each.candidate, o)
         for each in dict.fromkeys((judgement, guilt.mended or judgement))
         for o in each.candidate.operations
-        if o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
+        if o.number not in guilty and _is_right(each, o)
     ]
     others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
     if due is not None and due.kind != operation.kind:  # there it does what is due here
@@ -74,6 +82,20 @@ def not_exonerated(
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
     return found
+
+
+def _is_right(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation makes right values of right ones; a layer may add its bias in a step of its own, and is right at its end."""
+    if not all(judgement.is_right(v) for v in operation.inputs):
+        return False
+    made = operation.outputs
+    while made and not all(judgement.is_right(v) for v in made):
+        users = {u for v in made for u in v.users}
+        if operation.module not in judgement.candidate.kinds or len(users) != 1:
+            return False
+        (user,) = users
+        made = user.outputs if user.module == operation.module and user.stack == operation.stack else []
+    return bool(made)
 
 
 def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> tuple[str, ...]:

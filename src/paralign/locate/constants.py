@@ -55,6 +55,7 @@ def _is_number(value: Value) -> bool:
     return value.maker is None and value.digest is not None and unnamed
 
 
+@np.errstate(all="ignore")
 def of_region(guilt: Guilt, numbers: Callable[[], Sequence[Array]]) -> Operation | None:
     """The first operation of a region that makes, of numbers alone, what the reference has nowhere; None where nothing tells.
 
@@ -74,6 +75,7 @@ def of_region(guilt: Guilt, numbers: Callable[[], Sequence[Array]]) -> Operation
     return None if told or len(computing) <= 1 else Slices(numbers()).first_wrong(judgement, first)
 
 
+@np.errstate(all="ignore")
 def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, certain: bool = True) -> str | None:
     """The line of the candidate that makes, of right values, what the reference has not, on the way to one of the values wanted.
 
@@ -97,6 +99,7 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
     return _first_wrong(ways, pool, step).record.source if step is not None and (certain or far <= RESEMBLING) else None
 
 
+@np.errstate(all="ignore")
 def values(capture: Capture) -> list[Array]:
     """All that was recorded by the task ``constants``."""
     way = Way.read(capture, "")

@@ -76,6 +76,14 @@ def masks(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any])
         yield from (found.astype(float), (~found).astype(float), -found.astype(float))
 
 
+def unscaled(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> Iterator[np.ndarray]:
+    """Steps of an operation that are right only where a scale comes next: the products of queries and keys."""
+    if kind == "attention":
+        first = next(iter(_attention(inputs, arguments)), None)
+        if first is not None and arguments.get("scale") != 1:
+            yield first
+
+
 def _softmax(inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> Iterator[np.ndarray]:
     axis = arguments.get("dim", arguments.get("axis", -1))
     if not isinstance(axis, int):

@@ -63,6 +63,9 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
     if not _in_one_layer(judgement, trial.region):
+        pair = regions.of_one_layer(judgement, trial.region)
+        if pair is not None:
+            return (DIFFERENT, *pair)
         told = regions.outgrown(judgement, trial.region)
         told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
         told = told or regions.likeliest(judgement, trial)
@@ -250,7 +253,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or is_container_line(judgement, operation) else ()
     )
     if built:
-        first = not_exonerated(judgement, guilt, operation, built, by_construction=True)
+        first = not_exonerated(judgement, guilt, operation, built, by_construction=True, twin=other)
         return first, tuple(dict.fromkeys([*built, *operation.stack]))
     if not operation.stack:
         return None, ()

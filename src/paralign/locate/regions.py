@@ -32,6 +32,25 @@ def likeliest(judgement: Judgement, trial: Trial) -> Operation | None:
     return None
 
 
+def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operation, Operation] | None:
+    """The first operation of a region that makes something else than the reference's with the same parameters and inputs; that one first.
+
+    The two are the same layer, otherwise constructed: what comes of it may fit nowhere, so that only a later value can be put in place.
+    """
+    for operation in region:
+        twin = judgement.twin(operation)
+        if twin is None or twin.kind != operation.kind or not all(judgement.is_right(v) for v in operation.inputs):
+            continue
+        taken = {p for v in operation.inputs for p in judgement.partners(v)}
+        foreign = [v for v in twin.inputs if v not in taken and is_telling(v)]
+        layered = any(v.record.role == "parameter" for v in operation.inputs) and all(v.record.role == "parameter" for v in foreign)
+        other_size = operation.outputs[0].size != twin.outputs[0].size  # a bias may be added by a step of its own
+        right = any(v in judgement.partners(o) for o in operation.outputs for v in twin.outputs)
+        if layered and (other_size or (judgement.same_inputs(operation, twin) and not right)):
+            return twin, operation
+    return None
+
+
 def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
     """The first operation of the line of a loss's formula where most of it is computed; None where the region does not end in a loss.
 

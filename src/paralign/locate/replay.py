@@ -189,11 +189,13 @@ class _Hunt:
         arrays = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
         found = [arrays[v].array for v in values]
         masks: list[np.ndarray] = []
+        unscaled: list[np.ndarray] = []
         for operation in fused:
             inputs = [widen(arrays[v]) for v in operation.inputs if v in arrays]
             found += inside.steps(operation.kind, inputs, operation.arguments)
             masks += inside.masks(operation.kind, inputs, operation.arguments)
-        return Slices([*found, arrays[trial.due].array], masks)
+            unscaled += inside.unscaled(operation.kind, inputs, operation.arguments)
+        return Slices([*found, arrays[trial.due].array], masks, unscaled)
 
     def _turned_alike(self, trial: Trial) -> list[Patch]:
         """The other results of the line that brought elements into a wrong order: parts that are joined later, all of them wrong."""

@@ -55,6 +55,7 @@ class Way:
     leaves: dict[str, tuple[Array, int | None]] = field(default_factory=dict)
 
     @classmethod
+    @np.errstate(all="ignore")  # memory that nobody has written to yet holds anything
     def read(cls, capture: Capture, run: str) -> Way:
         """The way that was traced in one run."""
         found: list[Step] = []
@@ -83,6 +84,7 @@ class Guilty:
     last: str | None = None
 
 
+@np.errstate(all="ignore")
 def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
     """Where a leaf of the sample goes wrong; None where neither side's way to it was seen.
 
@@ -279,6 +281,7 @@ def _named(step: Step | None) -> str | None:
     return None if step is None else f"{step.said} at {step.record.source}"
 
 
+@np.errstate(all="ignore")
 def random_steps(first: Way, second: Way) -> list[Step]:
     """Steps of the first way that have other values in the second although what they read is equal, or that it lacks."""
     found: list[Step] = []

@@ -10,6 +10,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.capture import sketch as sketches
 from paralign.locate.matching import ALIKE, is_telling
+from paralign.locate.paths import computing_users
 from paralign.locate.values import Values
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ LONGEST = 16
 #: elements of all values that are taken apart, at most
 MOST = 1 << 24
 
+#: what a number does to all elements alike
+SCALING = ("multiply", "divide")
+
 #: parts up to this distance are the same
 SAME = 1e-6
 
@@ -34,9 +38,13 @@ class Slices:
     Args:
         arrays: the values, the last the one that is due at the end of what they lead to.
         masks: values of numbers alone, known but for a positive factor.
+        unscaled: those of the values that are right only where a number multiplies them next.
     """
 
-    def __init__(self, arrays: Iterable[np.ndarray], masks: Iterable[np.ndarray] = ()) -> None:
+    def __init__(self, arrays: Iterable[np.ndarray], masks: Iterable[np.ndarray] = (), unscaled: Iterable[np.ndarray] = ()) -> None:
+        self._unscaled: Values[None] = Values(SAME)
+        for value in unscaled:
+            self._unscaled.add(digests.moments(value), None)
         self._masks = [digests.figures(digests.moments(mask)) for mask in masks]
         self._known: Values[np.ndarray] = Values(SAME)
         taken = 0
@@ -68,6 +76,12 @@ class Slices:
             for known in self._masks
         )
 
+    def _lacks_scale(self, value: Value) -> bool:
+        """Whether a value that has to be scaled goes on without that."""
+        if value.digest is None or value.digest not in self._unscaled:
+            return False
+        return not any(user.kind in SCALING for user in computing_users(value))
+
     def first_wrong(self, judgement: Judgement, region: Sequence[Operation]) -> Operation | None:
         """The first operation of a region that makes, of right values or right parts, what is no part of the reference's.
 
@@ -83,6 +97,8 @@ class Slices:
                 bare.update(operation.outputs)
             if all(v in bare and self._is_mask(v) for v in operation.outputs):
                 fine.update(operation.outputs)
+            elif good and any(self._lacks_scale(v) for v in operation.outputs):
+                return operation
             elif all(self.holds(v) for v in operation.outputs):
                 held.update(v for v in operation.outputs if is_telling(v))
                 fine.update(operation.outputs)

@@ -1,0 +1,101 @@
+"""Layers constructed wrongly by helpers, so that what they make fits nowhere else: the line that chose the argument is named first."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("paddle")
+
+pytestmark = [pytest.mark.torch, pytest.mark.paddle]
+
+MODEL = """
+class Block(nn.{layer}):
+    def __init__(self, inner, outer, stride=1, short=None):
+        super().__init__()
+        self.conv1 = nn.{conv}(inner, outer, 3, stride, 1)
+        self.conv2 = nn.{conv}(outer, outer, 3, 1, 1)
+        self.short = short
+
+    def forward(self, x):
+        identity = x if self.short is None else self.short(x)
+        return {f}.relu(self.conv2({f}.relu(self.conv1(x))) + identity)
+
+
+def blocks(inner, outer, stride):
+    short = nn.{conv}(inner, outer, 1, stride)
+    return nn.Sequential(
+        Block(inner, outer, stride, short),
+        Block(outer, outer),
+    )
+
+
+class Net(nn.{layer}):
+    def __init__(self):
+        super().__init__()
+        self.first = blocks(3, 8, 1)
+        self.second = blocks(8, 12, 2)
+        self.third = blocks(12, 16, 2)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x):
+        x = self.third(self.second(self.first(x)))
+        return self.head(x.mean({axis}=[2, 3]))
+
+
+def build_model():
+    {seed}(0)
+    return Net()
+"""
+REFERENCE = "import torch\nfrom torch import nn\n" + MODEL.format(
+    layer="Module", conv="Conv2d", f="torch", axis="dim", seed="torch.manual_seed"
+)
+CANDIDATE = "import paddle\nfrom paddle import nn\nfrom paddle.nn import functional as F\n" + MODEL.format(
+    layer="Layer", conv="Conv2D", f="F", axis="axis", seed="paddle.seed"
+)
+
+
+@pytest.fixture
+def located(tmp_path, monkeypatch):
+    """The candidate's lines that a check names, for a port in which one text is exchanged, and the file's lines."""
+
+    def side(framework, text):
+        path = tmp_path / f"{framework}_net.py"
+        path.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+        spec.loader.exec_module(module)
+        return Side(framework=framework, functions={"build_model": module.build_model})
+
+    def run(old, new):
+        assert CANDIDATE.count(old) == 1
+        inputs = np.random.default_rng(0).standard_normal((2, 3, 24, 24)).astype("float32")
+        text = CANDIDATE.replace(old, new)
+        (stage,) = check(side("torch", REFERENCE), side("paddle", text), inputs=inputs, stages=["forward"]).stages
+        return [d.candidate.source.rpartition(":")[2] for d in stage.divergences], text.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("blocks(12, 16, 2)", "blocks(12, 16, 3)"),
+        ("blocks(3, 8, 1)", "blocks(3, 8, 2)"),
+        ("nn.Conv2D(inner, outer, 3, stride, 1)", "nn.Conv2D(inner, outer, 3, stride, 1, padding_mode='reflect')"),
+    ],
+)
+def test_the_line_that_chose_a_layers_argument_is_named(located, old, new):
+    lines, text = located(old, new)
+    assert new in text[int(lines[0]) - 1]
+
+
+def test_a_right_port_has_no_such_line(located):
+    assert located("blocks(12, 16, 2)", "blocks(12, 16, stride=2)")[0] == []
