@@ -16,11 +16,23 @@ pytest.importorskip("paddle")
 pytestmark = [pytest.mark.torch, pytest.mark.paddle]
 
 MODEL = """
+class Unit(nn.{layer}):
+    def __init__(self, inner, outer, stride):
+        super().__init__()
+        self.conv = nn.{conv}(inner, outer, 3, stride, 1)
+        self.norm = nn.GroupNorm(4, outer)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = self.norm(x)
+        return x
+
+
 class Block(nn.{layer}):
     def __init__(self, inner, outer, stride=1, short=None):
         super().__init__()
-        self.conv1 = nn.{conv}(inner, outer, 3, stride, 1)
-        self.conv2 = nn.{conv}(outer, outer, 3, 1, 1)
+        self.conv1 = Unit(inner, outer, stride)
+        self.conv2 = Unit(outer, outer, 1)
         self.short = short
 
     def forward(self, x):
@@ -90,11 +102,18 @@ def located(tmp_path, monkeypatch):
         ("blocks(12, 16, 2)", "blocks(12, 16, 3)"),
         ("blocks(3, 8, 1)", "blocks(3, 8, 2)"),
         ("nn.Conv2D(inner, outer, 3, stride, 1)", "nn.Conv2D(inner, outer, 3, stride, 1, padding_mode='reflect')"),
+        ("nn.GroupNorm(4, outer)", "nn.GroupNorm(2, outer)"),
     ],
 )
 def test_the_line_that_chose_a_layers_argument_is_named(located, old, new):
     lines, text = located(old, new)
     assert new in text[int(lines[0]) - 1]
+
+
+@pytest.mark.parametrize("new", ["", "x = x"])
+def test_a_layer_that_is_there_but_not_called_belongs_where_its_fellows_are_called(located, new):
+    lines, text = located("x = self.norm(x)", new)
+    assert text[int(lines[0]) - 1].strip() in (new or "return x", "x = self.conv(x)")
 
 
 def test_a_right_port_has_no_such_line(located):

@@ -12,6 +12,8 @@ from paralign.capture import digest as digests
 from paralign.locate.matching import ALIKE, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paralign.locate.graph import Graph, Operation, Value
 
 #: an operation's error counts as its own from this many times its noise on
@@ -48,10 +50,21 @@ class Judgement:
         candidate: the graph of the candidate's.
         noise: number of a reference record -> how far the reference is from itself there, 0 where that is not known.
         scale: how errors are judged.
+        matches: the reference's values by what they hold, where they have been sorted before.
+        homes: parameters of the reference -> those of the candidate that got their values, where one became one.
     """
 
-    def __init__(self, reference: Graph, candidate: Graph, noise: dict[int, float], scale: Scale, matches: Matches | None = None) -> None:
+    def __init__(
+        self,
+        reference: Graph,
+        candidate: Graph,
+        noise: dict[int, float],
+        scale: Scale,
+        matches: Matches | None = None,
+        homes: Mapping[str, str] | None = None,
+    ) -> None:
         self.reference, self.candidate, self.noise, self.scale = reference, candidate, noise, scale
+        self.homes = homes or {}
         self.matches = matches or Matches(reference, scale.equal)
         self.backwards = Matches(candidate, scale.equal)
         self.error: dict[Value, float] = {}

@@ -62,15 +62,11 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
 def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
+    idle = next((o for o in way_to(judgement, trial.due, len(trial.region) + CONTEXT) if placing.idle_layer(judgement, o)), None)
+    if idle is not None:
+        return MISSING, idle, trial.suspect
     if not _in_one_layer(judgement, trial.region):
-        pair = regions.of_one_layer(judgement, trial.region)
-        if pair is not None:
-            return (DIFFERENT, *pair)
-        told = regions.outgrown(judgement, trial.region)
-        told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
-        told = told or regions.likeliest(judgement, trial)
-        told = told or regions.odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
-        return REGION, twin, told or trial.suspect
+        return _of_steps(judgement, trial, slices)
     if twin is None:
         return DIFFERENT, twin, maker
     arranged = _otherwise_arranged(judgement, trial.suspect, twin)
@@ -80,6 +76,18 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     if first.kind == twin.kind and any(judgement.lacking(v) for v in _foreign(judgement, first, twin) if v.maker is not None):
         return _by_inputs(judgement, first, twin)
     return DIFFERENT, twin, maker
+
+
+def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
+    """The kind of fault of operations of several layers, and which of them is the likeliest."""
+    pair = regions.of_one_layer(judgement, trial.region)
+    if pair is not None:
+        return (DIFFERENT, *pair)
+    told = regions.outgrown(judgement, trial.region)
+    told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
+    told = told or regions.likeliest(judgement, trial)
+    told = told or regions.odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
+    return REGION, trial.due.maker, told or trial.suspect
 
 
 def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[str, Operation | None, Operation]:
@@ -241,7 +249,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         after = guilt.trial.due.maker
         line = None
         if not ended:
-            line = _elsewhere(judgement, other, operation) or regions.without_term(judgement, operation, guilt.trial.twin)
+            line = placing.beside_idle_layer(judgement, other, operation)
+            line = line or _elsewhere(judgement, other, operation) or regions.without_term(judgement, operation, guilt.trial.twin)
             line = line or regions.beside(judgement, other)
         line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
         line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))

@@ -59,6 +59,32 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     return _between(judgement, latest and latest[2], soonest and soonest[2], later=later)
 
 
+def idle_layer(judgement: Judgement, operation: Operation) -> str:
+    """The layer of the candidate that has the parameters of a reference's operation, where the candidate never calls it; else ''."""
+    named = {judgement.homes.get(v.record.name, "") for v in operation.inputs if v.record.role == "parameter"}
+    homes = {name.rpartition(".")[0] for name in named}
+    home = homes.pop() if len(homes) == 1 else ""
+    return "" if any(f"{o.module}.".startswith(f"{home}.") for o in judgement.candidate.operations) else home
+
+
+def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
+    """The line beside which a layer is not called that the candidate has, with the missing step's parameters; None without such a layer.
+
+    It belongs where its fellows in the same module are called.
+    """
+    home, graph = idle_layer(judgement, missing), judgement.candidate
+    around = home.rpartition(".")[0]
+    if not home or around in graph.kinds:
+        return None
+    called_in = {o: o.module.rpartition(".")[0] if o.module in graph.kinds else o.module for o in graph.operations if o.stack}
+    fellows = [o for o, module in called_in.items() if module == around]
+    before = [o for o in fellows if o.order < user.order and o.stack != user.stack]
+    after = [o for o in fellows if o.order >= user.order]
+    if not fellows:
+        return None
+    return _between(judgement, before[-1].stack[0] if before else None, after[0].stack[0] if after else None, later=False)
+
+
 def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
     """The line between two lines of a function: one in which nothing is ever done; else one of the two."""
     done = {line for o in judgement.candidate.operations for line in o.stack}

@@ -226,7 +226,7 @@ class _Hunt:
         self.spent += 1
         graph = self.laboratory.run(patches)
         old = self.judgement
-        return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches)
+        return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches, old.homes)
 
     def _end(self) -> bool:
         """An output that is right in itself, but not what is due: something is missing after it."""

@@ -50,7 +50,8 @@ class Recorded:
     def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
         """The candidate's run, or another run of it; ``fine``: an operation is granted no more than the rounding of one constant."""
         scale = COARSE if self.run_name != DOUBLE else FINE if fine else Scale()
-        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale)
+        homes = {reference: candidate for candidate, reference in self._names().items()}
+        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale, homes=homes)
 
     def judged_gradients(self, graph: Graph | None = None) -> Gradients:
         """The gradients of the candidate's run, or of another run of it."""
