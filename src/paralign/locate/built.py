@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.paths import computing
+from paralign.locate.paths import computing, made
+from paralign.locate.written import calls
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation
@@ -53,7 +54,8 @@ def not_exonerated(
     """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
 
     Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
-    So they do where what the reference has in place of it went through a helper that others go through with other arguments.
+    So they do where what the reference has in place of it went through a helper that others go through with other arguments. Of lines
+    that are all the same it is the one that calls such a helper more than once.
     """
     guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
     due = computing(guilt.trial.due.maker)
@@ -61,19 +63,25 @@ def not_exonerated(
         (each.candidate, o)
         for each in dict.fromkeys((judgement, guilt.mended or judgement))
         for o in each.candidate.operations
-        if o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
+        if o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *made(o)))
     ]
     others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
     if due is not None and due.kind != operation.kind:  # there it does what is due here
         others += [(g, o) for g, o in right if o.kind == due.kind]
     ways = {_lines_of(graph, o, by_construction=by_construction) for graph, o in others}
-    found = next((line for depth, line in enumerate(lines, 1) if all(way[:depth] != lines[:depth] for way in ways)), lines[0])
+    found = next((line for depth, line in enumerate(lines, 1) if all(way[:depth] != lines[:depth] for way in ways)), _calling(lines, ways))
     if found == lines[0] and due is not None and due.kind == operation.kind and not alike:
         depth = _shared_in_reference(judgement.reference, due, by_construction=by_construction)
         passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
     return found
+
+
+def _calling(lines: tuple[str, ...], ways: set[tuple[str, ...]]) -> str:
+    """The innermost line that calls what holds the line within it more than once, if a right operation came that way too; else the first."""
+    several = (outer for inner, outer in zip(lines, lines[1:], strict=False) if calls(outer, inner) > 1) if lines in ways else ()
+    return next(iter(several), lines[0])
 
 
 def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> tuple[str, ...]:

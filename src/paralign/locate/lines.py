@@ -16,10 +16,12 @@ from paralign.locate.paths import (
     common,
     computing,
     computing_users,
+    made,
     parting,
     taken_besides,
     way_to,
 )
+from paralign.locate.search import is_idle
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
@@ -133,9 +135,11 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
         return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
-        plain = _made_plain(maker, first)
-        if plain is not None:
-            return DIFFERENT, first, plain
+        told = _made_plain(maker, first) or _without_effect(judgement, first)
+        if told is not None:
+            return DIFFERENT, first, told
+        if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
+            return DIFFERENT, twin, maker  # what a layer of the framework does first is no step of the program
         if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked[0]):
             return (MISWIRED, *_where_it_enters(judgement, maker, twin)[::-1])
         return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
@@ -180,6 +184,12 @@ def _made_plain(operation: Operation, lacked: Operation | None) -> Operation | N
         return None
     makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
     return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
+
+
+def _without_effect(judgement: Judgement, lacked: Operation | None) -> Operation | None:
+    """What stands where the reference does what is lacking, and hands on what it takes; None where nothing does."""
+    alike = (o for o in judgement.candidate.operations if lacked is not None and o.kind == lacked.kind)
+    return next((o for o in alike if judgement.twin(o) is lacked and is_idle(judgement, o)), None)
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
@@ -323,12 +333,18 @@ def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str
         todo = list(judgement.backwards.equals(due))
         for value in todo:
             for other in value.users:
-                made = [v for v in other.outputs if v.users] or other.outputs[:1]  # not what a normalisation notes besides
-                if all(judgement.is_right(v) for v in made):
-                    todo += made if len(todo) < CONTEXT else []
-                elif other is not user and other.stack and other.stack[1:] == user.stack[1:]:
+                if all(judgement.is_right(v) for v in made(other)):
+                    todo += made(other) if len(todo) < CONTEXT else []
+                elif other is not user and _is_around(other, user, missing):
                     return other.stack[0]
     return None
+
+
+def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
+    """Whether an operation is done in the function of another one; or what the reference misses, as deep as there, in one that calls it."""
+    depth = len(operation.stack)
+    within = depth == len(user.stack) or (depth == len(missing.stack) < len(user.stack) and operation.kind == missing.kind)
+    return depth > 0 and within and operation.stack[1:] == user.stack[len(user.stack) - depth + 1 :]
 
 
 def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:

@@ -54,6 +54,11 @@ def computing(operation: Operation | None) -> Operation | None:
     return operation
 
 
+def made(operation: Operation) -> list[Value]:
+    """What an operation makes for others to take, not what a normalisation notes besides."""
+    return [v for v in operation.outputs if v.users] or list(operation.outputs[:1])
+
+
 def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
     """The reference's operations on the way to a value, as far back as the candidate lacks what they make.
 

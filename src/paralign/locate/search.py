@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.matching import is_telling, same_shape
+from paralign.locate.matching import SLIGHT, is_telling, same_shape
 from paralign.locate.paths import before_any_moves
 
 if TYPE_CHECKING:
@@ -60,8 +60,9 @@ def suspects(judgement: Judgement) -> list[Operation]:
     frontier += [o for o in _idle_before(judgement, frontier) if o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
-    thorough = judgement.scale.thorough  # small errors add up: the first of them made the others
-    return sorted(frontier, key=lambda o: (0 if thorough else rank(judgement, o), o.order))
+    if judgement.scale.thorough:  # small errors add up: the first of them made the others; what resembles nothing goes another way
+        return sorted(frontier, key=lambda o: (not any(v in judgement.wrong and judgement.error[v] <= SLIGHT for v in o.outputs), o.order))
+    return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
 
 
 def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 #: what code calls to have no gradients kept for a while
 _SWITCHES = frozenset({"no_grad", "no_grad_", "inference_mode"})
 
+#: what has a name and a body
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
 #: what the context of a function has of its own
 _OF_THE_FRAMEWORK = frozenset({"saved_tensor", "saved_tensors", "needs_input_grad"})
 
@@ -74,6 +77,23 @@ def preceding(source: str) -> range | None:
             if at is not None:
                 found = spans[at - 1] if at else None
     return found
+
+
+def calls(source: str, inner: str) -> int:
+    """How often the statement of a line calls the function, or constructs the class, that holds another line."""
+    (file, _, line), (other, _, within) = source.rpartition(":"), inner.rpartition(":")
+    held = [n for n in ast.walk(parsed(other) or ast.Module([], [])) if isinstance(n, _NAMED) and _spans(n, int(within))]
+    name = max(held, key=lambda n: n.lineno).name if held else ""
+    if name == "__init__":
+        name = max((n for n in held if isinstance(n, ast.ClassDef)), key=lambda n: n.lineno, default=held[0]).name
+    around = [n for n in ast.walk(parsed(file) or ast.Module([], [])) if isinstance(n, ast.stmt) and _spans(n, int(line))]
+    statement = max(around, key=lambda n: n.lineno, default=None)
+    made = [n.func for n in ast.walk(statement) if isinstance(n, ast.Call)] if statement is not None else []
+    return sum(getattr(each, "attr", getattr(each, "id", "")) == name for each in made)
+
+
+def _spans(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _switches_off(expression: ast.expr) -> bool:
