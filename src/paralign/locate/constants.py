@@ -15,7 +15,7 @@ from paralign.locate.sample import LEAST, Step, Way
 from paralign.locate.slices import Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from paralign.capture import Capture
     from paralign.locate.arrays import Array
@@ -27,6 +27,9 @@ EQUAL = 1e-6
 
 #: axes up to which their orders are tried
 AXES = 4
+
+#: columns up to which it is told which of them differ
+COLUMNS = 16
 
 #: a value this near to one of the reference, by its elements in order of size, stands for it
 RESEMBLING = 0.5
@@ -114,10 +117,12 @@ def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> St
     seen: set[int] = set()
     while True:
         seen.add(step.number)
-        before = [s for s in _made_of(ways[1], step) if s.number not in seen]
+        made_of = _made_of(ways[1], step)
+        before = [s for s in made_of if s.number not in seen]
         wrong = [s for s in before if not _is_right(ways[0], pool, s) and not _is_filled(ways[1], pool, s)]
+        wrong = wrong or [s for s in before if _is_strange(pool, s)]
         if not wrong:
-            return step
+            return _as_listed(pool, step, made_of) or step
         step = max(wrong, key=lambda s: (s.value.size, s.number))
 
 
@@ -152,6 +157,40 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
         namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
         return not namesakes or any(same(s.value, step.value) for s in namesakes)
     return not step.telling or any(_equal(value, step.value) or _is_part(value, step.value) for value in pool)
+
+
+def _is_strange(pool: Sequence[Array], step: Step) -> bool:
+    """Whether a step repeats a number that the reference has nowhere."""
+    number = step.value.reshape(-1)[:1]
+    if step.value.size < LEAST or float(np.ptp(step.value)) > 0 or float(number[0]).is_integer():
+        return False
+    return not any(np.any(np.abs(other - number) <= EQUAL * np.abs(number)) for other in pool)
+
+
+def _as_listed(pool: Sequence[Array], step: Step, made_of: Sequence[Step]) -> Step | None:
+    """The one step before another that made, in their order, those columns of its result which the reference has otherwise.
+
+    What is put together as one line made it is in the order on which that line decided. None where there is no such line.
+    """
+    parts = [part for part in _parts_like(pool, step.value) if part.ndim > 1 and 1 < part.shape[-1] <= COLUMNS]
+    differing = [{c for c in range(part.shape[-1]) if not same(part[..., c], step.value[..., c])} for part in parts]
+    least = min(differing, key=len, default=set())
+    if not 1 < len(least) < step.value.shape[-1]:
+        return None
+    holding = [[s for s in made_of if s.value.size >= LEAST and same(s.value, step.value[..., c])] for c in sorted(least)]
+    makers = [found[0] for found in holding if len(found) == 1]
+    in_order = len(makers) == len(least) and all(one.number < other.number for one, other in zip(makers, makers[1:], strict=False))
+    return makers[0] if in_order and {s.record.source for s in makers} == {makers[0].record.source} else None
+
+
+def _parts_like(pool: Sequence[Array], value: Array) -> Iterator[Array]:
+    """The values of the reference that have the shape of another one, and slices along one axis that have it."""
+    for whole in pool:
+        if whole.shape == value.shape:
+            yield whole
+        for axis in range(whole.ndim if whole.ndim == value.ndim + 1 else 0):
+            if whole.shape[:axis] + whole.shape[axis + 1 :] == value.shape:
+                yield from np.moveaxis(whole, axis, 0)
 
 
 def _is_filled(way: Way, pool: Sequence[Array], step: Step) -> bool:
