@@ -10,9 +10,11 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.arrays import apart, same
+from paralign.locate.assigned import Code
 from paralign.locate.matching import is_telling
 from paralign.locate.sample import LEAST, Step, Way
 from paralign.locate.slices import Slices
+from paralign.locate.written import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -98,6 +100,26 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
             found.append((_nearest(pool, alike[-1].value), alike[-1]))
     far, step = min(found, key=lambda item: item[0], default=(np.inf, None))
     return _first_wrong(ways, pool, step).record.source if step is not None and (certain or far <= RESEMBLING) else None
+
+
+def number_line(candidate: Capture, source: str, number: float) -> str | None:
+    """The line from which a number came that a line reads by a name; None where that was not seen.
+
+    Args:
+        candidate: recorded by the task ``constants``.
+        source: the line, ``file:line``.
+        number: what it reads.
+    """
+    way, code = Way.read(candidate, ""), Code(source)
+    names = {*code.names, *(f"self.{name}" for name in code.attributes)}
+    read = [s for s in way.steps if s.record.op in names and s.value.size == 1 and s.value.item() == number]
+    step = next((s for s in reversed(read) if function_of(str(s.record.source)) == function_of(source)), None)
+    while step is not None:
+        before = [way.steps[n] for n in step.inputs if way.steps[n].value.size <= LEAST and number in way.steps[n].value]
+        if not before:
+            break
+        step = before[-1]
+    return step.record.source if step is not None else None
 
 
 def values(capture: Capture) -> list[Array]:
