@@ -16,12 +16,14 @@ from paralign.locate.paths import (
     common,
     computing,
     computing_users,
+    inner_lines,
     made,
     parting,
     taken_besides,
     way_to,
 )
 from paralign.locate.search import is_idle
+from paralign.locate.written import named_for
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
@@ -248,8 +250,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         after = guilt.trial.due.maker
         line = None
         if not ended:
-            line = _elsewhere(judgement, other, operation) or regions.without_term(judgement, operation, guilt.trial.twin)
-            line = line or regions.beside(judgement, other)
+            line = _elsewhere(judgement, other, operation) or placing.in_helper(judgement, other, operation)
+            line = line or regions.without_term(judgement, operation, guilt.trial.twin) or regions.beside(judgement, other)
         line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
         line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))
         if line is not None:
@@ -285,7 +287,20 @@ def _wire(guilt: Guilt, operation: Operation, other: Operation | None) -> str:
         # which parameters it takes was decided where its module was chosen
         return not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True)
     made = _made_for_it(judgement, operation, other, guilt.trial.due) if other.kind == operation.kind else None
-    return made or _called(judgement, operation, other)
+    return made or _named_for_it(judgement, operation, other) or _called(judgement, operation, other)
+
+
+def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) -> str | None:
+    """The line that gave a value, which others rightly take, a further name for an operation that takes it in place of the reference's."""
+    known = {v.digest for v in other.inputs}
+    for value in operation.inputs:
+        if judgement.is_right(value) and is_telling(value) and not any(p.digest in known for p in judgement.partners(value)):
+            maker = before_moves(value, operation.source).maker
+            ends = inner_lines(maker, operation) if maker is not None and maker.stack else None
+            line = named_for(ends[1], ends[0]) if ends is not None else None
+            if line is not None:
+                return line
+    return None
 
 
 def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:

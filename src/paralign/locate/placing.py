@@ -59,6 +59,24 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     return _between(judgement, latest and latest[2], soonest and soonest[2], later=later)
 
 
+def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
+    """The line of a helper that makes, from several calls, what the reference always does a step to that is missing; None without one."""
+    for value in user.inputs:
+        maker = value.maker
+        if maker is None or len(maker.stack) <= 1 or not any(p in missing.inputs for p in judgement.partners(value)):
+            continue
+        alike = [o for o in judgement.candidate.operations if o.source == maker.source and o.kind == maker.kind]
+        if len({o.stack[1] for o in alike if len(o.stack) > 1}) > 1 and all(_lacks(judgement, o, missing) for o in alike):
+            return maker.source
+    return None
+
+
+def _lacks(judgement: Judgement, operation: Operation, missing: Operation) -> bool:
+    """Whether the reference does a step like another one with what an operation makes, and the candidate does not."""
+    users = [u for v in operation.outputs for p in judgement.partners(v) for u in p.users]
+    return any(u.kind == missing.kind and u.numbers == missing.numbers and any(map(judgement.lacking, u.outputs)) for u in users)
+
+
 def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
     """The line between two lines of a function: one in which nothing is ever done; else one of the two."""
     done = {line for o in judgement.candidate.operations for line in o.stack}
