@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paralign.locate.paths import computing, made
@@ -79,8 +80,8 @@ def not_exonerated(
 
 
 def _calling(lines: tuple[str, ...], ways: set[tuple[str, ...]]) -> str:
-    """The innermost line that calls what holds the line within it more than once, if a right operation came that way too; else the first."""
-    several = (outer for inner, outer in zip(lines, lines[1:], strict=False) if calls(outer, inner) > 1) if lines in ways else ()
+    """The innermost line that calls what holds the line within it several times, if a right operation came that way too; else the first."""
+    several = (outer for inner, outer in pairwise(lines) if calls(outer, inner) > 1) if lines in ways else ()
     return next(iter(several), lines[0])
 
 

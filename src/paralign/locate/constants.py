@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -201,7 +201,7 @@ def _as_listed(pool: Sequence[Array], step: Step, made_of: Sequence[Step]) -> St
         return None
     holding = [[s for s in made_of if s.value.size >= LEAST and same(s.value, step.value[..., c])] for c in sorted(least)]
     makers = [found[0] for found in holding if len(found) == 1]
-    in_order = len(makers) == len(least) and all(one.number < other.number for one, other in zip(makers, makers[1:], strict=False))
+    in_order = len(makers) == len(least) and all(one.number < other.number for one, other in pairwise(makers))
     return makers[0] if in_order and {s.record.source for s in makers} == {makers[0].record.source} else None
 
 

@@ -22,7 +22,6 @@ from paralign.locate.paths import (
     taken_besides,
     way_to,
 )
-from paralign.locate.search import is_idle
 from paralign.locate.written import named_for
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
         return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
-        told = _made_plain(maker, first) or _without_effect(judgement, first)
+        told = regions.made_plain(maker, first) or regions.without_effect(judgement, first)
         if told is not None:
             return DIFFERENT, first, told
         if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
@@ -178,20 +177,6 @@ def _other_mask(operation: Operation, due: Value) -> Value | None:
     """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
     masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
     return masks[0] if masks and due.record.dtype == "bool" else None
-
-
-def _made_plain(operation: Operation, lacked: Operation | None) -> Operation | None:
-    """What made, of numbers alone, a value that an operation takes, where the reference's operation does so of other numbers."""
-    if lacked is None or any(is_telling(v) for v in lacked.inputs):
-        return None
-    makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
-    return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
-
-
-def _without_effect(judgement: Judgement, lacked: Operation | None) -> Operation | None:
-    """What stands where the reference does what is lacking, and hands on what it takes; None where nothing does."""
-    alike = (o for o in judgement.candidate.operations if lacked is not None and o.kind == lacked.kind)
-    return next((o for o in alike if judgement.twin(o) is lacked and is_idle(judgement, o)), None)
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:

@@ -195,15 +195,14 @@ class Formula:
 
     def _of_shares(self, step: Step, place: int, old: float) -> Iterator[_Change]:
         """Another share, where what is left of one stands in the same line."""
-        for other in self._steps.values():
-            rest = _number(other, place) if other.operation in self._done_alike and other.operation.source == step.operation.source else None
-            if step.name != "multiply" or other.name != step.name or rest is None or abs(abs(rest) + abs(old) - 1) > SAME or not rest:
+        beside = (s for o, s in self._steps.items() if o in self._done_alike and o.source == step.operation.source and s.name == "multiply")
+        for other in beside if step.name == "multiply" else ():
+            rest = _number(other, place)
+            if not rest or abs(abs(rest) + abs(old) - 1) > SAME:
                 continue
             for number in (n for n in self.numbers if 0 < n < 1):
-                pair = (math.copysign(n, sign) for n, sign in ((number, old), (1 - number, rest)))
-                yield _Change(
-                    NUMBER, f"{number:g} in place of {abs(old):g}", _with(step, place, next(pair)), None, (_with(other, place, next(pair)),)
-                )
+                changed = _with(step, place, math.copysign(number, old)), _with(other, place, math.copysign(1 - number, rest))
+                yield _Change(NUMBER, f"{number:g} in place of {abs(old):g}", changed[0], None, changed[1:])
 
     def _of_values(self, step: Step) -> Iterator[_Change]:
         """Another value in the place of one that is taken."""
