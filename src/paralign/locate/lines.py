@@ -22,6 +22,7 @@ from paralign.locate.paths import (
     taken_besides,
     way_to,
 )
+from paralign.locate.search import results
 from paralign.locate.written import named_for
 
 if TYPE_CHECKING:
@@ -484,7 +485,7 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     maker = computing(due.maker if due is not None else None)
     if maker is None or other is None or due is None:
         return operation.stack[0]
-    right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if all(judgement.is_right(o) for o in u.outputs)]
+    right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if any(judgement.is_right(o) for o in results(u))]
     arrived = max((common(operation, user) for user in right), default=0)  # so far it was handed on rightly
     shared = max(common(other, maker), arrived)
     return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - shared))]

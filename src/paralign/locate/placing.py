@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling
 from paralign.locate.paths import common, taken_besides
-from paralign.locate.written import following, function_of, preceding
+from paralign.locate.written import calls, following, function_of, preceding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,12 +61,16 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
 
 def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
     """The line of a helper that makes, from several calls, what the reference always does a step to that is missing; None without one."""
+    around = {function_of(line) for line in user.stack}
     for value in user.inputs:
         maker = value.maker
         if maker is None or len(maker.stack) <= 1 or not any(p in missing.inputs for p in judgement.partners(value)):
             continue
+        if function_of(maker.stack[0]) in around:  # the step is missing there, behind what made the value
+            continue
         alike = [o for o in judgement.candidate.operations if o.source == maker.source and o.kind == maker.kind]
-        if len({o.stack[1] for o in alike if len(o.stack) > 1}) > 1 and all(_lacks(judgement, o, missing) for o in alike):
+        several = len({o.stack[1] for o in alike if len(o.stack) > 1}) > 1 or calls(maker.stack[1], maker.stack[0]) > 1
+        if several and all(_lacks(judgement, o, missing) for o in alike):
             return maker.source
     return None
 

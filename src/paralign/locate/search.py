@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
 from paralign.locate.matching import SLIGHT, is_telling, same_shape
 from paralign.locate.paths import before_any_moves
 
@@ -75,10 +76,17 @@ def is_idle(judgement: Judgement, operation: Operation) -> bool:
     """Whether an operation that is none of moving values has no effect, and its twin of the same kind has one that is lacking."""
     if operation.kind in MOVES or len(operation.outputs) != 1 or not is_telling(operation.outputs[0]):
         return False
-    if all(v.digest != operation.outputs[0].digest for v in operation.inputs):
+    if not any(_is_near(judgement, v, operation.outputs[0]) for v in operation.inputs):
         return False
     twin = judgement.twin(operation)
     return twin is not None and twin.kind == operation.kind and all(judgement.lacking(v) for v in twin.outputs)
+
+
+def _is_near(judgement: Judgement, value: Value, other: Value) -> bool:
+    """Whether two values hold the same, but for noise."""
+    if value.digest is None or other.digest is None:
+        return False
+    return value.digest == other.digest or digests.distance(value.digest, other.digest) <= judgement.scale.own * judgement.scale.floor
 
 
 def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
@@ -147,7 +155,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
     """What the twin makes is due; in place of what is made of the suspect's result with a parameter, where the twin has that in it."""
     taken = {v.shape for v in twin.inputs if v.record.role == "parameter"} - {v.shape for v in suspect.inputs}
-    for result in _results(suspect)[1:] if taken and len(wrong) == 1 else []:
+    for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
         if result.maker is not None and any(v.record.role == "parameter" and v.shape in taken for v in _origins(result.maker)):
             yield Trial(suspect, result, twin.outputs[0], "twin", twin)
     for value in wrong:
@@ -186,12 +194,12 @@ def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             if twin is not None and twin.kind == user.kind and value in judgement.wrong:
                 for due in _others(judgement, user, twin):
                     yield Trial(suspect, value, due, "consumer", twin)
-                for result in _results(user):
+                for result in results(user):
                     yield Trial(suspect, result, twin.outputs[0], "result", twin)
             todo.extend(v for v in user.outputs if v in judgement.wrong)
 
 
-def _results(operation: Operation) -> list[Value]:
+def results(operation: Operation) -> list[Value]:
     """What an operation makes, and what is made of that with a parameter: a convolution and its bias may be one operation or two."""
     found = list(operation.outputs[:1])
     for user in [u for v in operation.outputs for u in v.users]:
