@@ -32,7 +32,8 @@ class Trial:
     ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
     operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
     operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
-    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``output``, ``end``
+    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``constant`` (what only the reference has,
+    of the shape of a constant), ``output``, ``end``
     (an output that something is missing after).
     """
 
@@ -148,6 +149,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     yield from _by_chain(judgement, suspect, wrong)
     yield from _by_meeting(judgement, suspect)
     yield from (trial for trial in found if trial.value.maker is not suspect)
+    yield from _by_constants(judgement, suspect)
     for first, second in judgement.wrong_outputs():
         yield Trial(suspect, second, first, "output", first.maker)
 
@@ -253,6 +255,27 @@ def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             if due.shape == value.shape and kinds & {u.kind for u in due.users}:
                 yield Trial(suspect, value, due, "meeting", due.maker)
                 break
+
+
+def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Where a constant of simple numbers, which proves nothing, goes in on the way: what only the reference has, of its shape."""
+    takers = [suspect, *(u for v in _onward(set(suspect.outputs), lambda v: v in judgement.wrong) for u in v.users)]
+    todo = [v for o in takers for v in o.inputs]
+    found: set[Value] = set()
+    while todo:  # what a constant was made of is a constant perhaps
+        value = todo.pop()
+        if value not in found and value.maker is not None and value.size > 1 and _is_constant(value):
+            found.add(value)
+            todo += value.maker.inputs
+    for value in sorted(found, key=lambda v: v.order):
+        for due in judgement.reference.values.values():
+            alike = due.maker is not None and due.shape == value.shape and due.record.dtype == value.record.dtype
+            if alike and due.digest is not None and not _is_constant(due) and not judgement.backwards.equals(due):
+                yield Trial(suspect, value, due, "constant", due.maker)
+
+
+def _is_constant(value: Value) -> bool:
+    return value.digest is not None and value.digest.startswith("c1:") and not is_telling(value)
 
 
 def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
