@@ -161,7 +161,7 @@ class _Hunt:
         judged = self._judged([*self.patches.values(), patch, *more])
         if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
             return False
-        if not self.outright and self._inherited(trial):
+        if not self.outright and (_spoiled(self.judgement, judged) or self._inherited(trial)):
             return False
         self.patches.update({(each.number, each.place): each for each in (patch, *more)})
         guilt = Guilt(
@@ -368,6 +368,13 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             if near and then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
                 return True
     return False
+
+
+def _spoiled(before: Judgement, after: Judgement) -> bool:
+    """Whether all outputs that were wrong are clearly further off: what stands elsewhere in the reference was put there."""
+    then = {first: far for first, _, far in before.outputs}
+    wrong = {first for first, _ in before.wrong_outputs()}
+    return bool(wrong) and all(far > FALL * then[first] for first, _, far in after.outputs if first in wrong)
 
 
 def _repaired(before: Judgement, after: Judgement) -> bool:
