@@ -148,7 +148,7 @@ def test_a_constant_index_in_place_of_a_computed_one_is_wrong_where_it_is_made(t
 
 
 @pytest.mark.parametrize(("after", "spoiled"), [((0.4, 0.7), True), ((0.4, 0.1), False), ((0.2, 0.2), False), ((1e-9, 1e-9), False)])
-def test_a_value_that_moves_all_wrong_outputs_further_off_confirms_nothing(after, spoiled):
+def test_it_is_told_whether_a_value_moves_all_wrong_outputs_further_off(after, spoiled):
     def judged(*far):
         return SimpleNamespace(
             outputs=[*((n, n, each) for n, each in enumerate(far)), ("right", "right", far[0])], wrong_outputs=lambda: [(0, 0), (1, 1)]
