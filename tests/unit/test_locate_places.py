@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paralign.locate import constants
-from paralign.locate.replay import _spoiled
 
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory
@@ -144,19 +142,7 @@ def test_a_constant_index_in_place_of_a_computed_one_is_wrong_where_it_is_made(t
     assert lines(located(tmp_path, reference, candidate)) == ([line_of(wanted[fault])] if fault else [])
 
 
-# -- what experiments say, and where generators run ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("after", "spoiled"), [((0.4, 0.7), True), ((0.4, 0.1), False), ((0.2, 0.2), False), ((1e-9, 1e-9), False)])
-def test_it_is_told_whether_a_value_moves_all_wrong_outputs_further_off(after, spoiled):
-    def judged(*far):
-        return SimpleNamespace(
-            outputs=[*((n, n, each) for n, each in enumerate(far)), ("right", "right", far[0])], wrong_outputs=lambda: [(0, 0), (1, 1)]
-        )
-
-    assert _spoiled(judged(0.1, 0.1), judged(*after)) is spoiled
-    nothing_wrong = SimpleNamespace(outputs=[], wrong_outputs=list)
-    assert not _spoiled(nothing_wrong, judged(*after))
+# -- where generators run -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_generator_runs_in_the_line_that_it_is_written_in(tmp_path):

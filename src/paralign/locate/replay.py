@@ -130,7 +130,6 @@ class _Hunt:
         self.found: list[Guilt] = []
         self.lines: set[str | None] = set()
         self.failed: set[tuple[int, int, int]] = set()
-        self.doubtful: list[Trial] = []
         self.spent = 0
 
     def next(self) -> bool:
@@ -142,22 +141,12 @@ class _Hunt:
         plans = [_plan(self.judgement, suspect, most, alike) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
-        everything = [trial for plan in plans for trial in plan if trial.due in values]
-        ordered = sorted(everything, key=(lambda trial: trial.why == "output") if self.outright else self._cost)
-        self.doubtful = []
-        for trial in [t for t in ordered if t.why != "output"]:
-            if self._tried(trial, values):
+        everything = [trial for plan in plans for trial in plan]
+        for trial in sorted(everything, key=(lambda trial: trial.why == "output") if self.outright else self._cost):
+            if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                 return True
-        for trial in [*self.doubtful[:1], *(t for t in ordered if t.why == "output")]:
-            if self._tried(trial, values, last=True):
-                return True
+            self.failed.add(_named(trial))
         self._suspect(order[0])
-        return False
-
-    def _tried(self, trial: Trial, values: dict[Value, Typed], *, last: bool = False) -> bool:
-        if self.spent < self.runs and self._try(trial, values[trial.due], last=last):
-            return True
-        self.failed.add(_named(trial))
         return False
 
     def _cost(self, trial: Trial) -> tuple[bool, bool, int]:
@@ -166,15 +155,11 @@ class _Hunt:
         single = len(trial.region) == 1 or computing == 1
         return trial.why == "output", _named(trial) in self.failed, 1 if single else computing or FOLLOWED
 
-    def _try(self, trial: Trial, value: Typed, *, last: bool = False) -> bool:
-        """Whether a trial confirms; one after which all is further off waits for the ``last`` ones: the step may also stand elsewhere."""
+    def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)
         more = self._turned_alike(trial) if trial.why == "order" else []
         judged = self._judged([*self.patches.values(), patch, *more])
         if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
-            return False
-        if not self.outright and not last and _spoiled(self.judgement, judged):
-            self.doubtful.append(trial)
             return False
         if not self.outright and self._inherited(trial):
             return False
@@ -383,13 +368,6 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             if near and then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
                 return True
     return False
-
-
-def _spoiled(before: Judgement, after: Judgement) -> bool:
-    """Whether all outputs that were wrong are clearly further off: what stands elsewhere in the reference was put there, it may be."""
-    then = {first: far for first, _, far in before.outputs}
-    wrong = {first for first, _ in before.wrong_outputs()}
-    return bool(wrong) and all(far > FALL * then[first] for first, _, far in after.outputs if first in wrong)
 
 
 def _repaired(before: Judgement, after: Judgement) -> bool:
