@@ -194,6 +194,46 @@ def test_a_number_of_the_reference_comes_before_others():
     assert (repair.what, repair.line) == ("0.15 in place of 0.07", "port.py:12")
 
 
+def _coded(notes, lines=(1, 2)):
+    """Columns divided by 1 where 10 is due: two that read one setting, and a third with a number of its own."""
+    x, one, two = notes.value(X[:, 0], "x"), notes.value(X[:, 1], "one"), notes.value(X[:, 2], "two")
+    first = notes.do("truediv", [x], X[:, 0], lines[0], _1=1.0)
+    second = notes.do("truediv", [one], X[:, 1], lines[1], _1=1.0)
+    third = notes.do("truediv", [two], X[:, 2] / 5, 3, _1=5.0)
+    return notes.do("stack", [first, second, third], np.stack([X[:, 0], X[:, 1], X[:, 2] / 5], -1), 4, _1=-1)
+
+
+@pytest.mark.parametrize(("lines", "number"), [((1, 2), 1.0), ((1, 1), None)])
+def test_a_number_that_stands_in_several_steps_is_another_in_all_of_them(lines, number):
+    notes = Notes()
+    value = _coded(notes, lines)
+    (repair,) = notes_repairs(notes, value, np.stack([X[:, 0] / 10, X[:, 1] / 10, X[:, 2] / 5], -1))
+    assert (repair.what, repair.line, repair.number) == ("10 in place of 1 wherever it stands so", "port.py:1", number)
+    assert notes_repairs(notes, value, np.stack([X[:, 0] / 10, X[:, 1] / 20, X[:, 2] / 5], -1)) == []
+    (alone,) = notes_repairs(notes, value, np.stack([X[:, 0], X[:, 1] / 10, X[:, 2] / 5], -1))
+    assert (alone.what, alone.number) == ("10 in place of 1", None)
+
+
+@pytest.mark.parametrize(("line", "shares"), [(1, (0.8, 0.2)), (1, (0.8, 0.3)), (2, (0.8, 0.2))])
+def test_shares_of_one_line_are_others_together(line, shares):
+    notes = Notes()
+    x, y = notes.value(X, "x"), notes.value(Y, "y")
+    first, second = notes.do("rmul", [x], -shares[0] * X, 1, _1=-shares[0]), notes.do("rmul", [y], shares[1] * Y, line, _1=shares[1])
+    value = notes.do("sub", [first, second], -shares[0] * X - shares[1] * Y, 3)
+    found = notes_repairs(notes, value, -0.9 * X - 0.1 * Y, numbers=[0.9, 0.5])
+    assert [(r.what, r.line) for r in found] == ([("0.9 in place of 0.8", "port.py:1")] if line == 1 and sum(shares) == 1 else [])
+
+
+def test_the_mean_of_what_is_kept_is_divided_by_how_much_that_is():
+    kept = np.array([1.0, 1.0, 0.0, 1.0])
+    for name, line in (("mul", ["port.py:3"]), ("add", [])):
+        notes = Notes()
+        x, share = notes.value(X[:, 0], "x"), notes.value(kept, "kept")
+        joined = X[:, 0] * kept if name == "mul" else X[:, 0] + kept
+        value = notes.do("mean", [notes.do(name, [x, share], joined, 2)], joined.mean(), 3)
+        assert [r.line for r in notes_repairs(notes, value, joined.sum() / 3)] == line
+
+
 def test_a_near_miss_is_no_repair():
     notes = Notes()
     assert notes_repairs(notes, _huber(notes), DUE * (1 + 1e-4)) == []

@@ -117,6 +117,48 @@ def test_a_step_that_shares_its_line_is_missing_in_that_line(tmp_path):
     assert lines(located(tmp_path, reference, candidate)) == [line_of("shared")]
 
 
+# -- constants of simple numbers -------------------------------------------------------------------------------------------------
+
+
+def chosen(m, x, places):
+    return m.operation("take_along_axis", lambda a, i: np.take_along_axis(a, i[:, None].astype(int), 1)[:, 0], x, places)
+
+
+def best(m, x):
+    return m.operation("argmax", lambda a: a.argmax(1), x)
+
+
+@pytest.mark.parametrize("fault", ["index", "values", ""])
+def test_a_constant_index_in_place_of_a_computed_one_is_wrong_where_it_is_made(tmp_path, fault):
+    def reference(m):
+        x = layer(m, m.input(), 0)
+        return chosen(m, layer(m, m.tanh(x), 1), best(m, x))
+
+    def candidate(m):
+        x = layer(m, m.input(), 0)
+        places = best(m, x) if fault != "index" else m.operation("argmax", lambda a: 0 * a.argmax(1) + 3, x)  # line: constant
+        y = m.relu(x) if fault == "values" else m.tanh(x)  # line: values
+        pairs = m.operation("stack", lambda a: np.stack([np.arange(6), a], 1), places)
+        return m.operation("gather_nd", lambda a, at: a[tuple(at.T.astype(int))], layer(m, y, 1), pairs)
+
+    wanted = {"index": "constant", "values": "values"}
+    assert lines(located(tmp_path, reference, candidate)) == ([line_of(wanted[fault])] if fault else [])
+
+
+# -- where generators run -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_generator_runs_in_the_line_that_it_is_written_in(tmp_path):
+    def program(m):
+        x = m.input()
+        found = list(layer(m, each, 0) for each in [x])  # noqa: C400 # line: generator
+        return m.tanh(found[0])
+
+    first = Laboratory(tmp_path, program, program, X, P).judgement().candidate.operations[0]
+    assert first.stack[1] == line_of("generator")
+    assert first.stack.count(line_of("generator")) == 1
+
+
 # -- the same values in another shape --------------------------------------------------------------------------------------------
 
 

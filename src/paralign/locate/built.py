@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from paralign.locate.paths import computing
+from paralign.adapters._kinds import MOVES
+from paralign.locate.paths import computing, computing_users, made
+from paralign.locate.written import calls
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation
@@ -61,7 +64,7 @@ def not_exonerated(
 
     Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
     So they do where what the reference has in place of it (``twin``, or what made the value that is due) went through a helper that
-    others go through with other arguments.
+    others go through with other arguments. Of lines that are all the same it is the one that calls such a helper more than once.
     """
     guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
     due = twin if twin is not None and twin.kind == operation.kind else computing(guilt.trial.due.maker)
@@ -69,13 +72,13 @@ def not_exonerated(
         (each.candidate, o)
         for each in dict.fromkeys((judgement, guilt.mended or judgement))
         for o in each.candidate.operations
-        if o.number not in guilty and _is_right(each, o)
+        if o.number not in guilty and _is_right(each, o, guilt.replaced)
     ]
     others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
     if due is not None and due.kind != operation.kind:  # there it does what is due here
         others += [(g, o) for g, o in right if o.kind == due.kind]
     ways = {_lines_of(graph, o, by_construction=by_construction) for graph, o in others}
-    found = next((line for depth, line in enumerate(lines, 1) if all(way[:depth] != lines[:depth] for way in ways)), lines[0])
+    found = next((line for depth, line in enumerate(lines, 1) if all(way[:depth] != lines[:depth] for way in ways)), _calling(lines, ways))
     if found == lines[0] and due is not None and due.kind == operation.kind and not alike:
         depth = _shared_in_reference(judgement.reference, due, by_construction=by_construction)
         passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
@@ -84,18 +87,19 @@ def not_exonerated(
     return found
 
 
-def _is_right(judgement: Judgement, operation: Operation) -> bool:
-    """Whether an operation makes right values of right ones; a layer may add its bias in a step of its own, and is right at its end."""
-    if not all(judgement.is_right(v) for v in operation.inputs):
-        return False
-    made = operation.outputs
-    while made and not all(judgement.is_right(v) for v in made):
-        users = {u for v in made for u in v.users}
-        if operation.module not in judgement.candidate.kinds or len(users) != 1:
-            return False
-        (user,) = users
-        made = user.outputs if user.module == operation.module and user.stack == operation.stack else []
-    return bool(made)
+def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) -> bool:
+    """Whether an operation makes of right values right ones, or what others make right ones of at once: a convolution without its bias."""
+    wrong = [v for v in made(operation) if not judgement.is_right(v)]
+    users = [user for each in wrong for user in computing_users(each) if user.kind not in MOVES]
+    after = [v for user in users for v in made(user)]
+    fine = all(judgement.is_right(v) for v in (*operation.inputs, *after)) and all(user.number not in replaced for user in users)
+    return fine and (not wrong or bool(after))
+
+
+def _calling(lines: tuple[str, ...], ways: set[tuple[str, ...]]) -> str:
+    """The innermost line that calls what holds the line within it several times, if a right operation came that way too; else the first."""
+    several = (outer for inner, outer in pairwise(lines) if calls(outer, inner) > 1) if lines in ways else ()
+    return next(iter(several), lines[0])
 
 
 def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.arrays import apart, same
+from paralign.locate.assigned import Code
 from paralign.locate.matching import is_telling
 from paralign.locate.sample import LEAST, Step, Way
 from paralign.locate.slices import Slices
+from paralign.locate.written import function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from paralign.capture import Capture
     from paralign.locate.arrays import Array
@@ -27,6 +29,9 @@ EQUAL = 1e-6
 
 #: axes up to which their orders are tried
 AXES = 4
+
+#: columns up to which it is told which of them differ
+COLUMNS = 16
 
 #: a value this near to one of the reference, by its elements in order of size, stands for it
 RESEMBLING = 0.5
@@ -100,6 +105,27 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
 
 
 @np.errstate(all="ignore")
+def number_line(candidate: Capture, source: str, number: float) -> str | None:
+    """The line from which a number came that a line reads by a name; None where that was not seen.
+
+    Args:
+        candidate: recorded by the task ``constants``.
+        source: the line, ``file:line``.
+        number: what it reads.
+    """
+    way, code = Way.read(candidate, ""), Code(source)
+    names = {*code.names, *(f"self.{name}" for name in code.attributes)}
+    read = [s for s in way.steps if s.record.op in names and s.value.size == 1 and s.value.item() == number]
+    step = next((s for s in reversed(read) if function_of(str(s.record.source)) == function_of(source)), None)
+    while step is not None:
+        before = [way.steps[n] for n in step.inputs if way.steps[n].value.size <= LEAST and number in way.steps[n].value]
+        if not before:
+            break
+        step = before[-1]
+    return step.record.source if step is not None else None
+
+
+@np.errstate(all="ignore")
 def values(capture: Capture) -> list[Array]:
     """All that was recorded by the task ``constants``."""
     way = Way.read(capture, "")
@@ -117,10 +143,12 @@ def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> St
     seen: set[int] = set()
     while True:
         seen.add(step.number)
-        before = [s for s in _made_of(ways[1], step) if s.number not in seen]
+        made_of = _made_of(ways[1], step)
+        before = [s for s in made_of if s.number not in seen]
         wrong = [s for s in before if not _is_right(ways[0], pool, s) and not _is_filled(ways[1], pool, s)]
+        wrong = wrong or [s for s in before if _is_strange(pool, s)]
         if not wrong:
-            return step
+            return _as_listed(pool, step, made_of) or step
         step = max(wrong, key=lambda s: (s.value.size, s.number))
 
 
@@ -155,6 +183,40 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
         namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
         return not namesakes or any(same(s.value, step.value) for s in namesakes)
     return not step.telling or any(_equal(value, step.value) or _is_part(value, step.value) for value in pool)
+
+
+def _is_strange(pool: Sequence[Array], step: Step) -> bool:
+    """Whether a step repeats a number that the reference has nowhere."""
+    number = step.value.reshape(-1)[:1]
+    if step.value.size < LEAST or float(np.ptp(step.value)) > 0 or float(number[0]).is_integer():
+        return False
+    return not any(np.any(np.abs(other - number) <= EQUAL * np.abs(number)) for other in pool)
+
+
+def _as_listed(pool: Sequence[Array], step: Step, made_of: Sequence[Step]) -> Step | None:
+    """The one step before another that made, in their order, those columns of its result which the reference has otherwise.
+
+    What is put together as one line made it is in the order on which that line decided. None where there is no such line.
+    """
+    parts = [part for part in _parts_like(pool, step.value) if part.ndim > 1 and 1 < part.shape[-1] <= COLUMNS]
+    differing = [{c for c in range(part.shape[-1]) if not same(part[..., c], step.value[..., c])} for part in parts]
+    least = min(differing, key=len, default=set())
+    if not 1 < len(least) < step.value.shape[-1]:
+        return None
+    holding = [[s for s in made_of if s.value.size >= LEAST and same(s.value, step.value[..., c])] for c in sorted(least)]
+    makers = [found[0] for found in holding if len(found) == 1]
+    in_order = len(makers) == len(least) and all(one.number < other.number for one, other in pairwise(makers))
+    return makers[0] if in_order and {s.record.source for s in makers} == {makers[0].record.source} else None
+
+
+def _parts_like(pool: Sequence[Array], value: Array) -> Iterator[Array]:
+    """The values of the reference that have the shape of another one, and slices along one axis that have it."""
+    for whole in pool:
+        if whole.shape == value.shape:
+            yield whole
+        for axis in range(whole.ndim if whole.ndim == value.ndim + 1 else 0):
+            if whole.shape[:axis] + whole.shape[axis + 1 :] == value.shape:
+                yield from np.moveaxis(whole, axis, 0)
 
 
 def _is_filled(way: Way, pool: Sequence[Array], step: Step) -> bool:

@@ -168,6 +168,7 @@ _ARRANGED: dict[str, Callable[..., Any]] = {
     "tile": lambda step, x: np.tile(x, step.settings["times"]),
     "cross_entropy": _cross_entropy,
     "one_hot": lambda step, x: np.eye(step.shape[-1])[x.astype(np.int64)],
+    "mean of what is kept": lambda step, x, share: x.sum(step.along) / np.broadcast_to(share, x.shape).sum(step.along),
     "label_smooth": lambda _, x, share: (1 - share) * x + share / x.shape[-1],
 }
 
@@ -182,8 +183,9 @@ def apart(one: Any, other: Any) -> float:
     first, second = np.asarray(one, np.float64), np.asarray(other, np.float64)
     if first.size != second.size:
         return math.inf
-    size = max(_rms(first), _rms(second))
-    far = _rms(first.reshape(-1) - second.reshape(-1))
+    with np.errstate(over="ignore", invalid="ignore"):  # what a trial makes may be huge: then it is far
+        size = max(_rms(first), _rms(second))
+        far = _rms(first.reshape(-1) - second.reshape(-1))
     return far / size if size and math.isfinite(far) else math.inf if far else 0.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,7 +150,8 @@ class Graph:
         key = (record.call, str(record.id) if written else "")
         operation = made.get(key)
         if operation is None:
-            stack = ((record.source,) if record.source else ()) + tuple(record.attrs.get("stack", ()))
+            lines = ((record.source,) if record.source else ()) + tuple(record.attrs.get("stack", ()))
+            stack = tuple(line for line, _ in groupby(lines))  # a generator runs in the line that it is written in
             operation = made[key] = Operation(
                 record.call,
                 record.op,

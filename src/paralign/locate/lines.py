@@ -16,10 +16,14 @@ from paralign.locate.paths import (
     common,
     computing,
     computing_users,
+    inner_lines,
+    made,
     parting,
     taken_besides,
     way_to,
 )
+from paralign.locate.search import results
+from paralign.locate.written import named_for
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
@@ -144,9 +148,11 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
         return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
-        plain = _made_plain(maker, first)
-        if plain is not None:
-            return DIFFERENT, first, plain
+        told = regions.made_plain(maker, first) or regions.without_effect(judgement, first)
+        if told is not None:
+            return DIFFERENT, first, told
+        if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
+            return DIFFERENT, twin, maker  # what a layer of the framework does first is no step of the program
         if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked[0]):
             return (MISWIRED, *_where_it_enters(judgement, maker, twin)[::-1])
         return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
@@ -183,14 +189,6 @@ def _other_mask(operation: Operation, due: Value) -> Value | None:
     """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
     masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
     return masks[0] if masks and due.record.dtype == "bool" else None
-
-
-def _made_plain(operation: Operation, lacked: Operation | None) -> Operation | None:
-    """What made, of numbers alone, a value that an operation takes, where the reference's operation does so of other numbers."""
-    if lacked is None or any(is_telling(v) for v in lacked.inputs):
-        return None
-    makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
-    return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
@@ -249,9 +247,9 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         after = guilt.trial.due.maker
         line = None
         if not ended:
-            line = placing.beside_idle_layer(judgement, other, operation)
-            line = line or _elsewhere(judgement, other, operation) or regions.without_term(judgement, operation, guilt.trial.twin)
-            line = line or regions.beside(judgement, other)
+            line = placing.beside_idle_layer(judgement, other, operation) or _elsewhere(judgement, other, operation)
+            line = line or placing.in_helper(judgement, other, operation)
+            line = line or regions.without_term(judgement, operation, guilt.trial.twin) or regions.beside(judgement, other)
         line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
         line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))
         if line is not None:
@@ -287,7 +285,20 @@ def _wire(guilt: Guilt, operation: Operation, other: Operation | None) -> str:
         # which parameters it takes was decided where its module was chosen
         return not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True)
     made = _made_for_it(judgement, operation, other, guilt.trial.due) if other.kind == operation.kind else None
-    return made or _called(judgement, operation, other)
+    return made or _named_for_it(judgement, operation, other) or _called(judgement, operation, other)
+
+
+def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) -> str | None:
+    """The line that gave a value, which others rightly take, a further name for an operation that takes it in place of the reference's."""
+    known = {v.digest for v in other.inputs}
+    for value in operation.inputs:
+        if judgement.is_right(value) and is_telling(value) and not any(p.digest in known for p in judgement.partners(value)):
+            maker = before_moves(value, operation.source).maker
+            ends = inner_lines(maker, operation) if maker is not None and maker.stack else None
+            line = named_for(ends[1], ends[0]) if ends is not None else None
+            if line is not None:
+                return line
+    return None
 
 
 def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
@@ -335,12 +346,18 @@ def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str
         todo = list(judgement.backwards.equals(due))
         for value in todo:
             for other in value.users:
-                made = [v for v in other.outputs if v.users] or other.outputs[:1]  # not what a normalisation notes besides
-                if all(judgement.is_right(v) for v in made):
-                    todo += made if len(todo) < CONTEXT else []
-                elif other is not user and other.stack and other.stack[1:] == user.stack[1:]:
+                if all(judgement.is_right(v) for v in made(other)):
+                    todo += made(other) if len(todo) < CONTEXT else []
+                elif other is not user and _is_around(other, user, missing):
                     return other.stack[0]
     return None
+
+
+def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
+    """Whether an operation is done in the function of another one; or what the reference misses, as deep as there, in one that calls it."""
+    depth = len(operation.stack)
+    within = depth == len(user.stack) or (depth == len(missing.stack) < len(user.stack) and operation.kind == missing.kind)
+    return depth > 0 and within and operation.stack[1:] == user.stack[len(user.stack) - depth + 1 :]
 
 
 def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
@@ -480,7 +497,7 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     maker = computing(due.maker if due is not None else None)
     if maker is None or other is None or due is None:
         return operation.stack[0]
-    right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if all(judgement.is_right(o) for o in u.outputs)]
+    right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if any(judgement.is_right(o) for o in results(u))]
     arrived = max((common(operation, user) for user in right), default=0)  # so far it was handed on rightly
     shared = max(common(other, maker), arrived)
     return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - shared))]

@@ -54,6 +54,11 @@ def computing(operation: Operation | None) -> Operation | None:
     return operation
 
 
+def made(operation: Operation) -> list[Value]:
+    """What an operation makes for others to take, not what a normalisation notes besides."""
+    return [v for v in operation.outputs if v.users] or list(operation.outputs[:1])
+
+
 def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
     """The reference's operations on the way to a value, as far back as the candidate lacks what they make.
 
@@ -79,10 +84,16 @@ def common(one: Operation, other: Operation) -> int:
     return count
 
 
+def inner_lines(maker: Operation, operation: Operation) -> tuple[str, str]:
+    """The lines of two operations where their calls part."""
+    shared = common(maker, operation)
+    one, other = (o.stack[max(0, len(o.stack) - 1 - shared)] for o in (maker, operation))
+    return one, other
+
+
 def parting(maker: Operation, operation: Operation) -> str:
     """The line that made a value in the function where it also is handed to an operation; the same line where that does both."""
-    shared = common(maker, operation)
-    inner = [o.stack[max(0, len(o.stack) - 1 - shared)] for o in (maker, operation)]
+    shared, inner = common(maker, operation), inner_lines(maker, operation)
     one_line = 0 < shared < min(len(maker.stack), len(operation.stack)) and function_of(inner[0]) != function_of(inner[1])
     return maker.stack[len(maker.stack) - shared] if one_line else inner[0]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling
 from paralign.locate.paths import common, taken_besides
-from paralign.locate.written import following, function_of, preceding
+from paralign.locate.written import calls, following, function_of, preceding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,6 +83,28 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
     if not fellows:
         return None
     return _between(judgement, before[-1].stack[0] if before else None, after[0].stack[0] if after else None, later=False)
+
+
+def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
+    """The line of a helper that makes, from several calls, what the reference always does a step to that is missing; None without one."""
+    around = {function_of(line) for line in user.stack}
+    for value in user.inputs:
+        maker = value.maker
+        if maker is None or len(maker.stack) <= 1 or not any(p in missing.inputs for p in judgement.partners(value)):
+            continue
+        if function_of(maker.stack[0]) in around:  # the step is missing there, behind what made the value
+            continue
+        alike = [o for o in judgement.candidate.operations if o.source == maker.source and o.kind == maker.kind]
+        several = len({o.stack[1] for o in alike if len(o.stack) > 1}) > 1 or calls(maker.stack[1], maker.stack[0]) > 1
+        if several and all(_lacks(judgement, o, missing) for o in alike):
+            return maker.source
+    return None
+
+
+def _lacks(judgement: Judgement, operation: Operation, missing: Operation) -> bool:
+    """Whether the reference does a step like another one with what an operation makes, and the candidate does not."""
+    users = [u for v in operation.outputs for p in judgement.partners(v) for u in p.users]
+    return any(u.kind == missing.kind and u.numbers == missing.numbers and any(map(judgement.lacking, u.outputs)) for u in users)
 
 
 def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.edges import factor_of
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import CONTEXT, way_to
-from paralign.locate.search import rank
+from paralign.locate.paths import CONTEXT, computing, way_to
+from paralign.locate.search import is_idle, rank
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
@@ -95,6 +95,20 @@ def without_term(judgement: Judgement, user: Operation, twin: Operation | None) 
         todo += [v for v in others if v not in seen]
         seen.update(others)
     return user.source if seen else None
+
+
+def made_plain(operation: Operation, lacked: Operation | None) -> Operation | None:
+    """What made, of numbers alone, a value that an operation takes, where the reference's operation does so of other numbers."""
+    if lacked is None or any(is_telling(v) for v in lacked.inputs):
+        return None
+    makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
+    return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
+
+
+def without_effect(judgement: Judgement, lacked: Operation | None) -> Operation | None:
+    """What stands where the reference does what is lacking, and hands on what it takes; None where nothing does."""
+    alike = (o for o in judgement.candidate.operations if lacked is not None and o.kind == lacked.kind)
+    return next((o for o in alike if judgement.twin(o) is lacked and is_idle(judgement, o)), None)
 
 
 def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation | None:

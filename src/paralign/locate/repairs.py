@@ -6,6 +6,7 @@ which step, done otherwise, leads to the reference's result.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -63,26 +64,31 @@ OTHER, LESS, KNOWN, NUMBER, VALUE, MORE = range(6)
 
 @dataclass(frozen=True)
 class Repair:
-    """A change that makes the result right: at which operation and line, what it is, and how far-fetched."""
+    """A change that makes the result right: at which operation and line, what it is, and how far-fetched.
+
+    ``number`` is one that stands in several lines, and is another in all of them.
+    """
 
     operation: Operation
     line: str
     what: str
     cost: int
+    number: float | None = None
 
 
 @dataclass(frozen=True)
 class _Change:
-    """Another step in the place of one; or, where ``after`` is given, a further step on a value before it is used."""
+    """Another step in the place of one; or, where ``after`` is given, a further step on a value before it is used.
+
+    ``more`` are steps that are changed with it: where one ``number`` stands several times, or shares add up to one.
+    """
 
     cost: int
     what: str
     step: Step
     after: Value | None = None
-
-    @property
-    def made(self) -> Value:
-        return self.step.made if self.after is None else self.after
+    more: tuple[Step, ...] = ()
+    number: float | None = None
 
 
 class Formula:
@@ -117,7 +123,9 @@ class Formula:
             if (found and change.cost > found[0].cost) or self._work <= 0:
                 break
             if self._leads_to(change, value, due):
-                found.append(Repair(change.step.operation, self._line(change), change.what, change.cost))
+                alone = len({step.operation.source for step in (change.step, *change.more)}) == 1
+                number = None if alone else change.number
+                found.append(Repair(change.step.operation, self._line(change), change.what, change.cost, number))
         return found
 
     def _line(self, change: _Change) -> str:
@@ -128,15 +136,19 @@ class Formula:
     def _leads_to(self, change: _Change, value: Value, due: Any) -> bool:
         """Whether the value is what is due with one change; also False where that cannot be computed."""
         new: dict[Value, Any] = {}
+        changed = {step.operation: step for step in (change.step, *change.more)} if change.after is None else {}
         try:
-            new[change.made] = self._done(change.step, new)
-            if same(new[change.made], self.arrays[change.made], 0.0):
-                return False
+            if change.after is not None:
+                new[change.after] = self._done(change.step, new)
             for operation in self._operations:
-                if any(v in new for v in operation.outputs) or not any(v in new for v in operation.inputs):
+                step = changed.get(operation)
+                if step is None and (any(v in new for v in operation.outputs) or not any(v in new for v in operation.inputs)):
                     continue
-                if operation in self._done_alike:
-                    new[self._steps[operation].made] = self._done(self._steps[operation], new)
+                if step is not None or operation in self._done_alike:
+                    step = step or self._steps[operation]
+                    new[step.made] = self._done(step, new)
+                    if operation is change.step.operation and same(new[step.made], self.arrays[step.made], 0.0):
+                        return False
                 elif _leads(operation, value):
                     return False
         except (ValueError, TypeError, IndexError, KeyError):
@@ -155,6 +167,7 @@ class Formula:
                 continue
             yield from _of_function(step)
             yield from _of_operands(step)
+            yield from _of_shares_kept(step)
             if operation in self._done_alike:
                 yield from self._of_numbers(step)
                 yield from self._of_values(step)
@@ -168,7 +181,28 @@ class Formula:
             others = {old * factor for factor in _FACTORS} | {old + 1, old - 1, 1 - old} | ({1 / old} if old else set())
             for number in sorted((others | set(self.numbers)) - {old}):
                 cost = KNOWN if number in self.numbers and old not in self.numbers else NUMBER
-                yield _Change(cost, f"{number:g} in place of {old:g}", _with(step, place, number))
+                what, changed = f"{number:g} in place of {old:g}", _with(step, place, number)
+                yield _Change(cost, what, changed)
+                more = self._alike(step, place, old, number)
+                if more:
+                    yield _Change(cost, f"{what} wherever it stands so", changed, None, more, old)
+            yield from self._of_shares(step, place, old)
+
+    def _alike(self, step: Step, place: int, old: float, number: float) -> tuple[Step, ...]:
+        """The further steps of a kind with the number, which a name may stand for in all of them, changed alike; those before it: none."""
+        alike = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name and _number(s, place) == old]
+        return tuple(_with(s, place, number) for s in alike if s is not step) if alike[:1] == [step] else ()
+
+    def _of_shares(self, step: Step, place: int, old: float) -> Iterator[_Change]:
+        """Another share, where what is left of one stands in the same line."""
+        beside = (s for o, s in self._steps.items() if o in self._done_alike and o.source == step.operation.source and s.name == "multiply")
+        for other in beside if step.name == "multiply" else ():
+            rest = _number(other, place)
+            if not rest or abs(abs(rest) + abs(old) - 1) > SAME:
+                continue
+            for number in (n for n in self.numbers if 0 < n < 1):
+                changed = _with(step, place, math.copysign(number, old)), _with(other, place, math.copysign(1 - number, rest))
+                yield _Change(NUMBER, f"{number:g} in place of {abs(old):g}", changed[0], None, changed[1:])
 
     def _of_values(self, step: Step) -> Iterator[_Change]:
         """Another value in the place of one that is taken."""
@@ -231,6 +265,14 @@ def _of_operands(step: Step) -> Iterator[_Change]:
             yield _Change(LESS, f"the negative in place of {step.name}", replace(step, name="negative", operands=(operand,)))
 
 
+def _of_shares_kept(step: Step) -> Iterator[_Change]:
+    """The mean of a product with shares, or with zeros and ones, divided by what these add up to and not by how many there are."""
+    product_of = step.operands[0].maker if step.name == "mean" and not isinstance(step.operands[0], float) else None
+    for share in product_of.inputs if product_of is not None and product_of.kind == "multiply" else ():
+        operands = (product_of.outputs[0], share) if product_of is not None else ()
+        yield _Change(OTHER, "the mean of what is kept", replace(step, name="mean of what is kept", operands=operands))
+
+
 def _fits(name: str, step: Step) -> bool:
     if len(step.operands) > 1:
         return name in BINARY
@@ -244,6 +286,12 @@ def _with(step: Step, place: int, operand: Operand) -> Step:
 def _constant(value: Value, arrays: Mapping[Value, Any]) -> float | None:
     """The number that a given value of one element holds."""
     return float(np.asarray(arrays[value]).reshape(-1)[0]) if value.maker is None and value.size == 1 and value in arrays else None
+
+
+def _number(step: Step, place: int) -> float | None:
+    """The number that a step takes at a place; None where there is a value."""
+    operand = step.operands[place] if place < len(step.operands) else None
+    return operand if isinstance(operand, float) else None
 
 
 def _leads(operation: Operation, value: Value) -> bool:

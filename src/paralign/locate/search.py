@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.matching import is_telling, same_shape
+from paralign.capture import digest as digests
+from paralign.locate.matching import SLIGHT, is_telling, same_shape
 from paralign.locate.paths import before_any_moves
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class Trial:
     ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
     operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
     operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
-    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``output``, ``end``
+    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``constant`` (what only the reference has,
+    of the shape of a constant), ``output``, ``end``
     (an output that something is missing after).
     """
 
@@ -60,8 +62,9 @@ def suspects(judgement: Judgement) -> list[Operation]:
     frontier += [o for o in _idle_before(judgement, frontier) if o not in frontier]
     if not judgement.wrong_outputs():
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
-    thorough = judgement.scale.thorough  # small errors add up: the first of them made the others
-    return sorted(frontier, key=lambda o: (0 if thorough else rank(judgement, o), o.order))
+    if judgement.scale.thorough:  # small errors add up: the first of them made the others; what resembles nothing goes another way
+        return sorted(frontier, key=lambda o: (not any(v in judgement.wrong and judgement.error[v] <= SLIGHT for v in o.outputs), o.order))
+    return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
 
 
 def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
@@ -74,10 +77,17 @@ def is_idle(judgement: Judgement, operation: Operation) -> bool:
     """Whether an operation that is none of moving values has no effect, and its twin of the same kind has one that is lacking."""
     if operation.kind in MOVES or len(operation.outputs) != 1 or not is_telling(operation.outputs[0]):
         return False
-    if all(v.digest != operation.outputs[0].digest for v in operation.inputs):
+    if not any(_is_near(judgement, v, operation.outputs[0]) for v in operation.inputs):
         return False
     twin = judgement.twin(operation)
     return twin is not None and twin.kind == operation.kind and all(judgement.lacking(v) for v in twin.outputs)
+
+
+def _is_near(judgement: Judgement, value: Value, other: Value) -> bool:
+    """Whether two values hold the same, but for noise."""
+    if value.digest is None or other.digest is None:
+        return False
+    return value.digest == other.digest or digests.distance(value.digest, other.digest) <= judgement.scale.own * judgement.scale.floor
 
 
 def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
@@ -139,6 +149,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     yield from _by_chain(judgement, suspect, wrong)
     yield from _by_meeting(judgement, suspect)
     yield from (trial for trial in found if trial.value.maker is not suspect)
+    yield from _by_constants(judgement, suspect)
     for first, second in judgement.wrong_outputs():
         yield Trial(suspect, second, first, "output", first.maker)
 
@@ -146,7 +157,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
     """What the twin makes is due; in place of what is made of the suspect's result with a parameter, where the twin has that in it."""
     taken = {v.shape for v in twin.inputs if v.record.role == "parameter"} - {v.shape for v in suspect.inputs}
-    for result in _results(suspect)[1:] if taken and len(wrong) == 1 else []:
+    for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
         if result.maker is not None and any(v.record.role == "parameter" and v.shape in taken for v in _origins(result.maker)):
             yield Trial(suspect, result, twin.outputs[0], "twin", twin)
     for value in wrong:
@@ -185,12 +196,12 @@ def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             if twin is not None and twin.kind == user.kind and value in judgement.wrong:
                 for due in _others(judgement, user, twin):
                     yield Trial(suspect, value, due, "consumer", twin)
-                for result in _results(user):
+                for result in results(user):
                     yield Trial(suspect, result, twin.outputs[0], "result", twin)
             todo.extend(v for v in user.outputs if v in judgement.wrong)
 
 
-def _results(operation: Operation) -> list[Value]:
+def results(operation: Operation) -> list[Value]:
     """What an operation makes, and what is made of that with a parameter: a convolution and its bias may be one operation or two."""
     found = list(operation.outputs[:1])
     for user in [u for v in operation.outputs for u in v.users]:
@@ -244,6 +255,27 @@ def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             if due.shape == value.shape and kinds & {u.kind for u in due.users}:
                 yield Trial(suspect, value, due, "meeting", due.maker)
                 break
+
+
+def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Where a constant of simple numbers, which proves nothing, goes in on the way: what only the reference has, of its shape."""
+    takers = [suspect, *(u for v in _onward(set(suspect.outputs), lambda v: v in judgement.wrong) for u in v.users)]
+    todo = [v for o in takers for v in o.inputs]
+    found: set[Value] = set()
+    while todo:  # what a constant was made of is a constant perhaps
+        value = todo.pop()
+        if value not in found and value.maker is not None and value.size > 1 and _is_constant(value):
+            found.add(value)
+            todo += value.maker.inputs
+    for value in sorted(found, key=lambda v: v.order):
+        for due in judgement.reference.values.values():
+            alike = due.maker is not None and due.shape == value.shape and due.record.dtype == value.record.dtype
+            if alike and due.digest is not None and not _is_constant(due) and not judgement.backwards.equals(due):
+                yield Trial(suspect, value, due, "constant", due.maker)
+
+
+def _is_constant(value: Value) -> bool:
+    return value.digest is not None and value.digest.startswith("c1:") and not is_telling(value)
 
 
 def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:

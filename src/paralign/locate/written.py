@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 #: what code calls to have no gradients kept for a while
 _SWITCHES = frozenset({"no_grad", "no_grad_", "inference_mode"})
 
+#: what has a name and a body
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
 #: what the context of a function has of its own
 _OF_THE_FRAMEWORK = frozenset({"saved_tensor", "saved_tensors", "needs_input_grad"})
 
@@ -74,6 +77,51 @@ def preceding(source: str) -> range | None:
             if at is not None:
                 found = spans[at - 1] if at else None
     return found
+
+
+def calls(source: str, inner: str) -> int:
+    """How often the statement of a line calls the function, or constructs the class, that holds another line."""
+    (file, _, line), (other, _, within) = source.rpartition(":"), inner.rpartition(":")
+    held = [n for n in ast.walk(parsed(other) or ast.Module([], [])) if isinstance(n, _NAMED) and _spans(n, int(within))]
+    name = max(held, key=lambda n: n.lineno).name if held else ""
+    if name == "__init__":
+        name = max((n for n in held if isinstance(n, ast.ClassDef)), key=lambda n: n.lineno, default=held[0]).name
+    around = [n for n in ast.walk(parsed(file) or ast.Module([], [])) if isinstance(n, ast.stmt) and _spans(n, int(line))]
+    statement = max(around, key=lambda n: n.lineno, default=None)
+    made = [n.func for n in ast.walk(statement) if isinstance(n, ast.Call)] if statement is not None else []
+    return sum(getattr(each, "attr", getattr(each, "id", "")) == name for each in made)
+
+
+def named_for(source: str, maker: str) -> str | None:
+    """The line that gave what another line made, in the same function, a name that nothing reads but one line; None without one.
+
+    It is the assignment to several names at once, or of one name to another.
+    """
+    (file, begin), number = function_of(source), int(source.rpartition(":")[2])
+    made = int(maker.rpartition(":")[2])
+    function = next((n for n in ast.walk(parsed(file) or ast.Module([], [])) if isinstance(n, _NAMED) and n.lineno == begin), None)
+    if function is None or function_of(maker) != (file, begin):
+        return None
+    names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
+    stores = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and n.lineno < number]
+    for name in {n.id for n in names if isinstance(n.ctx, ast.Load) and n.lineno == number}:
+        last = _last_named(stores, name)
+        read = {n.lineno for n in names if n.id == name and isinstance(n.ctx, ast.Load) and last is not None and n.lineno > last.lineno}
+        before = _last_named([n for n in stores if last is not None and n.lineno < last.lineno], getattr(last and last.value, "id", ""))
+        origin = last if last is not None and len(last.targets) > 1 else before
+        if last is not None and read == {number} and origin is not None and _spans(origin, made):
+            return f"{file}:{last.lineno}"
+    return None
+
+
+def _last_named(stores: Sequence[ast.Assign], name: str) -> ast.Assign | None:
+    """The last of some assignments to a name."""
+    found = [s for s in stores if any(isinstance(n, ast.Name) and n.id == name for target in s.targets for n in ast.walk(target))]
+    return max(found, key=lambda s: s.lineno, default=None)
+
+
+def _spans(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _switches_off(expression: ast.expr) -> bool:

@@ -279,6 +279,8 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         what, source, further = lines.GIVEN, made, (made, *operation.stack)
     elif what == lines.REGION and watched is not None and (first := constants.of_region(guilt, watched.numbers)) is not None:
         operation, source, further = first, first.source, first.stack
+    if guilt.repair is not None and guilt.repair.number is not None and watched is not None:
+        source = watched.number_line(guilt.repair.line, guilt.repair.number) or source
     built = source is not None and source in built_at.constructed(judgement.candidate, operation.module)
     before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
     chain = _chain(judgement, operation)

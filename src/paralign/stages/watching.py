@@ -117,6 +117,11 @@ class Watched(Recorded):
         sides = [_constants(recorder, self.given) for recorder in (self.context.reference, self.context.candidate)]
         return None if sides[0] is None or sides[1] is None else constants.culprit(sides[0], sides[1], digests_of, certain=certain)
 
+    def number_line(self, source: str, number: float) -> str | None:
+        """The candidate's line from which a number came that a line reads by a name."""
+        found = _constants(self.context.candidate, self.given)
+        return None if found is None else constants.number_line(found, source, number)
+
     def numbers(self) -> list[np.ndarray]:
         """What the reference makes of numbers alone."""
         found = _constants(self.context.reference, self.given)
