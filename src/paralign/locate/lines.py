@@ -20,6 +20,7 @@ from paralign.locate.paths import (
     taken_besides,
     way_to,
 )
+from paralign.locate.search import is_idle
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
@@ -62,8 +63,8 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
 def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
-    if not _in_one_layer(judgement, trial.region):
-        told = regions.outgrown(judgement, trial.region)
+    if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):
+        told = trial.suspect if is_idle(judgement, trial.suspect) else regions.outgrown(judgement, trial.region)
         told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
         told = told or regions.likeliest(judgement, trial)
         told = told or regions.odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
@@ -76,7 +77,7 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     first = trial.suspect
     if first.kind == twin.kind and any(judgement.lacking(v) for v in _foreign(judgement, first, twin) if v.maker is not None):
         return _by_inputs(judgement, first, twin)
-    return DIFFERENT, twin, maker
+    return DIFFERENT, twin, first if _is_one(trial) else maker
 
 
 def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[str, Operation | None, Operation]:
@@ -196,6 +197,14 @@ def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
     return len(modules) == 1 and next(iter(modules)) in judgement.candidate.kinds
 
 
+def _is_one(trial: Trial) -> bool:
+    """Whether a region is one operation of the reference, after which only a parameter is joined: a convolution, and its bias."""
+    after = [o for o in trial.region if o is not trial.suspect and o.kind not in MOVES]
+    given = [any(before_any_moves(v).record.role == "parameter" for v in o.inputs) for o in after]
+    alike = trial.twin is not None and trial.suspect in trial.region and trial.twin.kind == trial.suspect.kind
+    return trial.why == "twin" and alike and all(given)
+
+
 def _foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
     """Inputs of the reference's operation that the candidate's does not take."""
     known = {p for v in maker.inputs for p in judgement.partners(v)}
@@ -239,7 +248,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         line = None
         if not ended:
             line = _elsewhere(judgement, other, operation) or regions.without_term(judgement, operation, guilt.trial.twin)
-            line = line or regions.beside(judgement, other)
+            line = line or regions.beside(judgement, other, operation, after)
         line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
         line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))
         if line is not None:

@@ -40,7 +40,7 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     both = (judgement, mended)
     before = _nearest(_counterparts(both, _around(judgement, missing, -1), ended))
     behind = _nearest(_counterparts(both, _around(judgement, missing, 1), known))
-    depths = [pairs[0].shared if pairs else -1 for pairs in (before, behind)]
+    depths = [min(pairs[0].shared, len(missing.stack) - 1) if pairs else -1 for pairs in (before, behind)]
     within = depths[0] == depths[1] and any(pair.counterpart is user for pair in behind)  # the function goes on with the user
     first, second = (
         [found for pair in pairs if (found := _lines(missing, pair, beside)) is not None] if depth == max(depths) else []
@@ -49,7 +49,8 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     deepest = max((found[4] for found in (*first[:1], *second[:1])), default=0)  # the nearest tell in which function it is
     home = Counter(function_of(found[2]) for found in (*first, *second) if found[4] == deepest).most_common(1)
     first, second = ([found for found in each if function_of(found[2]) == home[0][0]] for each in (first, second))
-    beside = next((theirs for own, other, theirs, *_ in (*first, *second) if own == other), None)
+    together = sorted((*first, *second), key=lambda found: found[3].kind in MOVES)
+    beside = next((theirs for own, other, theirs, *_ in together if own == other), None)
     if beside is not None or not (first or second):
         return beside
     latest = max((f for f in first if f[3].order < user.order), key=lambda f: f[3].order, default=None) or next(iter(first), None)
@@ -127,9 +128,9 @@ def _makers(judgement: Judgement, values: list[Value]) -> list[Operation]:
 
 
 def _nearest(pairs: list[_Pair]) -> list[_Pair]:
-    """Those of the pairs that were done in most of the missing operation's calls."""
+    """Those of the pairs that were done in most of the missing operation's calls; what only moves values, anyone's, comes last."""
     most = max((pair.shared for pair in pairs), default=0)
-    return [pair for pair in pairs if pair.shared == most]
+    return sorted((pair for pair in pairs if pair.shared == most), key=lambda pair: pair.counterpart.kind in MOVES)
 
 
 def _lines(missing: Operation, pair: _Pair, partner: Operation | None) -> tuple[str, str, str, Operation, int] | None:

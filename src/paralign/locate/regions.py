@@ -51,6 +51,8 @@ def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
     for operation in (*before, *region):
         taken = [v.size for v in operation.inputs]
         made = operation.outputs[0].size
+        if any(v in judgement.wrong and v.size not in sizes for v in operation.inputs):  # too many came in
+            continue
         if operation.kind in REPEATING and taken and made > max(taken) and made not in sizes:
             return operation
     return None
@@ -165,20 +167,37 @@ def comes_first(maker: Operation, twin: Operation) -> bool:
     return False
 
 
-def beside(judgement: Judgement, missing: Operation) -> str | None:
-    """The candidate's line that does what else the reference does in the line of a missing operation; None where that is not one line."""
+def beside(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
+    """The candidate's line that does what else the reference does in the line of a missing operation; None where that is not one line.
+
+    The candidate's function may lie deeper in calls than the reference's: ``user`` takes in it what ``after`` takes in the reference.
+    """
     depth, found, inner = len(missing.stack), set(), set()
+    level = max(1, len(user.stack) - len(after.stack) + depth) if after is not None and after.stack else depth
     for other in judgement.reference.operations:
         if other is missing or other.kind in MOVES or other.stack[-depth:] != missing.stack:
             continue
         made = [v for v in other.outputs if is_telling(v)]
-        makers = [m.maker for v in made for m in judgement.backwards.equals(v) if m.maker is not None and m.maker.kind == other.kind]
-        found |= {maker.stack[-depth] for maker in makers if len(maker.stack) >= depth}
+        same = [m.maker for v in made for m in judgement.backwards.equals(v) if m.maker is not None and m.maker.kind not in MOVES]
+        makers = [m for m in same if m.kind == other.kind] or same
+        makers += _idle(user, other.kind) if other.stack == missing.stack and any(v in missing.outputs for v in other.inputs) else []
+        found |= {maker.stack[-level] for maker in makers if len(maker.stack) >= level}
         inner |= {(maker.source, maker.number) for maker in makers} if other.stack == missing.stack else set()
     within = {line for line, _ in inner if line is not None}
     if len(inner) > 1 and len(within) == 1:  # several steps of that line, deeper in calls perhaps
         return within.pop()
     return found.pop() if len(found) == 1 else None
+
+
+def _idle(user: Operation, kind: str) -> list[Operation]:
+    """The steps of a kind that hand on, as it came, what an operation takes: a mask of ones, a factor of one."""
+    found = []
+    for value in user.inputs:
+        maker = value.maker
+        while maker is not None and (same := [v for v in maker.inputs if v.digest == value.digest]):
+            found += [maker] if maker.kind == kind else []
+            maker = same[0].maker
+    return found
 
 
 def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
