@@ -134,7 +134,7 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
         return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
-        plain = _made_plain(maker, first)
+        plain = _made_plain(judgement, maker, first)
         if plain is not None:
             return DIFFERENT, first, plain
         if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked[0]):
@@ -175,10 +175,17 @@ def _other_mask(operation: Operation, due: Value) -> Value | None:
     return masks[0] if masks and due.record.dtype == "bool" else None
 
 
-def _made_plain(operation: Operation, lacked: Operation | None) -> Operation | None:
-    """What made, of numbers alone, a value that an operation takes, where the reference's operation does so of other numbers."""
-    if lacked is None or any(is_telling(v) for v in lacked.inputs):
+def _made_plain(judgement: Judgement, operation: Operation, lacked: Operation | None) -> Operation | None:
+    """What made a plain value, of numbers alone, of which the reference's operation makes another one: of other numbers, perhaps.
+
+    Or, of the values that the reference's takes, few simple numbers, which are found everywhere and count as right.
+    """
+    if lacked is None:
         return None
+    if any(is_telling(v) for v in lacked.inputs):
+        takers = [u for v in lacked.inputs for own in judgement.backwards.equals(v) for u in own.users if u.kind == lacked.kind]
+        plain = [u for u in takers if u.order < operation.order and not any(is_telling(v) for v in u.outputs)]
+        return next((u for u in plain if u.outputs[0].shape == lacked.outputs[0].shape), None)
     makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
     return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
 
@@ -330,8 +337,10 @@ def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str
         if due in taken or due.maker is None or not is_telling(due):
             continue
         todo = list(judgement.backwards.equals(due))
+        theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p) if u is not missing}
+        known = {u.kind for u in theirs if all(judgement.lacking(v) for v in u.outputs)}
         for value in todo:
-            for other in value.users:
+            for other in (u for u in value.users if u.kind not in known):  # what the reference does too follows from the fault
                 made = [v for v in other.outputs if v.users] or other.outputs[:1]  # not what a normalisation notes besides
                 if all(judgement.is_right(v) for v in made):
                     todo += made if len(todo) < CONTEXT else []

@@ -10,9 +10,10 @@ from paralign.locate.edges import factor_of
 from paralign.locate.matching import is_telling
 from paralign.locate.paths import CONTEXT, way_to
 from paralign.locate.search import rank
+from paralign.locate.written import function_of
 
 if TYPE_CHECKING:
-    from paralign.locate.graph import Operation, Value
+    from paralign.locate.graph import Graph, Operation, Value
     from paralign.locate.judgement import Judgement
     from paralign.locate.search import Trial
 
@@ -172,21 +173,35 @@ def beside(judgement: Judgement, missing: Operation, user: Operation, after: Ope
 
     The candidate's function may lie deeper in calls than the reference's: ``user`` takes in it what ``after`` takes in the reference.
     """
-    depth, found, inner = len(missing.stack), set(), set()
+    depth, found = len(missing.stack), set()
     level = max(1, len(user.stack) - len(after.stack) + depth) if after is not None and after.stack else depth
+    inner: dict[Operation, bool] = {}  # what is done in that line itself, and whether it comes right before or after
     for other in judgement.reference.operations:
         if other is missing or other.kind in MOVES or other.stack[-depth:] != missing.stack:
             continue
-        made = [v for v in other.outputs if is_telling(v)]
-        same = [m.maker for v in made for m in judgement.backwards.equals(v) if m.maker is not None and m.maker.kind not in MOVES]
-        makers = [m for m in same if m.kind == other.kind] or same
-        makers += _idle(user, other.kind) if other.stack == missing.stack and any(v in missing.outputs for v in other.inputs) else []
+        follows = any(v in missing.outputs for v in other.inputs)
+        makers = _makers(judgement, other) + (_idle(user, other.kind) if other.stack == missing.stack and follows else [])
         found |= {maker.stack[-level] for maker in makers if len(maker.stack) >= level}
-        inner |= {(maker.source, maker.number) for maker in makers} if other.stack == missing.stack else set()
-    within = {line for line, _ in inner if line is not None}
-    if len(inner) > 1 and len(within) == 1:  # several steps of that line, deeper in calls perhaps
-        return within.pop()
+        if other.stack == missing.stack and _owner(judgement.reference, other) == _owner(judgement.reference, missing):
+            near = follows or any(v in missing.inputs for v in other.outputs)
+            inner.update({maker: near or inner.get(maker, False) for maker in makers if maker.source is not None})
+    within = {maker.source or "" for maker in inner}
+    if len(inner) > 1 and len({function_of(line) for line in within}) == 1:  # several steps of that line, deeper in calls perhaps
+        within = within if len(within) == 1 else {maker.source or "" for maker, near in inner.items() if near}
+        return within.pop() if len(within) == 1 else None
     return found.pop() if len(found) == 1 else None
+
+
+def _makers(judgement: Judgement, other: Operation) -> list[Operation]:
+    """What makes in the candidate what an operation of the reference makes: its like, or else another that computes."""
+    same = [m.maker for v in other.outputs if is_telling(v) for m in judgement.backwards.equals(v)]
+    computing = [m for m in same if m is not None and m.kind not in MOVES]
+    return [m for m in computing if m.kind == other.kind] or computing
+
+
+def _owner(graph: Graph, operation: Operation) -> str:
+    """The module whose code an operation is in: of a layer of the framework the one that holds it."""
+    return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module
 
 
 def _idle(user: Operation, kind: str) -> list[Operation]:
