@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.paths import computing
+from paralign.adapters._kinds import MOVES
+from paralign.locate.assigned import Code
+from paralign.locate.paths import computing, computing_users
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation
@@ -61,7 +63,7 @@ def not_exonerated(
         (each.candidate, o)
         for each in dict.fromkeys((judgement, guilt.mended or judgement))
         for o in each.candidate.operations
-        if o.number not in guilty and all(each.is_right(v) for v in (*o.inputs, *o.outputs))
+        if o.number not in guilty and _is_right(each, o)
     ]
     others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
     if due is not None and due.kind != operation.kind:  # there it does what is due here
@@ -73,7 +75,28 @@ def not_exonerated(
         passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
-    return found
+    passing = [o for _, o in others if o.source == operation.source]
+    return (found != lines[0] and not by_construction and _own_setting(judgement.candidate, operation, passing)) or found
+
+
+def _is_right(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation makes of right values right ones, or what others make right ones of at once: a convolution without its bias."""
+    made = [v for v in operation.outputs if not judgement.is_right(v)]
+    after = [v for each in made for user in computing_users(each) if user.kind not in MOVES for v in user.outputs]
+    fine = all(judgement.is_right(v) for v in (*operation.inputs, *after))
+    return fine and (not made or bool(after))
+
+
+def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) -> str | None:
+    """Where the module of an operation was constructed, if its line reads a setting of the module, and right ones there are of others."""
+    path = operation.module
+    if path not in graph.built or any(o.module == path for o in others):
+        return None
+    names = [v.record.name for v in graph.values.values() if v.record.role in ("parameter", "buffer")]
+    held = {name[len(path) + 1 :].partition(".")[0] for name in (*names, *graph.built) if name.startswith(f"{path}.")}
+    code = Code(operation.source)
+    settings = [a for a in code.attributes if a not in held and code.setting(a) is not None]
+    return graph.built[path][0] if settings else None
 
 
 def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> tuple[str, ...]:
