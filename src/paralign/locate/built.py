@@ -63,7 +63,7 @@ def not_exonerated(
         (each.candidate, o)
         for each in dict.fromkeys((judgement, guilt.mended or judgement))
         for o in each.candidate.operations
-        if o.number not in guilty and _is_right(each, o)
+        if o.number not in guilty and _is_right(each, o, guilt.replaced)
     ]
     others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
     if due is not None and due.kind != operation.kind:  # there it does what is due here
@@ -76,14 +76,16 @@ def not_exonerated(
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
     passing = [o for _, o in others if o.source == operation.source]
-    return (found != lines[0] and not by_construction and _own_setting(judgement.candidate, operation, passing)) or found
+    kept = _own_setting(judgement.candidate, operation, passing) if passing and not by_construction else None
+    return kept or found
 
 
-def _is_right(judgement: Judgement, operation: Operation) -> bool:
+def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) -> bool:
     """Whether an operation makes of right values right ones, or what others make right ones of at once: a convolution without its bias."""
     made = [v for v in operation.outputs if not judgement.is_right(v)]
-    after = [v for each in made for user in computing_users(each) if user.kind not in MOVES for v in user.outputs]
-    fine = all(judgement.is_right(v) for v in (*operation.inputs, *after))
+    users = [user for each in made for user in computing_users(each) if user.kind not in MOVES]
+    after = [v for user in users for v in user.outputs]
+    fine = all(judgement.is_right(v) for v in (*operation.inputs, *after)) and all(user.number not in replaced for user in users)
     return fine and (not made or bool(after))
 
 

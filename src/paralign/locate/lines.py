@@ -20,7 +20,6 @@ from paralign.locate.paths import (
     taken_besides,
     way_to,
 )
-from paralign.locate.search import is_idle
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
@@ -64,7 +63,7 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
     if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):
-        told = trial.suspect if is_idle(judgement, trial.suspect) else regions.outgrown(judgement, trial.region)
+        told = regions.idle(judgement, trial) or regions.outgrown(judgement, trial.region)
         told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
         told = told or regions.likeliest(judgement, trial)
         told = told or regions.odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
@@ -183,11 +182,18 @@ def _made_plain(judgement: Judgement, operation: Operation, lacked: Operation | 
     if lacked is None:
         return None
     if any(is_telling(v) for v in lacked.inputs):
-        takers = [u for v in lacked.inputs for own in judgement.backwards.equals(v) for u in own.users if u.kind == lacked.kind]
-        plain = [u for u in takers if u.order < operation.order and not any(is_telling(v) for v in u.outputs)]
-        return next((u for u in plain if u.outputs[0].shape == lacked.outputs[0].shape), None)
+        shape, same = lacked.outputs[0].shape, [own for v in lacked.inputs for own in judgement.backwards.equals(v)]
+        plain = [u for u in _made_of(same, lacked.kind, shape) if u.order < operation.order]
+        due = _made_of([p for v in same for p in judgement.partners(v)], lacked.kind, shape)
+        return plain[0] if plain and not due else None
     makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
     return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
+
+
+def _made_of(values: list[Value], kind: str, shape: tuple[int, ...]) -> list[Operation]:
+    """The operations of a kind that make plain values of a shape out of some values."""
+    users = dict.fromkeys(u for v in values for u in v.users if u.kind == kind and u.outputs[0].shape == shape)
+    return [u for u in users if not any(is_telling(v) for v in u.outputs)]
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:

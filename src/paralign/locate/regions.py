@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.edges import factor_of
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import CONTEXT, way_to
-from paralign.locate.search import rank
+from paralign.locate.paths import CONTEXT, before_any_moves, way_to
+from paralign.locate.search import is_idle, rank
 from paralign.locate.written import function_of
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
     computing = [o for o in trial.region if o.kind not in MOVES and o.source is not None]
     counts = Counter(o.source for o in computing)
     return max(computing, key=lambda o: (counts[o.source], -o.order), default=None)
+
+
+def idle(judgement: Judgement, trial: Trial) -> Operation | None:
+    """The operation that hands on to a region what it takes, where the reference's makes something else of it; None without one."""
+    before = [before_any_moves(v).maker for o in trial.region for v in o.inputs if judgement.is_right(v)]
+    return next((o for o in (trial.suspect, *before) if o is not None and is_idle(judgement, o)), None)
 
 
 def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:

@@ -307,7 +307,7 @@ def _made(guilt: Guilt, what: str, operation: Operation, watched: Watched) -> st
     made = watched.origin(bare, what == lines.GIVEN) if bare else None
     first = what == lines.REGION and guilt.repair is None and operation is guilt.trial.suspect
     own = constants.given(guilt, operation) if made is None and first else []
-    return watched.origin(own, True) if own else made  # noqa: FBT003 - named so in the signature
+    return watched.origin(own, True) if own else made
 
 
 def _point(graph: Graph, operation: Operation | None, source: str | None, further: Sequence[str]) -> PointType | None:
