@@ -76,7 +76,7 @@ def not_exonerated(
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
     passing = [o for _, o in others if o.source == operation.source]
-    kept = _own_setting(judgement.candidate, operation, passing) if passing and not by_construction else None
+    kept = _own_setting(judgement.candidate, operation, passing) if passing and not (by_construction or alike) else None
     return kept or found
 
 
@@ -90,9 +90,9 @@ def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) ->
 
 
 def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) -> str | None:
-    """Where the module of an operation was constructed, if its line reads a setting of the module, and right ones there are of others."""
+    """Where one's own module of an operation was constructed, if its line reads a setting of it, and right ones there are of others."""
     path = operation.module
-    if path not in graph.built or any(o.module == path for o in others):
+    if path not in graph.built or path in graph.kinds or any(o.module == path for o in others):
         return None
     names = [v.record.name for v in graph.values.values() if v.record.role in ("parameter", "buffer")]
     held = {name[len(path) + 1 :].partition(".")[0] for name in (*names, *graph.built) if name.startswith(f"{path}.")}
