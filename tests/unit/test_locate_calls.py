@@ -92,27 +92,6 @@ def test_a_mask_that_is_missing_at_the_end_of_a_function_is_not_missing_where_th
     assert lines(located(tmp_path, reference, candidate)) == [line_of("normalised")]
 
 
-def mixed(m, x, normed):
-    x = m.layer_norm(x, m.parameter("n"), m.parameter("b5")) if normed else x  # line: unnormed
-    return m.tanh(layer(m, x, 1))  # line: mixed
-
-
-def mixed_within(m, x, normed):
-    return mixed(m, x, normed)
-
-
-def test_a_step_that_is_missing_before_one_that_both_have_is_missing_in_the_function_of_that(tmp_path):
-    def program(mix, normed):
-        def run(m):
-            x = m.exp(m.tanh(layer(m, m.input(), 0)))
-            x = m.add(x, mix(m, x, normed))
-            return layer(m, x, 2)
-
-        return run
-
-    assert lines(located(tmp_path, program(mixed, normed=True), program(mixed_within, normed=False))) == [line_of("unnormed")]
-
-
 # -- steps without effect ---------------------------------------------------------------------------------------------------------
 
 

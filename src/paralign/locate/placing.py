@@ -86,15 +86,11 @@ def _is_residual(judgement: Judgement, user: Operation, missing: Operation) -> b
 
 @dataclass(frozen=True)
 class _Pair:
-    """An operation of the reference near the missing one, how many of the outermost calls both were done in, and its counterpart.
-
-    ``same``: the counterpart is known to be it, an operation of one kind, not only by what it makes.
-    """
+    """An operation of the reference near the missing one, how many of the outermost calls both were done in, and its counterpart."""
 
     other: Operation
     shared: int
     counterpart: Operation
-    same: bool = False
 
 
 def _around(judgement: Judgement, missing: Operation, step: int) -> Iterator[tuple[Operation, int]]:
@@ -122,8 +118,7 @@ def _counterparts(
         alike = [m for m in makers if m.kind == other.kind] or computing  # what moves a value is no neighbour by what another one makes
         if alike and other.stack:
             place = other.order / length[0]
-            nearest = min(alike, key=lambda m: abs(m.order / length[1] - place))
-            found.append(_Pair(other, shared, nearest, same=known.get(other) is nearest and nearest.kind == other.kind))
+            found.append(_Pair(other, shared, min(alike, key=lambda m: abs(m.order / length[1] - place))))
     return found
 
 
@@ -146,6 +141,4 @@ def _lines(missing: Operation, pair: _Pair, partner: Operation | None) -> tuple[
         return None
     lines = pair.counterpart.stack
     depth = shared if partner is None or partner is pair.counterpart else max(shared, common(pair.counterpart, partner))
-    if pair.same:  # its function is the candidate's, however deep in calls
-        depth = max(depth, len(lines) - len(pair.other.stack) + shared)
     return own, beside, lines[max(0, len(lines) - 1 - depth)], pair.counterpart, depth
