@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.locate.assigned import Code
 from paralign.locate.paths import computing, computing_users, made
 from paralign.locate.written import calls
 
@@ -84,7 +85,21 @@ def not_exonerated(
         passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
-    return found
+    passing = [o for _, o in others if o.source == operation.source]
+    kept = _own_setting(judgement.candidate, operation, passing) if passing and not (by_construction or alike) else None
+    return kept or found
+
+
+def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) -> str | None:
+    """Where one's own module of an operation was constructed, if its line reads a setting of it, and right ones there are of others."""
+    path = operation.module
+    if path not in graph.built or path in graph.kinds or any(o.module == path for o in others):
+        return None
+    names = [v.record.name for v in graph.values.values() if v.record.role in ("parameter", "buffer")]
+    held = {name[len(path) + 1 :].partition(".")[0] for name in (*names, *graph.built) if name.startswith(f"{path}.")}
+    code = Code(operation.source)
+    settings = [a for a in code.attributes if a not in held and code.setting(a) is not None]
+    return graph.built[path][0] if settings else None
 
 
 def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) -> bool:

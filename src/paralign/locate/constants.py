@@ -37,10 +37,10 @@ COLUMNS = 16
 RESEMBLING = 0.5
 
 
-def given(guilt: Guilt, operation: Operation) -> list[str]:
-    """Digests of what an operation at fault, or one of a region, takes that is neither computed, nor an input, nor a parameter."""
+def given(guilt: Guilt, *operations: Operation) -> list[str]:
+    """Digests of what operations at fault take that is neither computed, nor an input, nor a parameter."""
     found: dict[str, None] = {}
-    todo = [value for taker in (operation, *guilt.trial.region) for value in taker.inputs]
+    todo = [value for taker in operations for value in taker.inputs]
     seen: set[Value] = set()
     while todo:
         value = todo.pop(0)
@@ -139,8 +139,13 @@ def _nearest(pool: Sequence[Array], value: Array) -> float:
 
 
 def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> Step:
-    """Go back from a wrong step through wrong inputs to one that is made of right ones."""
+    """Go back from a wrong step through wrong inputs to one that is made of right ones.
+
+    Where nothing on its way is the reference's, the reference makes it in another way, and the last step is as good as any.
+    """
     seen: set[int] = set()
+    if not any(s.telling and _is_right(ways[0], pool, s) for s in _behind(ways[1], step)):
+        return step
     while True:
         seen.add(step.number)
         made_of = _made_of(ways[1], step)
@@ -150,6 +155,17 @@ def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> St
         if not wrong:
             return _as_listed(pool, step, made_of) or step
         step = max(wrong, key=lambda s: (s.value.size, s.number))
+
+
+def _behind(way: Way, step: Step) -> list[Step]:
+    """All steps on the way to one."""
+    found: dict[int, Step] = {}
+    todo = list(step.inputs)
+    while todo:
+        held = way.steps[todo.pop()]
+        todo += held.inputs if held.number not in found else ()
+        found[held.number] = held
+    return list(found.values())
 
 
 def _made_of(way: Way, step: Step) -> list[Step]:

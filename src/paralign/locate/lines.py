@@ -17,7 +17,6 @@ from paralign.locate.paths import (
     computing,
     computing_users,
     inner_lines,
-    made,
     parting,
     taken_besides,
     way_to,
@@ -69,7 +68,7 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     idle = next((o for o in way_to(judgement, trial.due, len(trial.region) + CONTEXT) if placing.idle_layer(judgement, o)), None)
     if idle is not None:
         return MISSING, idle, trial.suspect
-    if not _in_one_layer(judgement, trial.region):
+    if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):
         return _of_steps(judgement, trial, slices)
     if twin is None:
         return DIFFERENT, twin, maker
@@ -79,7 +78,7 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     first = trial.suspect
     if first.kind == twin.kind and any(judgement.lacking(v) for v in _foreign(judgement, first, twin) if v.maker is not None):
         return _by_inputs(judgement, first, twin)
-    return DIFFERENT, twin, maker
+    return DIFFERENT, twin, first if _is_one(trial) else maker
 
 
 def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
@@ -87,7 +86,7 @@ def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tupl
     pair = regions.of_one_layer(judgement, trial.region)
     if pair is not None:
         return (DIFFERENT, *pair)
-    told = regions.outgrown(judgement, trial.region)
+    told = regions.idle(judgement, trial) or regions.outgrown(judgement, trial.region)
     told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
     told = told or regions.likeliest(judgement, trial)
     told = told or regions.odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
@@ -148,7 +147,7 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
         return MISWIRED, twin, maker
     if lacked:
         first = _first_lacking(judgement, lacked[0])
-        told = regions.made_plain(maker, first) or regions.without_effect(judgement, first)
+        told = regions.made_plain(judgement, maker, first) or regions.without_effect(judgement, first)
         if told is not None:
             return DIFFERENT, first, told
         if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
@@ -205,6 +204,14 @@ def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
     return len(modules) == 1 and next(iter(modules)) in judgement.candidate.kinds
 
 
+def _is_one(trial: Trial) -> bool:
+    """Whether a region is one operation of the reference, after which only a parameter is joined: a convolution, and its bias."""
+    after = [o for o in trial.region if o is not trial.suspect and o.kind not in MOVES]
+    given = [any(before_any_moves(v).record.role == "parameter" for v in o.inputs) for o in after]
+    alike = trial.twin is not None and trial.suspect in trial.region and trial.twin.kind == trial.suspect.kind
+    return trial.why == "twin" and alike and all(given)
+
+
 def _foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
     """Inputs of the reference's operation that the candidate's does not take."""
     known = {p for v in maker.inputs for p in judgement.partners(v)}
@@ -247,9 +254,10 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         after = guilt.trial.due.maker
         line = None
         if not ended:
-            line = placing.beside_idle_layer(judgement, other, operation) or _elsewhere(judgement, other, operation)
+            line = placing.beside_idle_layer(judgement, other, operation) or placing.elsewhere(judgement, other, operation)
             line = line or placing.in_helper(judgement, other, operation)
-            line = line or regions.without_term(judgement, operation, guilt.trial.twin) or regions.beside(judgement, other)
+            line = line or regions.without_term(judgement, operation, guilt.trial.twin)
+            line = line or regions.beside(judgement, other, operation, after)
         line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
         line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))
         if line is not None:
@@ -331,33 +339,6 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     chosen, shared = (user, with_after) if with_after > with_before or besides else (maker, with_before)
     level = min(shared + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
     return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
-
-
-def _elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
-    """The line that does something else with what the missing operation takes besides: there the step is done, but at the wrong place.
-
-    None where the value is used as the reference uses it, or not at all.
-    """
-    taken = {p for v in user.inputs for p in judgement.partners(v)}
-    besides = missing.kind not in MOVES and missing.kind != "slice" and any(due in taken for due in missing.inputs)
-    for due in missing.inputs if besides else []:
-        if due in taken or due.maker is None or not is_telling(due):
-            continue
-        todo = list(judgement.backwards.equals(due))
-        for value in todo:
-            for other in value.users:
-                if all(judgement.is_right(v) for v in made(other)):
-                    todo += made(other) if len(todo) < CONTEXT else []
-                elif other is not user and _is_around(other, user, missing):
-                    return other.stack[0]
-    return None
-
-
-def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
-    """Whether an operation is done in the function of another one; or what the reference misses, as deep as there, in one that calls it."""
-    depth = len(operation.stack)
-    within = depth == len(user.stack) or (depth == len(missing.stack) < len(user.stack) and operation.kind == missing.kind)
-    return depth > 0 and within and operation.stack[1:] == user.stack[len(user.stack) - depth + 1 :]
 
 
 def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:

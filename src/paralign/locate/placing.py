@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import common, taken_besides
+from paralign.locate.paths import CONTEXT, common, computing_users, made, taken_besides
 from paralign.locate.written import calls, following, function_of, preceding
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     both = (judgement, mended)
     before = _nearest(_counterparts(both, _around(judgement, missing, -1), ended))
     behind = _nearest(_counterparts(both, _around(judgement, missing, 1), known))
-    depths = [pairs[0].shared if pairs else -1 for pairs in (before, behind)]
+    depths = [min(pairs[0].shared, len(missing.stack) - 1) if pairs else -1 for pairs in (before, behind)]
     within = depths[0] == depths[1] and any(pair.counterpart is user for pair in behind)  # the function goes on with the user
     first, second = (
         [found for pair in pairs if (found := _lines(missing, pair, beside)) is not None] if depth == max(depths) else []
@@ -49,7 +49,8 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     deepest = max((found[4] for found in (*first[:1], *second[:1])), default=0)  # the nearest tell in which function it is
     home = Counter(function_of(found[2]) for found in (*first, *second) if found[4] == deepest).most_common(1)
     first, second = ([found for found in each if function_of(found[2]) == home[0][0]] for each in (first, second))
-    beside = next((theirs for own, other, theirs, *_ in (*first, *second) if own == other), None)
+    together = sorted((*first, *second), key=lambda found: found[3].kind in MOVES)
+    beside = next((theirs for own, other, theirs, *_ in together if own == other), None)
     if beside is not None or not (first or second):
         return beside
     latest = max((f for f in first if f[3].order < user.order), key=lambda f: f[3].order, default=None) or next(iter(first), None)
@@ -105,6 +106,35 @@ def _lacks(judgement: Judgement, operation: Operation, missing: Operation) -> bo
     """Whether the reference does a step like another one with what an operation makes, and the candidate does not."""
     users = [u for v in operation.outputs for p in judgement.partners(v) for u in p.users]
     return any(u.kind == missing.kind and u.numbers == missing.numbers and any(map(judgement.lacking, u.outputs)) for u in users)
+
+
+def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
+    """The line that does something else with what the missing operation takes besides: there the step is done, but at the wrong place.
+
+    None where the value is used as the reference uses it, or not at all.
+    """
+    taken = {p for v in user.inputs for p in judgement.partners(v)}
+    besides = missing.kind not in MOVES and missing.kind != "slice" and any(due in taken for due in missing.inputs)
+    for due in missing.inputs if besides else []:
+        if due in taken or due.maker is None or not is_telling(due):
+            continue
+        todo = list(judgement.backwards.equals(due))
+        theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p) if u is not missing}
+        known = {u.kind for u in theirs if all(judgement.lacking(v) for v in u.outputs)}
+        for value in todo:
+            for other in (u for u in value.users if u.kind not in known):  # what the reference does too follows from the fault
+                if all(judgement.is_right(v) for v in made(other)):
+                    todo += made(other) if len(todo) < CONTEXT else []
+                elif other is not user and _is_around(other, user, missing):
+                    return other.stack[0]
+    return None
+
+
+def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
+    """Whether an operation is done in the function of another one; or what the reference misses, as deep as there, in one that calls it."""
+    depth = len(operation.stack)
+    within = depth == len(user.stack) or (depth == len(missing.stack) < len(user.stack) and operation.kind == missing.kind)
+    return depth > 0 and within and operation.stack[1:] == user.stack[len(user.stack) - depth + 1 :]
 
 
 def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
@@ -175,9 +205,9 @@ def _makers(judgement: Judgement, values: list[Value]) -> list[Operation]:
 
 
 def _nearest(pairs: list[_Pair]) -> list[_Pair]:
-    """Those of the pairs that were done in most of the missing operation's calls."""
+    """Those of the pairs that were done in most of the missing operation's calls; what only moves values, anyone's, comes last."""
     most = max((pair.shared for pair in pairs), default=0)
-    return [pair for pair in pairs if pair.shared == most]
+    return sorted((pair for pair in pairs if pair.shared == most), key=lambda pair: pair.counterpart.kind in MOVES)
 
 
 def _lines(missing: Operation, pair: _Pair, partner: Operation | None) -> tuple[str, str, str, Operation, int] | None:

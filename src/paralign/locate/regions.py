@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.edges import factor_of
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import CONTEXT, computing, way_to
+from paralign.locate.paths import CONTEXT, before_any_moves, computing, way_to
 from paralign.locate.search import is_idle, rank
+from paralign.locate.written import function_of
 
 if TYPE_CHECKING:
-    from paralign.locate.graph import Operation, Value
+    from paralign.locate.graph import Graph, Operation, Value
     from paralign.locate.judgement import Judgement
     from paralign.locate.search import Trial
 
@@ -63,6 +64,12 @@ def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
     return max(computing, key=lambda o: (counts[o.source], -o.order), default=None)
 
 
+def idle(judgement: Judgement, trial: Trial) -> Operation | None:
+    """The operation that hands on to a region what it takes, where the reference's makes something else of it; None without one."""
+    before = [before_any_moves(v).maker for o in trial.region for v in o.inputs if judgement.is_right(v)]
+    return next((o for o in (trial.suspect, *before) if o is not None and is_idle(judgement, o)), None)
+
+
 def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
     """The operation of a region that repeats values against each other, so that more come of it than the reference ever has there."""
     sizes = {v.size for v in judgement.reference.values.values()}
@@ -70,6 +77,8 @@ def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
     for operation in (*before, *region):
         taken = [v.size for v in operation.inputs]
         made = operation.outputs[0].size
+        if any(v in judgement.wrong and v.size not in sizes for v in operation.inputs):  # too many came in
+            continue
         if operation.kind in REPEATING and taken and made > max(taken) and made not in sizes:
             return operation
     return None
@@ -97,12 +106,26 @@ def without_term(judgement: Judgement, user: Operation, twin: Operation | None) 
     return user.source if seen else None
 
 
-def made_plain(operation: Operation, lacked: Operation | None) -> Operation | None:
-    """What made, of numbers alone, a value that an operation takes, where the reference's operation does so of other numbers."""
-    if lacked is None or any(is_telling(v) for v in lacked.inputs):
+def made_plain(judgement: Judgement, operation: Operation, lacked: Operation | None) -> Operation | None:
+    """What made a plain value, of numbers alone, of which the reference's operation makes another one: of other numbers, perhaps.
+
+    Or, of the values that the reference's takes, few simple numbers, which are found everywhere and count as right.
+    """
+    if lacked is None:
         return None
+    if any(is_telling(v) for v in lacked.inputs):
+        shape, same = lacked.outputs[0].shape, [own for v in lacked.inputs for own in judgement.backwards.equals(v)]
+        plain = [u for u in _made_of(same, lacked.kind, shape) if u.order < operation.order]
+        due = _made_of([p for v in same for p in judgement.partners(v)], lacked.kind, shape)
+        return plain[0] if plain and not due else None
     makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
     return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
+
+
+def _made_of(values: list[Value], kind: str, shape: tuple[int, ...]) -> list[Operation]:
+    """The operations of a kind that make plain values of a shape out of some values."""
+    users = dict.fromkeys(u for v in values for u in v.users if u.kind == kind and u.outputs[0].shape == shape)
+    return [u for u in users if not any(is_telling(v) for v in u.outputs)]
 
 
 def without_effect(judgement: Judgement, lacked: Operation | None) -> Operation | None:
@@ -198,20 +221,51 @@ def comes_first(maker: Operation, twin: Operation) -> bool:
     return False
 
 
-def beside(judgement: Judgement, missing: Operation) -> str | None:
-    """The candidate's line that does what else the reference does in the line of a missing operation; None where that is not one line."""
-    depth, found, inner = len(missing.stack), set(), set()
+def beside(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
+    """The candidate's line that does what else the reference does in the line of a missing operation; None where that is not one line.
+
+    The candidate's function may lie deeper in calls than the reference's: ``user`` takes in it what ``after`` takes in the reference.
+    """
+    depth, found = len(missing.stack), set()
+    level = max(1, len(user.stack) - len(after.stack) + depth) if after is not None and after.stack else depth
+    inner: dict[Operation, bool] = {}  # what is done in that line itself, and whether it comes right before or after
     for other in judgement.reference.operations:
         if other is missing or other.kind in MOVES or other.stack[-depth:] != missing.stack:
             continue
-        made = [v for v in other.outputs if is_telling(v)]
-        makers = [m.maker for v in made for m in judgement.backwards.equals(v) if m.maker is not None and m.maker.kind == other.kind]
-        found |= {maker.stack[-depth] for maker in makers if len(maker.stack) >= depth}
-        inner |= {(maker.source, maker.number) for maker in makers} if other.stack == missing.stack else set()
-    within = {line for line, _ in inner if line is not None}
-    if len(inner) > 1 and len(within) == 1:  # several steps of that line, deeper in calls perhaps
-        return within.pop()
+        follows = any(v in missing.outputs for v in other.inputs)
+        makers = _makers(judgement, other) + (_idle(user, other.kind) if other.stack == missing.stack and follows else [])
+        found |= {maker.stack[-level] for maker in makers if len(maker.stack) >= level}
+        if other.stack == missing.stack and _owner(judgement.reference, other) == _owner(judgement.reference, missing):
+            near = follows or any(v in missing.inputs for v in other.outputs)
+            inner.update({maker: near or inner.get(maker, False) for maker in makers if maker.source is not None})
+    within = {maker.source or "" for maker in inner}
+    if len(inner) > 1 and len({function_of(line) for line in within}) == 1:  # several steps of that line, deeper in calls perhaps
+        within = within if len(within) == 1 else {maker.source or "" for maker, near in inner.items() if near}
+        return within.pop() if len(within) == 1 else None
     return found.pop() if len(found) == 1 else None
+
+
+def _makers(judgement: Judgement, other: Operation) -> list[Operation]:
+    """What makes in the candidate what an operation of the reference makes: its like, or else another that computes."""
+    same = [m.maker for v in other.outputs if is_telling(v) for m in judgement.backwards.equals(v)]
+    computing = [m for m in same if m is not None and m.kind not in MOVES]
+    return [m for m in computing if m.kind == other.kind] or computing
+
+
+def _owner(graph: Graph, operation: Operation) -> str:
+    """The module whose code an operation is in: of a layer of the framework the one that holds it."""
+    return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module
+
+
+def _idle(user: Operation, kind: str) -> list[Operation]:
+    """The steps of a kind that hand on, as it came, what an operation takes: a mask of ones, a factor of one."""
+    found = []
+    for value in user.inputs:
+        maker = value.maker
+        while maker is not None and (same := [v for v in maker.inputs if v.digest == value.digest]):
+            found += [maker] if maker.kind == kind else []
+            maker = same[0].maker
+    return found
 
 
 def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:

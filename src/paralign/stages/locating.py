@@ -273,8 +273,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
     what, other, operation = lines.classify(guilt)
     judgement = guilt.judgement
     source, further = lines.candidate_line(guilt, what, other, operation)
-    bare = constants.given(guilt, operation) if watched is not None else []
-    made = watched.origin(bare, what == lines.GIVEN) if bare and watched is not None else None
+    made = _made(guilt, what, operation, watched) if watched is not None else None
     if made is not None:
         what, source, further = lines.GIVEN, made, (made, *operation.stack)
     elif what == lines.REGION and watched is not None and (first := constants.of_region(guilt, watched.numbers)) is not None:
@@ -299,6 +298,18 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         chain=chain,
         notes=_notes(guilt, what, other),
     )
+
+
+def _made(guilt: Guilt, what: str, operation: Operation, watched: Watched) -> str | None:
+    """The line that made the numbers which enter a fault, where these are to blame.
+
+    Those that enter the first of several steps are, if no change of a single step would mend the result and no other step stands out.
+    """
+    bare = constants.given(guilt, operation, *guilt.trial.region)
+    made = watched.origin(bare, what == lines.GIVEN) if bare else None
+    first = what == lines.REGION and guilt.repair is None and operation is guilt.trial.suspect
+    own = constants.given(guilt, operation) if made is None and first else []
+    return watched.origin(own, True) if own else made
 
 
 def _point(graph: Graph, operation: Operation | None, source: str | None, further: Sequence[str]) -> PointType | None:

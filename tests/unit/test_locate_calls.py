@@ -1,0 +1,260 @@
+"""Which line is named where calls go deeper in one program than in the other, where a step has no effect, where a module is one's own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.locate import constants
+
+sys.path.insert(0, str(Path(__file__).parent))
+from minilanguage import Laboratory
+from minilanguage import lines as calls
+
+
+def drawn(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+X = {"x": drawn(1, 6, 12)}
+P = {**{f"w{i}": drawn(10 + i, 12, 12) / 3 for i in range(6)}, **{f"b{i}": drawn(20 + i, 12) for i in range(6)}, "n": drawn(5, 12)}
+VALID = np.arange(12) < np.array([12, 9, 7, 12, 8, 10])[:, None]
+
+
+def line_of(marker):
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+
+
+def layer(m, x, i):
+    return m.linear(x, m.parameter(f"w{i}"), m.parameter(f"b{i}"))
+
+
+def located(tmp_path, reference, candidate):
+    return Laboratory(tmp_path, reference, candidate, X, P).divergences()
+
+
+def lines(found):
+    return [d.candidate.source for d in found]
+
+
+# -- a function more --------------------------------------------------------------------------------------------------------------
+
+
+def part(m, x):
+    y = m.tanh(layer(m, x, 1))
+    y = layer(m, y, 2)
+    return layer(m, m.tanh(y), 3)
+
+
+def joined(m, x, share):
+    y = m.tanh(x)
+    return m.add(y, part(m, y) if share is None else m.scale(part(m, y), share))  # line: joined
+
+
+@pytest.mark.parametrize("share", [None, 0.5])
+def test_a_factor_that_is_missing_in_a_function_which_the_reference_has_not_is_missing_there(tmp_path, share):
+    def reference(m):
+        x = m.tanh(layer(m, m.input(), 0))
+        x = m.add(x, m.scale(part(m, x), 0.5))
+        return layer(m, x, 4)
+
+    def candidate(m):
+        x = layer(m, m.input(), 0)
+        x = joined(m, x, share)
+        return layer(m, x, 4)
+
+    assert lines(located(tmp_path, reference, candidate)) == ([line_of("joined")] if share is None else [])
+
+
+def normalised(m, x, mask, masked):
+    x = m.tanh(layer(m, x, 0))
+    y = m.exp(x)  # line: normalised
+    return m.multiply(y, mask) if masked else y
+
+
+def test_a_mask_that_is_missing_at_the_end_of_a_function_is_not_missing_where_that_is_called(tmp_path):
+    def reference(m):
+        mask = m.constant(VALID.astype(float))
+        x = m.multiply(m.exp(m.tanh(layer(m, m.input(), 0))), mask)
+        x = m.tanh(layer(m, x, 1))
+        return layer(m, x, 2)
+
+    def candidate(m):
+        mask = m.constant(VALID.astype(float))
+        x = normalised(m, m.input(), mask, masked=False)
+        x = m.tanh(layer(m, x, 1))
+        return layer(m, x, 2)
+
+    assert lines(located(tmp_path, reference, candidate)) == [line_of("normalised")]
+
+
+# -- steps without effect ---------------------------------------------------------------------------------------------------------
+
+
+def kept(m, x, by):
+    mask = m.constant(np.ones((6, 1)))
+    return m.multiply(m.scale(x, by) if by else x, mask)  # line: kept
+
+
+def test_a_factor_that_is_missing_before_a_mask_of_ones_is_missing_at_the_mask(tmp_path):
+    def program(by):
+        def run(m):
+            x = layer(m, m.input(), 0)
+            x = m.add(x, kept(m, m.tanh(layer(m, x, 1)), by))
+            return layer(m, m.tanh(x), 2)
+
+        return run
+
+    assert lines(located(tmp_path / "1", program(1.25), program(None))) == [line_of("kept")]
+    assert located(tmp_path / "2", program(1.25), program(1.25)) == []
+
+
+def test_a_mask_cut_at_another_place_is_named_although_what_it_becomes_is_plain(tmp_path):
+    def program(cut):
+        def run(m):
+            valid = m.constant(VALID)
+            x = m.tanh(layer(m, m.input(), 0))
+            x = m.operation("slice", lambda a: a[:, ::2], x, step=2)
+            valid = m.operation("slice", cut, valid, step=cut(VALID).strides[1])  # line: cut
+            x = m.multiply(x, m.operation("cast", lambda a: a.astype(x.array.dtype), valid))
+            x = m.concatenate(x, x)
+            return layer(m, m.tanh(x), 2)
+
+        return run
+
+    assert lines(located(tmp_path, program(lambda a: a[:, ::2]), program(lambda a: a[:, :6]))) == [line_of("cut")]
+
+
+def test_a_plain_part_that_the_reference_takes_too_is_not_to_blame(tmp_path):
+    def program(*, masked):
+        def run(m):
+            valid = m.constant(VALID)
+            first = m.operation("slice", lambda a: a[:, :6], valid, stop=6)
+            x = m.tanh(layer(m, m.input(), 0))
+            x = m.operation("slice", lambda a: a[:, ::2], x, step=2)
+            x = m.multiply(x, m.operation("cast", lambda a: a.astype(x.array.dtype), first))
+            if masked:
+                other = m.operation("slice", lambda a: a[:, ::2], valid, step=2)
+                x = m.multiply(x, m.operation("cast", lambda a: a.astype(x.array.dtype), other))
+            y = m.concatenate(x, x)  # line: unmasked
+            return layer(m, m.tanh(y), 2)
+
+        return run
+
+    found = located(tmp_path, program(masked=True), program(masked=False))
+    assert len(found) == 1
+    assert "first" not in found[0].candidate.code
+
+
+def test_a_part_that_is_the_whole_is_named_where_others_must_fit_it(tmp_path):
+    def program(width):
+        def run(m):
+            x = layer(m, m.input(), 0)
+            begun = m.operation("slice", lambda a: a[:, :width], x, stop=width)  # line: part
+            angles = m.exp(m.scale(m.operation("arange", lambda: np.arange(width) / 7.0), -1.0))
+            turned = m.multiply(begun, angles)
+            rest = m.operation("slice", lambda a: a[:, width:], x, start=width)
+            y = m.concatenate(turned, rest)
+            return layer(m, m.tanh(y), 1)
+
+        return run
+
+    assert lines(located(tmp_path, program(8), program(12))) == [line_of("part")]
+
+
+# -- what follows from a fault ----------------------------------------------------------------------------------------------------
+
+
+def test_a_value_that_the_reference_takes_twice_is_not_at_the_wrong_place_the_second_time(tmp_path):
+    def program(*, masked):
+        def run(m):
+            mask = m.constant(VALID.astype(float))
+            x = m.tanh(layer(m, m.input(), 0))
+            square = m.multiply(m.multiply(x, x), mask) if masked else m.multiply(x, x)  # line: square
+            total = m.mean(square, 1)
+            x = m.multiply(x, m.reshape(m.exp(total), 6, 1))
+            x = m.multiply(x, mask)
+            return layer(m, m.tanh(layer(m, x, 1)), 2)
+
+        return run
+
+    assert lines(located(tmp_path, program(masked=True), program(masked=False))) == [line_of("square")]
+
+
+# -- modules of one's own ---------------------------------------------------------------------------------------------------------
+
+
+class Smooth:
+    """A matrix product and its bias, of inputs to some power: as a setting, or as the call has it."""
+
+    def __init__(self, m, path, number, power=1.0):
+        self.path, self.number, self.power = path, number, power
+        m.built[path] = calls()[1:]
+
+    def __call__(self, m, x, power=None):
+        w, b = m.parameter(f"w{self.number}"), m.parameter(f"b{self.number}")
+        with m.module(self.path):
+            return m.add(self.kept(m, x, w) if power is None else self.told(m, x, w, power), b)
+
+    def kept(self, m, x, w):
+        return m.operation("smooth", lambda a, c: (a**self.power) @ c, x, w, power=self.power)
+
+    def told(self, m, x, w, power):
+        return m.operation("smooth", lambda a, c: (a**power) @ c, x, w, power=power)
+
+
+def smoothed(m, x, number, power):
+    return m.operation("smooth", lambda a, w, b: (a**power) @ w + b, x, m.parameter(f"w{number}"), m.parameter(f"b{number}"), power=power)
+
+
+def of_both(m, first, second):
+    return layer(m, m.tanh(second(m.tanh(first(m.exp(m.tanh(m.input())))))), 4)
+
+
+def due(m):
+    return of_both(m, lambda x: smoothed(m, x, 0, 1.0), lambda x: smoothed(m, m.exp(x), 1, 2.0))
+
+
+@pytest.mark.parametrize("power", [2.0, 3.0])
+def test_a_setting_that_a_module_keeps_is_wrong_where_the_module_was_constructed(tmp_path, power):
+    def candidate(m):
+        first = Smooth(m, "first", 0)
+        second = Smooth(m, "second", 1, power)  # line: constructed
+        return of_both(m, lambda x: first(m, x), lambda x: second(m, m.exp(x)))
+
+    assert lines(located(tmp_path, due, candidate)) == ([line_of("constructed")] if power == 3.0 else [])
+
+
+def test_a_setting_that_a_call_gives_is_wrong_where_it_is_called(tmp_path):
+    def candidate(m):
+        first, second = Smooth(m, "first", 0), Smooth(m, "second", 1)
+        return of_both(
+            m,
+            lambda x: first(m, x, 1.0),
+            lambda x: second(m, m.exp(x), 3.0),  # line: called
+        )
+
+    assert lines(located(tmp_path, due, candidate)) == [line_of("called")]
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------------------
+
+
+class Named:
+    """What a line of a trace says."""
+
+    def __init__(self, source):
+        self.source, self.op = source, source
+
+
+@pytest.mark.parametrize(("known", "line"), [([], "index"), (["starts"], "index"), (["places"], "starts")])
+def test_numbers_of_which_the_reference_has_nothing_are_told_by_their_last_line(known, line):
+    made = {"places": np.arange(9) / 7, "starts": np.arange(9) * 32.5, "index": np.arange(9) * 32.5 + 3}
+    steps = [constants.Step(n, Named(name), value, [n - 1] if n else []) for n, (name, value) in enumerate(made.items())]
+    ways = constants.Way([]), constants.Way(steps)
+    pool = [made[name] for name in known]
+    assert constants._first_wrong(ways, pool, steps[-1]).record.source == line
