@@ -6,13 +6,14 @@ DEMO := examples/mobilenetv3
 # tests of the portable half run under the oldest interpreter that it supports, where there is one
 OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shell command -v python3.8 2>/dev/null))
 
-.PHONY: help demo test lint types unit bench zoo faults mutants
+.PHONY: help demo test lint types unit bench zoo faults mutants library-mutants
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
 	@echo "make test             lint, types, tests"
 	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
+	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
@@ -79,3 +80,6 @@ SEED ?= 9
 COUNT ?= 5
 mutants: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/faults/mutate.py --seed $(SEED) --count $(COUNT) --write docs/mutants.md
+
+library-mutants: .venv-zoo/stamp
+	.venv-zoo/bin/python benchmarks/faults/library.py --seed $(SEED) --count $(COUNT) --write docs/library-mutants.md

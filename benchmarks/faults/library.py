@@ -90,7 +90,7 @@ class Model:
         self._original = sys.modules[type(port).__module__]
         self._file = inspect.getsourcefile(type(port)) or ""
         self.text = Path(self._file).read_text(encoding="utf-8")
-        self._state = _telling(port)
+        self._state = self._given(port)
         self.lines: set[int] = set()
         before = sys.gettrace()
         sys.settrace(self._ran)
@@ -98,6 +98,25 @@ class Model:
             self._right = self.outputs(self.build(self._original))
         finally:
             sys.settrace(before)
+
+    def _given(self, port: Any) -> dict[str, np.ndarray[Any, Any]]:
+        """The port's state as a check gives it to it: what a mutant changes only with other weights is no mistake that could be seen."""
+        from paralign import Side, check
+
+        found: dict[str, np.ndarray[Any, Any]] = {}
+        types = {name: tensor.numpy().dtype for name, tensor in port.state_dict().items()}
+
+        def note(*_: object) -> None:
+            found.update({name: tensor.numpy().astype(types[name]) for name, tensor in port.state_dict().items()})
+
+        hook = port.register_forward_post_hook(note)
+        result = check(
+            Side(model=self.reference, framework="torch"), Side(model=port, framework="paddle"), inputs=self.inputs, stages=["forward"]
+        )
+        hook.remove()
+        if result.verdict != "aligned":
+            raise ValueError(f"{self._pair.name} is {result.verdict} as it is")
+        return found
 
     def _ran(self, frame: Any, event: str, _: Any) -> Any:  # noqa: ARG002 - what a trace function takes
         if frame.f_code.co_filename != self._file:
@@ -167,18 +186,6 @@ class Model:
             return False
         pairs = zip(self._right, now, strict=True)
         return max(float(np.linalg.norm(v.astype(float) - own) / (np.linalg.norm(own) or 1)) for own, v in pairs) > CHANGED
-
-
-def _telling(port: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """A model's state with no constant in it."""
-    drawn = np.random.default_rng(0)
-    found = {}
-    for name, tensor in port.state_dict().items():
-        value = found[name] = tensor.numpy()
-        if value.dtype.kind == "f" and value.size and (value == value.flat[0]).all():
-            spread = np.abs(drawn.standard_normal(value.shape)) if name.endswith("_variance") else drawn.standard_normal(value.shape)
-            found[name] = (value + 0.1 * spread).astype(value.dtype)
-    return found
 
 
 def _leaves(value: Any) -> Iterator[Any]:

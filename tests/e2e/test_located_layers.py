@@ -54,10 +54,13 @@ class Net(nn.{layer}):
         self.first = blocks(3, 8, 1)
         self.second = blocks(8, 12, 2)
         self.third = blocks(12, 16, 2)
+        self.pool = nn.{pool}(2)
         self.head = nn.Linear(16, 5)
 
     def forward(self, x):
-        x = self.third(self.second(self.first(x)))
+        x = self.first(x)
+        x = self.pool(x)
+        x = self.third(self.second(x))
         return self.head(x.mean({axis}=[2, 3]))
 
 
@@ -66,10 +69,10 @@ def build_model():
     return Net()
 """
 REFERENCE = "import torch\nfrom torch import nn\n" + MODEL.format(
-    layer="Module", conv="Conv2d", f="torch", axis="dim", seed="torch.manual_seed"
+    layer="Module", conv="Conv2d", pool="MaxPool2d", f="torch", axis="dim", seed="torch.manual_seed"
 )
 CANDIDATE = "import paddle\nfrom paddle import nn\nfrom paddle.nn import functional as F\n" + MODEL.format(
-    layer="Layer", conv="Conv2D", f="F", axis="axis", seed="paddle.seed"
+    layer="Layer", conv="Conv2D", pool="MaxPool2D", f="F", axis="axis", seed="paddle.seed"
 )
 
 
@@ -114,6 +117,11 @@ def test_the_line_that_chose_a_layers_argument_is_named(located, old, new):
 def test_a_layer_that_is_there_but_not_called_belongs_where_its_fellows_are_called(located, new):
     lines, text = located("x = self.norm(x)", new)
     assert text[int(lines[0]) - 1].strip() in (new or "return x", "x = self.conv(x)")
+
+
+def test_a_step_is_missing_before_several_that_would_not_fit_together_if_only_one_had_it(located):
+    lines, text = located("x = self.pool(x)", "x = x")
+    assert (len(lines), text[int(lines[0]) - 1].strip()) == (1, "x = x")
 
 
 def test_a_right_port_has_no_such_line(located):

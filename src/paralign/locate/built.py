@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.assigned import Code
+from paralign.locate.handed import argument_line, differing
 from paralign.locate.paths import computing, computing_users, made
 from paralign.locate.written import calls
 
@@ -43,11 +44,11 @@ def reference_line(graph: Graph, operation: Operation | None, *, built: bool) ->
     return own_line(graph, operation) if built else operation.source
 
 
-def is_container_line(judgement: Judgement, operation: Operation) -> bool:
+def is_container_line(graph: Graph, operation: Operation) -> bool:
     """Whether the innermost line of a layer's operation runs several layers at once, as that of a Sequential does."""
-    if operation.module not in judgement.candidate.kinds or operation.source is None:
-        return operation.module in judgement.candidate.kinds
-    modules = {o.module for o in judgement.candidate.operations if o.source == operation.source and o.stack == operation.stack}
+    if operation.module not in graph.kinds or operation.source is None:
+        return operation.module in graph.kinds
+    modules = {o.module for o in graph.operations if o.source == operation.source and o.stack == operation.stack}
     return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
 
 
@@ -85,6 +86,9 @@ def not_exonerated(
         passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
+    fine = any(o.kind == operation.kind and _lines_of(g, o, by_construction=True)[:1] == lines[:1] for g, o in right)
+    if fine and by_construction and found == lines[0] and due is not None and due.kind == operation.kind:
+        return argument_line(lines, differing(operation.arguments, due.arguments)) or found
     passing = [o for _, o in others if o.source == operation.source]
     kept = _own_setting(judgement.candidate, operation, passing) if passing and not (by_construction or alike) else None
     return kept or found

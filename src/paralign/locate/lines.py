@@ -49,8 +49,8 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
         return REGION, twin, guilt.repair.operation
     if trial.why == "order":
         return ORDER, twin, maker
-    if trial.why == "end":
-        return MISSING, _first_lacking(judgement, trial.due) or twin, maker
+    if trial.why in ("before", "end"):
+        return MISSING, _first_lacking(judgement, trial.due) or twin, trial.suspect if trial.why == "before" else maker
     turned = _turned(judgement, maker, twin)
     if turned is not None:
         return ORDER, twin, turned
@@ -264,9 +264,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
             return line, operation.stack
     if what in (MISWIRED, REGION) and operation.stack:
         return _wire(guilt, operation, other if what == MISWIRED else None), operation.stack
-    built = (
-        constructed(judgement.candidate, operation.module) if what in (DIFFERENT, GIVEN) or is_container_line(judgement, operation) else ()
-    )
+    by_layer = what in (DIFFERENT, GIVEN) or is_container_line(judgement.candidate, operation)
+    built = constructed(judgement.candidate, operation.module) if by_layer else ()
     if built:
         first = not_exonerated(judgement, guilt, operation, built, by_construction=True, twin=other)
         return first, tuple(dict.fromkeys([*built, *operation.stack]))

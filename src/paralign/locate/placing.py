@@ -61,11 +61,18 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
 
 
 def idle_layer(judgement: Judgement, operation: Operation) -> str:
-    """The layer of the candidate that has the parameters of a reference's operation, where the candidate never calls it; else ''."""
+    """The layer of the candidate that has the parameters of a reference's operation, where the candidate never calls it; else ''.
+
+    Where nothing is called of the module that the layer is a part of, that module.
+    """
     named = {judgement.homes.get(v.record.name, "") for v in operation.inputs if v.record.role == "parameter"}
     homes = {name.rpartition(".")[0] for name in named}
     home = homes.pop() if len(homes) == 1 else ""
-    return "" if any(f"{o.module}.".startswith(f"{home}.") for o in judgement.candidate.operations) else home
+    called = {o.module for o in judgement.candidate.operations}
+    found = ""
+    while home and not any(f"{module}.".startswith(f"{home}.") for module in called):
+        found, home = home, home.rpartition(".")[0]
+    return found
 
 
 def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation) -> str | None:

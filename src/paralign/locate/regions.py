@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.locate.built import is_container_line
 from paralign.locate.edges import factor_of
 from paralign.locate.matching import is_telling
 from paralign.locate.paths import CONTEXT, before_any_moves, computing, way_to
@@ -226,6 +227,8 @@ def beside(judgement: Judgement, missing: Operation, user: Operation, after: Ope
 
     The candidate's function may lie deeper in calls than the reference's: ``user`` takes in it what ``after`` takes in the reference.
     """
+    if is_container_line(judgement.reference, missing):  # each layer of it is a step of its own
+        return None
     depth, found = len(missing.stack), set()
     level = max(1, len(user.stack) - len(after.stack) + depth) if after is not None and after.stack else depth
     inner: dict[Operation, bool] = {}  # what is done in that line itself, and whether it comes right before or after

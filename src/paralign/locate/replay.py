@@ -153,7 +153,8 @@ class _Hunt:
         """What is tried first: one operation before several, few before many; what mends much says little about where it was broken."""
         computing = sum(operation.kind not in MOVES for operation in trial.region)
         single = len(trial.region) == 1 or computing == 1
-        return trial.why == "output", _named(trial) in self.failed, 1 if single else computing or FOLLOWED
+        several = 1 if trial.why == "before" else FOLLOWED  # of what is put before one operation the region is empty
+        return trial.why == "output", _named(trial) in self.failed, 1 if single else computing or several
 
     def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)
@@ -354,7 +355,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     then, now = _places(before), _places(after)
     value = now.get((trial.value.maker.number, trial.value.place))
-    if value is None:
+    if value is None or (trial.why == "before" and _spoilt(before, after, trial.value)):
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True
@@ -370,6 +371,13 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             if near and then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
                 return True
     return False
+
+
+def _spoilt(before: Judgement, after: Judgement, value: Value) -> bool:
+    """Whether something that is computed of a value was right and is wrong now."""
+    now = _places(after)
+    made = [(now.get((user.number, v.place)), v) for user in computing_users(value) if user.kind not in MOVES for v in user.outputs]
+    return any(new is None or (before.is_right(old) and not after.is_right(new)) for new, old in made)
 
 
 def _repaired(before: Judgement, after: Judgement) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.matching import SLIGHT, is_telling, same_shape
-from paralign.locate.paths import before_any_moves
+from paralign.locate.paths import before_any_moves, computing_users, way_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +33,8 @@ class Trial:
     operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
     operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
     input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``constant`` (what only the reference has,
-    of the shape of a constant), ``output``, ``end``
-    (an output that something is missing after).
+    of the shape of a constant), ``before`` (what the reference makes of an input of a layer first; several take that input, and what comes
+    of them would not fit together if only one of them got it), ``output``, ``end`` (an output that something is missing after).
     """
 
     suspect: Operation
@@ -145,6 +145,8 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
         near = judgement.matches.nearest(value)[1]
         if near is not None and judgement.lacking(near):
             yield Trial(suspect, value, near, "alike", near.maker)
+    if twin is not None and twin.kind == suspect.kind:
+        yield from _by_inputs(judgement, suspect, twin)
     yield from _by_identity(judgement, suspect, wrong)
     yield from _by_chain(judgement, suspect, wrong)
     yield from _by_meeting(judgement, suspect)
@@ -164,6 +166,18 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
         same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
         for due in same[:2]:
             yield Trial(suspect, value, due, "twin", twin)
+
+
+def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Iterator[Trial]:
+    """What the reference's layer takes is due for all that take the candidate's input, where the one is made of the other."""
+    if not any(v.record.role == "parameter" for v in suspect.inputs):
+        return
+    for value in suspect.inputs:
+        several = judgement.is_right(value) and is_telling(value) and len(computing_users(value)) > 1
+        known = set(judgement.partners(value)) if several and value not in twin.inputs else set()
+        for due in _others(judgement, suspect, twin) if known else []:
+            if judgement.lacking(due) and any(v in known for o in way_to(judgement, due, CHAIN) for v in o.inputs):
+                yield Trial(suspect, value, due, "before", due.maker)
 
 
 def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:

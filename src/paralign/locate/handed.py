@@ -1,0 +1,67 @@
+"""Where an argument of a layer comes from: the call of a helper that hands it on decided on it, not the helper."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from paralign.locate.written import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: arguments of convolutions in the order in which both frameworks take them
+_ORDER = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set[str]:
+    """The names, as calls write them, of the arguments that two operations have with other values."""
+    theirs = {_plain(name): value for name, value in reference.items()}
+    found = {_plain(name) for name, value in candidate.items() if _plain(name) in theirs and theirs[_plain(name)] != value}
+    return found | {f"{name}s" for name in found}
+
+
+def _plain(name: str) -> str:
+    return {"eps": "epsilon"}.get(name, name.removesuffix("s"))
+
+
+def argument_line(lines: Sequence[str], names: set[str]) -> str | None:
+    """The line whose call gives an argument its value, where those within only hand it on as their own parameter; None if none does.
+
+    Args:
+        lines: those that led to the construction of a layer, the innermost first, each ``file:line``.
+        names: what the argument may be called in the innermost call.
+    """
+    if not names:
+        return None
+    places = {_ORDER.index(name) for name in names if name in _ORDER}
+    for line in lines:
+        function, value = _given(line, names, places)
+        if value is None:
+            return None
+        parameters = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)] if function else []
+        if function is None or not isinstance(value, ast.Name) or value.id not in parameters or _is_bound(function, value.id):
+            return line
+        names, own = {value.id}, 1 if parameters[0] in ("self", "cls") else 0
+        places = {parameters.index(value.id) - own}
+    return None
+
+
+def _given(line: str, names: set[str], places: set[int]) -> tuple[Function | None, ast.expr | None]:
+    """The function around a line, and what its call gives for an argument; None where that is not said there, or more than once."""
+    file, _, text = line.rpartition(":")
+    tree, number = parsed(file), int(text)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr | ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)] if tree else []
+    function = next((n for n in reversed(nodes) if isinstance(n, Function)), None)  # breadth first: the innermost is the last
+    calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno == number] or [n for n in nodes if isinstance(n, ast.Call)]
+    found = [k.value for call in calls for k in call.keywords if k.arg in names]
+    if not found:
+        plain = [call for call in calls if not any(isinstance(a, ast.Starred) for a in call.args)]
+        found = [call.args[place] for call in plain for place in places if place < len(call.args)]
+    return function, found[0] if len(found) == 1 else None
+
+
+def _is_bound(function: Function, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(function))
