@@ -65,7 +65,8 @@ def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
 def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
-    idle = next((o for o in way_to(judgement, trial.due, len(trial.region) + CONTEXT) if placing.idle_layer(judgement, o)), None)
+    way = way_to(judgement, trial.due, len(trial.region) + CONTEXT)
+    idle = next((o for o in way if placing.idle_layer(judgement, o, trial.suspect)), None)
     if idle is not None:
         return MISSING, idle, trial.suspect
     if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):

@@ -60,11 +60,14 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     return _between(judgement, latest and latest[2], soonest and soonest[2], later=later)
 
 
-def idle_layer(judgement: Judgement, operation: Operation) -> str:
-    """The layer of the candidate that has the parameters of a reference's operation, where the candidate never calls it; else ''.
+def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> str:
+    """The layer of the candidate with the parameters of a reference's operation, where it is never called; else ''.
 
-    Where nothing is called of the module that the layer is a part of, that module.
+    ``user`` takes what the reference's operation takes, but plainly. Where nothing is called of the module that the layer is a part of,
+    it is that module.
     """
+    if not any(p in operation.inputs for v in user.inputs if is_telling(v) for p in judgement.partners(v)):
+        return ""
     named = {judgement.homes.get(v.record.name, "") for v in operation.inputs if v.record.role == "parameter"}
     homes = {name.rpartition(".")[0] for name in named}
     home = homes.pop() if len(homes) == 1 else ""
@@ -80,16 +83,21 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
 
     It belongs where its fellows in the same module are called.
     """
-    home, graph = idle_layer(judgement, missing), judgement.candidate
+    home, graph = idle_layer(judgement, missing, user), judgement.candidate
     around = home.rpartition(".")[0]
     if not home or around in graph.kinds:
         return None
     called_in = {o: o.module.rpartition(".")[0] if o.module in graph.kinds else o.module for o in graph.operations if o.stack}
     fellows = [o for o, module in called_in.items() if module == around]
-    before = [o for o in fellows if o.order < user.order and o.stack != user.stack]
-    after = [o for o in fellows if o.order >= user.order]
     if not fellows:
         return None
+    same = [own.maker for v in missing.inputs for own in judgement.backwards.equals(v)]
+    givers = [o for o in fellows if o in same and o.stack != user.stack]
+    if givers and user in fellows and function_of(givers[0].stack[0]) != function_of(user.stack[0]):
+        return _between(judgement, None, user.stack[0], later=False)  # after a helper that made what both take
+    before = givers[:1] or [o for o in fellows if o.order < user.order and o.stack != user.stack]
+    at = before[-1] if before else user
+    after = [o for o in fellows if o.order >= at.order and o.stack != (before[-1].stack if before else None)]
     return _between(judgement, before[-1].stack[0] if before else None, after[0].stack[0] if after else None, later=False)
 
 
@@ -104,15 +112,16 @@ def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str 
             continue
         alike = [o for o in judgement.candidate.operations if o.source == maker.source and o.kind == maker.kind]
         several = len({o.stack[1] for o in alike if len(o.stack) > 1}) > 1 or calls(maker.stack[1], maker.stack[0]) > 1
-        if several and all(_lacks(judgement, o, missing) for o in alike):
+        lacked = [_lacked(judgement, o, missing) for o in alike]
+        if several and all(lacked) and len({step for steps in lacked for step in steps}) >= len(alike):  # each lacks its own
             return maker.source
     return None
 
 
-def _lacks(judgement: Judgement, operation: Operation, missing: Operation) -> bool:
-    """Whether the reference does a step like another one with what an operation makes, and the candidate does not."""
+def _lacked(judgement: Judgement, operation: Operation, missing: Operation) -> list[Operation]:
+    """The steps like another one that the reference does with what an operation makes, and the candidate does not."""
     users = [u for v in operation.outputs for p in judgement.partners(v) for u in p.users]
-    return any(u.kind == missing.kind and u.numbers == missing.numbers and any(map(judgement.lacking, u.outputs)) for u in users)
+    return [u for u in users if u.kind == missing.kind and u.numbers == missing.numbers and any(map(judgement.lacking, u.outputs))]
 
 
 def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
