@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import random
 import sys
 from pathlib import Path
 
@@ -88,3 +89,11 @@ def test_a_line_is_left_out_whole_and_two_lines_are_exchanged(mutants):
 def test_what_is_no_python_any_more_is_no_mutant(mutants):
     tree = ast.parse("def f(x):\n    return x\n")
     assert mutants._edited("def f(x):\n    return x\n", tree.body[0].body[0], "") is None
+
+
+def test_edits_may_be_of_some_lines_only(mutants):
+    found = list(mutants.edits(PORT, random.Random(0), {13}))
+    assert len(found) > 3
+    for _, text, _ in found:
+        pairs = enumerate(zip(PORT.splitlines(), text.splitlines(), strict=False), 1)
+        assert next(number for number, (one, other) in pairs if one != other) in (12, 13)
