@@ -30,6 +30,9 @@ EQUAL = 1e-6
 #: axes up to which their orders are tried
 AXES = 4
 
+#: so many numbers in their order are hardly the same by accident, on the way to a value that the reference has not
+FEW = 3
+
 #: columns up to which it is told which of them differ
 COLUMNS = 16
 
@@ -144,7 +147,7 @@ def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> St
     Where nothing on its way is the reference's, the reference makes it in another way, and the last step is as good as any.
     """
     seen: set[int] = set()
-    if not any(s.telling and _is_right(ways[0], pool, s) for s in _behind(ways[1], step)):
+    if not any(_is_known(pool, s) for s in _behind(ways[1], step)):
         return step
     while True:
         seen.add(step.number)
@@ -199,6 +202,11 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
         namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
         return not namesakes or any(same(s.value, step.value) for s in namesakes)
     return not step.telling or any(_equal(value, step.value) or _is_part(value, step.value) for value in pool)
+
+
+def _is_known(pool: Sequence[Array], step: Step) -> bool:
+    """Whether the reference has the several numbers of a step, simple ones too."""
+    return step.value.size >= FEW and float(np.ptp(step.value)) > 0 and any(_equal(value, step.value) for value in pool)
 
 
 def _is_strange(pool: Sequence[Array], step: Step) -> bool:
