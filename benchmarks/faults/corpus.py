@@ -144,8 +144,7 @@ def truth(plant: Plant, target: Path) -> set[str]:
     path = target / edit.file
     now = path.read_text(encoding="utf-8").splitlines()
     before = (PROGRAMS / plant.program / edit.file).read_text(encoding="utf-8").splitlines()
-    lines = {line for line in changed(before, now) if not _elsewhere(plant, now[line - 1])}
-    lines |= {line for first, last in statements("\n".join(now)) if lines & set(range(first, last + 1)) for line in range(first, last + 1)}
+    lines = whole_statements("\n".join(now), {line for line in changed(before, now) if not _elsewhere(plant, now[line - 1])})
     found = {f"{path}:{line}" for line in lines | plant.lines}
     for other in target.glob("*.py") if plant.at else ():
         text = other.read_text(encoding="utf-8").splitlines()
@@ -164,6 +163,11 @@ def statements(text: str) -> list[tuple[int, int]]:
     """First and last line of each statement that holds no other: a call is reported by one of its lines, whichever argument was edited."""
     simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
     return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(ast.parse(text)) if isinstance(node, simple)]
+
+
+def whole_statements(text: str, lines: set[int]) -> set[int]:
+    """Lines, and all others of the statements that they are a part of."""
+    return lines | {row for a, b in statements(text) if lines & set(range(a, b + 1)) for row in range(a, b + 1)}
 
 
 def changed(before: list[str], now: list[str]) -> set[int]:

@@ -12,12 +12,10 @@ import gc
 import importlib.util
 import inspect
 import json
-import os
 import random
 import sys
 import tempfile
 import time
-import warnings
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -211,16 +209,12 @@ def judged(reference: str, seed: int, count: int) -> Iterator[dict[str, Any]]:
                 continue
             finally:
                 gc.collect()  # a model is a cycle, and large
-            row = _row(model, module, {f"{path}:{line}" for line in _truth(model.text, text) | lines})
+            truth = corpus.whole_statements(text, corpus.changed(model.text.splitlines(), text.splitlines())) | lines
+            row = _row(model, module, {f"{path}:{line}" for line in truth})
             yield {"id": f"{reference}/m{seed}-{number}", "stage": "forward", "what": what, **row}
             found += 1
             if found == count:
                 return
-
-
-def _truth(before: str, now: str) -> set[int]:
-    edited = corpus.changed(before.splitlines(), now.splitlines())
-    return edited | {row for a, b in corpus.statements(now) if edited & set(range(a, b + 1)) for row in range(a, b + 1)}
 
 
 def _row(model: Model, module: ModuleType, truth: set[str]) -> dict[str, Any]:
@@ -236,13 +230,6 @@ def _row(model: Model, module: ModuleType, truth: set[str]) -> dict[str, Any]:
     return {"truth": sorted(t.rpartition("/")[2] for t in truth), "paralign": asdict(answer)}
 
 
-def gathered(references: list[str], seed: int, count: int, jobs: int) -> list[dict[str, Any]]:
-    """The rows of all models, each in a process of its own."""
-    return mutate.asked(
-        [([sys.executable, __file__, "--worker", r, "--seed", str(seed), "--count", str(count)], r) for r in references], jobs
-    )
-
-
 def document(rows: list[dict[str, Any]], seed: int, count: int) -> str:
     """The page."""
     return TEXT.format(
@@ -254,18 +241,6 @@ def document(rows: list[dict[str, Any]], seed: int, count: int) -> str:
         kinds=mutate.table(rows, "edit", lambda r: r["what"].split(":")[0]),
         missed=mutate.missed(rows),
     )
-
-
-def work(reference: str, seed: int, count: int) -> None:
-    """Print the rows of one model; whatever libraries print goes to standard error."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    warnings.simplefilter("ignore")
-    import torch
-
-    torch.set_num_threads(1)
-    for row in judged(reference, seed, count):
-        print(json.dumps(row), file=answers, flush=True)
 
 
 def main() -> None:
@@ -280,9 +255,9 @@ def main() -> None:
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker, options.seed, options.count)
+        mutate.told(judged(options.worker, options.seed, options.count))
         return
-    rows = gathered(options.pair, options.seed, options.count, options.jobs)
+    rows = mutate.asked(__file__, options.pair, options.seed, options.count, options.jobs)
     print(mutate.table(rows, "model", lambda r: r["id"].split("/")[0]))
     if options.json:
         Path(options.json).write_text(json.dumps(rows), encoding="utf-8")

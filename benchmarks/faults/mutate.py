@@ -135,23 +135,24 @@ def _forget(plant: corpus.Plant) -> None:
 
 def gathered(programs: list[str], seed: int, count: int, jobs: int) -> list[dict[str, Any]]:
     """The rows of all programs, each judged in a process of its own."""
-    return asked([([sys.executable, __file__, "--worker", p, "--seed", str(seed), "--count", str(count)], p) for p in programs], jobs)
+    return asked(__file__, programs, seed, count, jobs)
 
 
-def asked(commands: list[tuple[list[str], str]], jobs: int) -> list[dict[str, Any]]:
-    """The rows that commands print, a few at once; each comes with the name of what it judges."""
+def asked(script: str, names: list[str], seed: int, count: int, jobs: int) -> list[dict[str, Any]]:
+    """The rows that a script prints of each of some names, a few processes at once."""
     rows: list[dict[str, Any]] = []
 
-    def ask(command: list[str], program: str) -> None:
+    def ask(name: str) -> None:
+        command = [sys.executable, script, "--worker", name, "--seed", str(seed), "--count", str(count)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"OMP_NUM_THREADS": "1", **os.environ}) as process:
             for line in process.stdout or ():
                 rows.append(json.loads(line))
                 print(rows[-1]["id"], "line" if rows[-1]["paralign"]["exact"] else "-", rows[-1]["what"], file=sys.stderr, flush=True)
         if process.returncode:
-            raise RuntimeError(f"the mutants of {program} could not be judged: see above")
+            raise RuntimeError(f"the mutants of {name} could not be judged: see above")
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda each: ask(*each), commands))
+        list(pool.map(ask, names))
     return sorted(rows, key=lambda row: row["id"])
 
 
@@ -173,7 +174,14 @@ def missed(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         if not row["paralign"]["exact"]:
             true = ", ".join(sorted({t.rpartition(":")[2] for t in row["truth"]}, key=int))
-            named = row["paralign"]["first"].rpartition("/")[2] if row["paralign"]["flagged"] else "not flagged"
+            answer = row["paralign"]
+            named = (
+                answer["first"].rpartition("/")[2]
+                if answer["flagged"]
+                else f"failed: {answer['failed']}"
+                if answer["failed"]
+                else "not flagged"
+            )
             lines.append(f"| {row['id']} | {row['stage']} | `{row['what'].replace('|', '/')}` | {true} | {named} |")
     return "\n".join(lines)
 
@@ -203,7 +211,7 @@ def main() -> None:
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker, options.seed, options.count)
+        told(judged(options.worker, options.seed, options.count))
         return
     rows = gathered(options.program or corpus.programs(), options.seed, options.count, options.jobs)
     print(table(rows, "stage", lambda r: r["stage"]))
@@ -212,15 +220,15 @@ def main() -> None:
             Path(file).write_text(text(), encoding="utf-8")
 
 
-def work(program: str, seed: int, count: int) -> None:
-    """Print the rows of one program; whatever the programs print goes to standard error."""
+def told(judged: Iterator[dict[str, Any]]) -> None:
+    """Print rows as they come, one a line; whatever the programs print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
     import torch
 
     torch.set_num_threads(1)
-    for row in judged(program, seed, count):
+    for row in judged:
         print(json.dumps(row), file=answers, flush=True)
 
 

@@ -297,6 +297,22 @@ def lines():
     return found
 
 
+def drawn(seed, *shape):
+    """Normally distributed numbers."""
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def line_in(file, marker):
+    """The line of a file that ends with a marker, as places are written."""
+    source = Path(file).read_text(encoding="utf-8").splitlines()
+    return f"{file}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+
+
+def named(found):
+    """The candidate's line of each divergence."""
+    return [d.candidate.source for d in found]
+
+
 class Laboratory:
     """Two programs with the same inputs and parameters, recorded, located, and run again as often as asked."""
 

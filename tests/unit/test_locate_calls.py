@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,22 +12,16 @@ import pytest
 from paralign.locate import constants
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory
+from minilanguage import Laboratory, drawn, line_in
 from minilanguage import lines as calls
-
-
-def drawn(seed, *shape):
-    return np.random.default_rng(seed).normal(size=shape)
-
+from minilanguage import named as lines
 
 X = {"x": drawn(1, 6, 12)}
 P = {**{f"w{i}": drawn(10 + i, 12, 12) / 3 for i in range(6)}, **{f"b{i}": drawn(20 + i, 12) for i in range(6)}, "n": drawn(5, 12)}
 VALID = np.arange(12) < np.array([12, 9, 7, 12, 8, 10])[:, None]
 
 
-def line_of(marker):
-    source = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+line_of = partial(line_in, __file__)
 
 
 def layer(m, x, i):
@@ -35,10 +30,6 @@ def layer(m, x, i):
 
 def located(tmp_path, reference, candidate):
     return Laboratory(tmp_path, reference, candidate, X, P).divergences()
-
-
-def lines(found):
-    return [d.candidate.source for d in found]
 
 
 # -- a function more --------------------------------------------------------------------------------------------------------------

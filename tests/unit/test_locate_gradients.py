@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,13 @@ import pytest
 from paralign.locate import randomness, written
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory
+from minilanguage import Laboratory, line_in
 
 X = {"x": np.random.default_rng(1).normal(size=(6, 8))}
 P = {f"w{i}": np.random.default_rng(10 + i).normal(size=(8, 8)) / 3 for i in range(4)}
 
 
-def line_of(marker):
-    source = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+line_of = partial(line_in, __file__)
 
 
 def network(m, factor=1.0, cut=None, hidden=None):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory
-
-
-def drawn(seed, *shape):
-    return np.random.default_rng(seed).normal(size=shape)
-
+from minilanguage import Laboratory, drawn, line_in
+from minilanguage import named as lines
 
 X = {"x": drawn(1, 6, 8)}
 P = {
@@ -26,9 +23,7 @@ P = {
 }
 
 
-def line_of(marker):
-    source = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+line_of = partial(line_in, __file__)
 
 
 def layer(m, x, i):
@@ -47,10 +42,6 @@ def network(m):
 def located(tmp_path, reference, candidate, **options):
     laboratory = Laboratory(tmp_path, reference, candidate, X, P, **options)
     return laboratory.divergences()
-
-
-def lines(found):
-    return [d.candidate.source for d in found]
 
 
 # -- no fault ----------------------------------------------------------------------------------------------------------------

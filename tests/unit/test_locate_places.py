@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +16,14 @@ from paralign.locate import constants
 from paralign.model import Manifest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory
-
-
-def drawn(seed, *shape):
-    return np.random.default_rng(seed).normal(size=shape)
-
+from minilanguage import Laboratory, drawn, line_in
+from minilanguage import named as lines
 
 X = {"x": drawn(1, 6, 12), "kinds": drawn(3, 6, 12)}
 P = {**{f"w{i}": drawn(10 + i, 12, 12) / 3 for i in range(6)}, **{f"b{i}": drawn(20 + i, 12) for i in range(6)}, "row": drawn(5, 1, 12)}
 
 
-def line_of(marker):
-    source = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+line_of = partial(line_in, __file__)
 
 
 def layer(m, x, i):
@@ -37,10 +32,6 @@ def layer(m, x, i):
 
 def located(tmp_path, reference, candidate):
     return Laboratory(tmp_path, reference, candidate, X, P).divergences()
-
-
-def lines(found):
-    return [d.candidate.source for d in found]
 
 
 # -- in another's place ----------------------------------------------------------------------------------------------------------
@@ -246,14 +237,16 @@ def attention(m, q, k, v):
     return m.operation("attention", run, q, k, v)
 
 
+def heads(m):
+    return [m.reshape(layer(m, m.input(), i), 1, 2, 6, 6) for i in range(3)]
+
+
+def at_once_attended(m):
+    return layer(m, m.reshape(attention(m, *heads(m)), 6, 12), 4)
+
+
 @pytest.mark.parametrize("where", ["scale", "weights", "product"])
 def test_attention_by_hand_is_followed_through_the_steps_of_one_operation(tmp_path, where):
-    def heads(m):
-        return [m.reshape(layer(m, m.input(), i), 1, 2, 6, 6) for i in range(3)]
-
-    def reference(m):
-        return layer(m, m.reshape(attention(m, *heads(m)), 6, 12), 4)
-
     def candidate(m):
         q, k, v = heads(m)
         scores = m.matmul(q, m.transpose(k, 0, 1, 3, 2))  # line: product
@@ -262,22 +255,16 @@ def test_attention_by_hand_is_followed_through_the_steps_of_one_operation(tmp_pa
         weights = m.softmax(scores, axis=-2 if where == "weights" else -1)  # line: weights
         return layer(m, m.reshape(m.matmul(weights, v), 6, 12), 4)
 
-    assert lines(located(tmp_path, reference, candidate)) == [line_of(where)]
+    assert lines(located(tmp_path, at_once_attended, candidate)) == [line_of(where)]
 
 
 def test_a_right_attention_by_hand_is_right(tmp_path):
-    def heads(m):
-        return [m.reshape(layer(m, m.input(), i), 1, 2, 6, 6) for i in range(3)]
-
-    def reference(m):
-        return layer(m, m.reshape(attention(m, *heads(m)), 6, 12), 4)
-
     def candidate(m):
         q, k, v = heads(m)
         weights = m.softmax(m.scale(m.matmul(q, m.transpose(k, 0, 1, 3, 2)), 1 / math.sqrt(6)))
         return layer(m, m.reshape(m.matmul(weights, v), 6, 12), 4)
 
-    assert located(tmp_path, reference, candidate) == []
+    assert located(tmp_path, at_once_attended, candidate) == []
 
 
 # -- tables that are filled ------------------------------------------------------------------------------------------------------

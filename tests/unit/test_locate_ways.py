@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilanguage import Laboratory
-
-
-def drawn(seed, *shape):
-    return np.random.default_rng(seed).normal(size=shape)
-
+from minilanguage import Laboratory, drawn, line_in
+from minilanguage import named as lines
 
 X = {"x": drawn(1, 12, 12), "kept": drawn(2, 12, 12) > 0}
 P = {**{f"w{i}": drawn(10 + i, 12, 12) / 3 for i in range(6)}, **{f"b{i}": drawn(20 + i, 12) for i in range(6)}}
 
 
-def line_of(marker):
-    source = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return f"{__file__}:{1 + next(i for i, text in enumerate(source) if text.endswith('# line: ' + marker))}"
+line_of = partial(line_in, __file__)
 
 
 def layer(m, x, i):
@@ -31,10 +26,6 @@ def layer(m, x, i):
 
 def located(tmp_path, reference, candidate, *, fine=False):
     return Laboratory(tmp_path, reference, candidate, X, P).divergences(fine=fine)
-
-
-def lines(found):
-    return [d.candidate.source for d in found]
 
 
 # -- masks -------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.locate.matching import is_telling
 from paralign.locate.written import function_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ def computing(operation: Operation | None) -> Operation | None:
 def made(operation: Operation) -> list[Value]:
     """What an operation makes for others to take, not what a normalisation notes besides."""
     return [v for v in operation.outputs if v.users] or list(operation.outputs[:1])
+
+
+def makers_of(judgement: Judgement, values: list[Value]) -> list[Operation]:
+    """What makes the reference's values in the candidate, as far as values tell and lines are known."""
+    same = [own for v in values if is_telling(v) for own in judgement.backwards.equals(v)]
+    return [own.maker for own in same if own.maker is not None and own.maker.stack]
 
 
 def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import CONTEXT, common, computing_users, made, taken_besides
+from paralign.locate.paths import CONTEXT, common, computing_users, made, makers_of, taken_besides
 from paralign.locate.written import calls, following, function_of, preceding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from paralign.locate.graph import Operation, Value
+    from paralign.locate.graph import Operation
     from paralign.locate.judgement import Judgement
 
 #: operations before and after a missing one among which its neighbours are looked for
@@ -95,10 +95,11 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
     givers = [o for o in fellows if o in same and o.stack != user.stack]
     if givers and user in fellows and function_of(givers[0].stack[0]) != function_of(user.stack[0]):
         return _between(judgement, None, user.stack[0], later=False)  # after a helper that made what both take
-    before = givers[:1] or [o for o in fellows if o.order < user.order and o.stack != user.stack]
-    at = before[-1] if before else user
-    after = [o for o in fellows if o.order >= at.order and o.stack != (before[-1].stack if before else None)]
-    return _between(judgement, before[-1].stack[0] if before else None, after[0].stack[0] if after else None, later=False)
+    before = (givers[:1] or [o for o in fellows if o.order < user.order and o.stack != user.stack])[-1:]
+    at = before[0] if before else user
+    after = [o for o in fellows if o.order >= at.order and not (before and o.stack == at.stack)][:1]
+    first, second = (found[0].stack[0] if found else None for found in (before, after))
+    return _between(judgement, first, second, later=False)
 
 
 def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
@@ -206,18 +207,13 @@ def _counterparts(
     length = [max(1, len(graph.operations)) for graph in (judgements[0].reference, judgements[0].candidate)]
     found = []
     for other, shared in operations:
-        makers = [known[other]] if other in known else next(filter(None, (_makers(j, other.outputs) for j in judgements)), [])
+        makers = [known[other]] if other in known else next(filter(None, (makers_of(j, other.outputs) for j in judgements)), [])
         computing = [m for m in makers if m.kind not in MOVES and other.kind not in MOVES]
         alike = [m for m in makers if m.kind == other.kind] or computing  # what moves a value is no neighbour by what another one makes
         if alike and other.stack:
             place = other.order / length[0]
             found.append(_Pair(other, shared, min(alike, key=lambda m: abs(m.order / length[1] - place))))
     return found
-
-
-def _makers(judgement: Judgement, values: list[Value]) -> list[Operation]:
-    same = [m for v in values if is_telling(v) for m in judgement.backwards.equals(v)]
-    return [m.maker for m in same if m.maker is not None and m.maker.stack]
 
 
 def _nearest(pairs: list[_Pair]) -> list[_Pair]:

@@ -9,7 +9,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.locate.built import is_container_line
 from paralign.locate.edges import factor_of
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import CONTEXT, before_any_moves, computing, way_to
+from paralign.locate.paths import CONTEXT, before_any_moves, computing, makers_of, way_to
 from paralign.locate.search import is_idle, rank
 from paralign.locate.written import function_of
 
@@ -250,8 +250,7 @@ def beside(judgement: Judgement, missing: Operation, user: Operation, after: Ope
 
 def _makers(judgement: Judgement, other: Operation) -> list[Operation]:
     """What makes in the candidate what an operation of the reference makes: its like, or else another that computes."""
-    same = [m.maker for v in other.outputs if is_telling(v) for m in judgement.backwards.equals(v)]
-    computing = [m for m in same if m is not None and m.kind not in MOVES]
+    computing = [m for m in makers_of(judgement, other.outputs) if m.kind not in MOVES]
     return [m for m in computing if m.kind == other.kind] or computing
 
 
