@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ EXACT, SINGLE = 1e-9, 1e-6
 REAL = ("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64")
 
 #: below and above what numpy does faster; parts, whole and several chunks
-SHAPES = [(), (1,), (0, 3), (3, 7, 11), (3, 331, 131), (CHUNK,), (3, 2, CHUNK // 5 + 7)]
+SHAPES = [(), (1,), (0, 3), (3, 7, 11), (3, 331, 131), (CHUNK,), (3, 2, CHUNK // 5 + 7), (5, CHUNK - CHUNK // 7)]
 
 
 def bound(dtype):
@@ -171,6 +173,17 @@ def test_mixed_precision_does_not_round():
         text, vector = base.load("torch").fingerprint(torch.from_numpy(x))
     assert apart(text, moments(x)) <= SINGLE
     assert distance(sketch(x), vector) <= SINGLE
+
+
+def test_inference_mode_leaves_nothing_behind():
+    torch = pytest.importorskip("torch")
+    adapter, x = base.load("torch"), sample("float64", (3, CHUNK))
+    import_module("paralign.adapters._digest_torch")._kept.__dict__.clear()  # as in a process that has watched nothing yet
+    with torch.inference_mode():
+        inside = adapter.fingerprint(torch.from_numpy(x))
+    outside = adapter.fingerprint(torch.from_numpy(x))
+    assert inside[0] == outside[0]
+    np.testing.assert_array_equal(inside[1], outside[1])
 
 
 def test_threads_change_nothing_but_rounding():
