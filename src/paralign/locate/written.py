@@ -20,12 +20,18 @@ _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _OF_THE_FRAMEWORK = frozenset({"saved_tensor", "saved_tensors", "needs_input_grad"})
 
 
-@lru_cache(maxsize=256)
 def no_gradient_block(source: str) -> str | None:
     """The line of the ``with`` or the decorator that switches gradients off for a line; None where there is none."""
-    file, number = source.rpartition(":")[0], int(source.rpartition(":")[2])
-    tree, found = parsed(file), None
-    for node in ast.walk(tree) if tree is not None else ():
+    file, _, number = source.rpartition(":")
+    tree = parsed(file)
+    line = None if tree is None else _switched_off(tree, int(number))
+    return None if line is None else f"{file}:{line}"
+
+
+@lru_cache(maxsize=256)
+def _switched_off(tree: ast.Module, number: int) -> int | None:
+    found = None
+    for node in ast.walk(tree):
         if isinstance(node, (ast.With, ast.AsyncWith)):
             asked: Sequence[ast.expr] = [item.context_expr for item in node.items]
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -33,21 +39,21 @@ def no_gradient_block(source: str) -> str | None:
         else:
             continue
         if node.body[0].lineno <= number <= (node.end_lineno or 0):
-            found = next((f"{file}:{each.lineno}" for each in asked if _switches_off(each)), found)
+            found = next((each.lineno for each in asked if _switches_off(each)), found)
     return found
 
 
-@lru_cache(maxsize=1024)
 def function_of(source: str) -> tuple[str, int]:
     """File and first line of the innermost function that holds a line; line 0 where there is none, or the file cannot be read."""
-    file, _, line = source.rpartition(":")
+    file, _, number = source.rpartition(":")
     tree = parsed(file)
-    held = [
-        node.lineno
-        for node in (ast.walk(tree) if tree is not None else ())
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= int(line) <= (node.end_lineno or 0)
-    ]
-    return file, max(held, default=0)
+    return file, 0 if tree is None else _begin(tree, int(number))
+
+
+@lru_cache(maxsize=1024)
+def _begin(tree: ast.Module, number: int) -> int:
+    functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return max((node.lineno for node in functions if node.lineno <= number <= (node.end_lineno or 0)), default=0)
 
 
 def following(source: str) -> list[range]:
