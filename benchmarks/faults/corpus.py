@@ -171,11 +171,13 @@ def whole_statements(text: str, lines: set[int]) -> set[int]:
 
 
 def changed(before: list[str], now: list[str]) -> set[int]:
-    """Numbers, from 1, of the lines of ``now`` that are new; of a deletion the lines on both sides."""
+    """Numbers, from 1, of the lines of ``now`` that are new; of a deletion the lines on both sides, and the next of code there."""
     found: set[int] = set()
     for what, _, _, start, stop in difflib.SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
         if what in ("replace", "insert"):
             found |= set(range(start + 1, stop + 1))
         elif what == "delete":
+            code = [number for number, line in enumerate(now, 1) if line.strip() and not line.lstrip().startswith("#")]
             found |= {max(start, 1), min(start + 1, len(now))}
+            found |= {max((n for n in code if n <= start), default=1), min((n for n in code if n > start), default=len(now))}
     return found

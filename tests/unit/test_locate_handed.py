@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paralign.locate.handed import argument_line, differing
+from paralign.locate.handed import argument_line, differing, table_line
 
 TEXT = """\
 class Block:
@@ -67,3 +67,36 @@ def test_arguments_have_other_names_in_the_two_frameworks():
     theirs = {"stride": [1, 1], "padding": [1, 1], "groups": 1, "eps": 1e-6, "transposed": False}
     assert differing(ours, theirs) >= {"stride", "epsilon"}
     assert not differing(ours, theirs) & {"padding", "groups", "data_format"}
+
+
+TABLES = """\
+ROWS = ((1, 2), (3, 4))
+
+
+class Net:
+    def __init__(self, given):
+        rows = [
+            (1, 2),
+            (3, 4),
+        ]
+        for deep, step in rows:
+            for i in range(deep):
+                stride = step if i == 0 else 1
+                self.add(Conv2D(8, 8, 3, stride))
+                self.add(Conv2D(8, 8, 3, stride=2))
+        for deep, step in ROWS:
+            self.add(Conv2D(8, 8, 3, stride=step * 2))
+        for step in (1, 2):
+            self.add(Conv2D(8, 8, 3, stride=step))
+        for step in given:
+            self.add(Conv2D(8, 8, 3, stride=step))
+        self.add(Conv2D(8, 8, 3, stride=step))
+"""
+
+
+@pytest.mark.parametrize(("line", "table"), [(13, 6), (14, None), (16, 1), (18, 17), (20, None), (21, None), (99, None)])
+def test_a_table_that_a_loop_runs_over_gives_arguments_their_values(tmp_path, line, table):
+    path = tmp_path / "net.py"
+    path.write_text(TABLES, encoding="utf-8")
+    found = table_line([f"{path}:{line}"], {"stride"})
+    assert found == (None if table is None else (f"{path}:{line}", f"{path}:{table}"))

@@ -199,6 +199,50 @@ def test_elements_that_the_reference_has_in_several_orders_are_due_as_the_same_s
     assert found[0].what == "order"
 
 
+@pytest.mark.parametrize("axes", [(0, 1, 2), None])
+def test_parts_taken_of_elements_in_an_earlier_order_are_wrong_where_that_is_changed(tmp_path, axes):
+    def program(axes):
+        def run(m):
+            parts = m.split(layer(m, m.input(), 0), 2, axis=0)
+            x = m.concatenate(m.tanh(layer(m, parts[0], 1)), m.gelu(layer(m, parts[1], 2)), axis=0)
+            if axes is not None:  # line: nothing done
+                x = m.reshape(x, 2, 3, 12)
+                x = m.transpose(x, *axes)  # line: exchanged
+                x = m.reshape(x, 6, 12)
+            parts = m.split(x, 2, axis=0)
+            return m.concatenate(m.tanh(layer(m, parts[0], 3)), m.tanh(layer(m, parts[1], 4)), axis=0)
+
+        return run
+
+    found = located(tmp_path, program((1, 0, 2)), program(axes))
+    assert lines(found)[0] == line_of("nothing done" if axes is None else "exchanged")
+    assert found[0].what == ("missing" if axes is None else "order")
+
+
+def block(m, x, i):
+    y = m.tanh(layer(m, x, i))
+    return m.add(x, m.gelu(layer(m, y, i + 1)))
+
+
+def within(m, *, whole=True):
+    x = m.tanh(layer(m, m.input(), 0))
+    x = m.exp(x) if whole else x  # line: left out
+    x = m.scale(x, 0.3)
+    x = block(m, x, 1)
+    return block(m, x, 3)
+
+
+def test_a_missing_step_is_looked_for_as_deep_in_calls_as_the_candidate_has_what_is_around(tmp_path):
+    def around(m):
+        return within(m)
+
+    def outer(m):
+        return around(m)
+
+    found = located(tmp_path, outer, lambda m: within(m, whole=False))
+    assert lines(found) == [line_of("left out")]
+
+
 # -- parts -----------------------------------------------------------------------------------------------------------------------
 
 

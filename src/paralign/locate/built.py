@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.assigned import Code
-from paralign.locate.handed import argument_line, differing
+from paralign.locate.handed import argument_line, differing, table_line
 from paralign.locate.paths import computing, computing_users, made
 from paralign.locate.written import calls
 
@@ -66,7 +66,8 @@ def not_exonerated(
 
     Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
     So they do where what the reference has in place of it (``twin``, or what made the value that is due) went through a helper that
-    others go through with other arguments. Of lines that are all the same it is the one that calls such a helper more than once.
+    others go through with other arguments. Of lines that are all the same it is the one that calls such a helper more than once. Where
+    a loop takes the arguments from a table, and other rounds are right, it is the table's.
     """
     guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
     due = twin if twin is not None and twin.kind == operation.kind else computing(guilt.trial.due.maker)
@@ -76,6 +77,8 @@ def not_exonerated(
         for o in each.candidate.operations
         if o.number not in guilty and _is_right(each, o, guilt.replaced)
     ]
+    if by_construction and (table := _table(operation, due, lines, right, guilty)) is not None:
+        return table
     others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
     if due is not None and due.kind != operation.kind:  # there it does what is due here
         others += [(g, o) for g, o in right if o.kind == due.kind]
@@ -92,6 +95,24 @@ def not_exonerated(
     passing = [o for _, o in others if o.source == operation.source]
     kept = _own_setting(judgement.candidate, operation, passing) if passing and not (by_construction or alike) else None
     return kept or found
+
+
+def _table(
+    operation: Operation, due: Operation | None, lines: tuple[str, ...], right: list[tuple[Graph, Operation]], guilty: set[int]
+) -> str | None:
+    """The line of the table that a loop takes the wrong argument from; None where there is none, or the call in the loop may be wrong.
+
+    The call is right where other rounds make of it what is due here, and the wrong rounds follow one another, as those of a row do.
+    """
+    names = differing(operation.arguments, due.arguments) if due is not None and due.kind == operation.kind else set()
+    told = table_line(lines, names) if names else None
+    if due is None or told is None:
+        return None
+    depth = lines.index(told[0]) + 1
+    rounds = {o.number: o for g, o in right if o.kind == operation.kind and constructed(g, o.module)[:depth] == lines[:depth]}
+    if not any(not names & differing(o.arguments, due.arguments) for o in rounds.values()):
+        return None
+    return None if any(min(guilty) < number < max(guilty) for number in rounds) else told[1]
 
 
 def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) -> str | None:

@@ -34,6 +34,43 @@ def argument_line(lines: Sequence[str], names: set[str]) -> str | None:
         lines: those that led to the construction of a layer, the innermost first, each ``file:line``.
         names: what the argument may be called in the innermost call.
     """
+    found = _decided(lines, names)
+    return found[0] if found is not None else None
+
+
+def table_line(lines: Sequence[str], names: set[str]) -> tuple[str, str] | None:
+    """The line of the table whose rows give an argument its value, round by round, and before it the line of the call in the loop.
+
+    None where the call is in no loop over a list or tuple that is written in its function or file.
+
+    Args:
+        lines: those that led to the construction of a layer, the innermost first, each ``file:line``.
+        names: what the argument may be called in the innermost call.
+    """
+    line, function, value = _decided(lines, names) or ("", None, None)
+    file, _, text = line.rpartition(":")
+    tree = parsed(file) if value is not None else None
+    if tree is None or value is None:
+        return None
+    assigned = [n for place in (function, tree) if place is not None for n in ast.walk(place) if isinstance(n, ast.Assign)]
+    read = _names(value)
+    for each in reversed([n for n in assigned if n.lineno < int(text)]):  # what it is computed of
+        read |= _names(each.value) if any(_names(target) & read for target in each.targets) else set()
+    loops = [n for n in ast.walk(function or tree) if isinstance(n, ast.For) and n.lineno <= int(text) <= (n.end_lineno or 0)]
+    for loop in (each for each in loops if read & _names(each.target)):
+        tables = [n for n in assigned if isinstance(n.value, ast.List | ast.Tuple) and n.lineno < loop.lineno]
+        named = [n.lineno for n in tables if any(_names(target) & _names(loop.iter) for target in n.targets)]
+        if named or isinstance(loop.iter, ast.List | ast.Tuple):
+            return line, f"{file}:{(named or [loop.iter.lineno])[0]}"
+    return None
+
+
+def _names(tree: ast.expr) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+
+
+def _decided(lines: Sequence[str], names: set[str]) -> tuple[str, Function | None, ast.expr] | None:
+    """The line whose call gives an argument its value, the function around it, and that value as it is written there."""
     if not names:
         return None
     places = {_ORDER.index(name) for name in names if name in _ORDER}
@@ -43,7 +80,7 @@ def argument_line(lines: Sequence[str], names: set[str]) -> str | None:
             return None
         parameters = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)] if function else []
         if function is None or not isinstance(value, ast.Name) or value.id not in parameters or _is_bound(function, value.id):
-            return line
+            return line, function, value
         names, own = {value.id}, 1 if parameters[0] in ("self", "cls") else 0
         places = {parameters.index(value.id) - own}
     return None

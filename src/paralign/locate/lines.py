@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
-from paralign.locate import placing, regions
+from paralign.locate import arrangement, placing, regions
 from paralign.locate.built import constructed, is_container_line, not_exonerated
 from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
 from paralign.locate.paths import (
@@ -147,17 +147,25 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
     if lacked and twin.kind == maker.kind and _other_mask(maker, lacked[0]) is not None:
         return MISWIRED, twin, maker
     if lacked:
-        first = _first_lacking(judgement, lacked[0])
-        told = regions.made_plain(judgement, maker, first) or regions.without_effect(judgement, first)
-        if told is not None:
-            return DIFFERENT, first, told
-        if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
-            return DIFFERENT, twin, maker  # what a layer of the framework does first is no step of the program
-        if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked[0]):
-            return (MISWIRED, *_where_it_enters(judgement, maker, twin)[::-1])
-        return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
+        return _by_lacked(judgement, maker, twin, lacked[0])
     computing = [v for v in foreign if v.maker is not None or v.record.role == "parameter"]
     return (MISWIRED if computing and twin.kind == maker.kind else DIFFERENT), twin, maker
+
+
+def _by_lacked(judgement: Judgement, maker: Operation, twin: Operation, lacked: Value) -> tuple[str, Operation | None, Operation]:
+    """The kind of fault of an operation whose twin takes a value that the candidate lacks."""
+    first = _first_lacking(judgement, lacked)
+    arranged = arrangement.before(judgement, first)
+    if arranged is not None:
+        return (ORDER if arranged[2] else MISSING), *arranged[:2]
+    told = regions.made_plain(judgement, maker, first) or regions.without_effect(judgement, first)
+    if told is not None:
+        return DIFFERENT, first, told
+    if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
+        return DIFFERENT, twin, maker  # what a layer of the framework does first is no step of the program
+    if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked):
+        return (MISWIRED, *_where_it_enters(judgement, maker, twin)[::-1])
+    return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
 
 
 def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Operation, Operation]:
@@ -274,7 +282,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         return None, ()
     found: str | None = operation.stack[0]
     if what == ORDER:
-        found = _as_listed(operation, other) or _otherwise_shaped(operation, other) or found
+        found = _as_listed(operation, other) or arrangement.otherwise_shaped(operation, other) or found
     elif what == DIFFERENT:
         same = other is not None and other.kind == operation.kind
         found = _laid_out(operation, other) or _plain_input(operation, other) if other is not None and same else None
@@ -374,29 +382,6 @@ def _as_listed(operation: Operation, other: Operation | None) -> str | None:
     lines = {maker.source for maker in makers}
     in_order = [m.order for m in makers] == sorted({m.order for m in makers})
     return next(iter(lines)) if len(lines) == 1 and len(makers) > 1 and in_order and operation.source not in lines else None
-
-
-def _otherwise_shaped(operation: Operation, other: Operation | None) -> str | None:
-    """The first line on the way to elements in a wrong order that gives them another shape than the reference's step in its place.
-
-    None where both sides do not take the same steps.
-    """
-    ways = [_moves_to(each) for each in (operation, other) if each is not None]
-    if len(ways) < 2 or [o.kind for o in ways[0]] != [o.kind for o in ways[1]]:  # noqa: PLR2004 - both sides
-        return None
-    pairs = zip(reversed(ways[0]), reversed(ways[1]), strict=True)
-    return next((ours.source for ours, theirs in pairs if ours.outputs[0].shape != theirs.outputs[0].shape), None)
-
-
-def _moves_to(operation: Operation) -> list[Operation]:
-    """An operation and those before it that only move its value, but for copies; the last first."""
-    found = []
-    step: Operation | None = operation
-    while step is not None and step.kind in MOVES:
-        if step.kind in ("view", "transpose"):
-            found.append(step)
-        step = step.inputs[0].maker if step.inputs else None
-    return found
 
 
 def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:

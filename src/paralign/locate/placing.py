@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import CONTEXT, common, computing_users, made, makers_of, taken_besides
-from paralign.locate.written import calls, following, function_of, preceding
+from paralign.locate.paths import CONTEXT, common, computing_users, inner_lines, made, makers_of, taken_besides
+from paralign.locate.written import behind_loop, calls, following, function_of, preceding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,8 +42,9 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     behind = _nearest(_counterparts(both, _around(judgement, missing, 1), known))
     depths = [min(pairs[0].shared, len(missing.stack) - 1) if pairs else -1 for pairs in (before, behind)]
     within = depths[0] == depths[1] and any(pair.counterpart is user for pair in behind)  # the function goes on with the user
+    deep = min((len(pairs[0].counterpart.stack) for pairs in (before, behind) if pairs), default=1) - 1  # deeper than these it cannot lie
     first, second = (
-        [found for pair in pairs if (found := _lines(missing, pair, beside)) is not None] if depth == max(depths) else []
+        [found for pair in pairs if (found := _lines(missing, pair, beside, deep)) is not None] if depth == max(depths) else []
         for pairs, depth, beside in zip((before, behind), depths, (user, before[0].counterpart) if within else (None, None), strict=True)
     )
     deepest = max((found[4] for found in (*first[:1], *second[:1])), default=0)  # the nearest tell in which function it is
@@ -93,13 +94,24 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
         return None
     same = [own.maker for v in missing.inputs for own in judgement.backwards.equals(v)]
     givers = [o for o in fellows if o in same and o.stack != user.stack]
+    givers = [o for o in givers if any(v.maker is o for v in user.inputs)] or givers
     if givers and user in fellows and function_of(givers[0].stack[0]) != function_of(user.stack[0]):
         return _between(judgement, None, user.stack[0], later=False)  # after a helper that made what both take
     before = (givers[:1] or [o for o in fellows if o.order < user.order and o.stack != user.stack])[-1:]
     at = before[0] if before else user
     after = [o for o in fellows if o.order >= at.order and not (before and o.stack == at.stack)][:1]
     first, second = (found[0].stack[0] if found else None for found in (before, after))
-    return _between(judgement, first, second, later=False)
+    return _between(judgement, first if givers else _made_later(user, before) or first, second, later=False)
+
+
+def _made_later(user: Operation, before: list[Operation]) -> str | None:
+    """The line of an operation's function in which what it takes was made, perhaps deeper in calls, if that was after other ones."""
+    makers = [v.maker for v in user.inputs if v.maker is not None and v.maker.stack and v.maker.stack[1:] != user.stack[1:]]
+    for maker in makers if user.stack else []:
+        line, at = inner_lines(maker, user)
+        if at == user.stack[0] != line and function_of(line) == function_of(at) and all(o.order < maker.order for o in before):
+            return line
+    return None
 
 
 def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
@@ -155,7 +167,7 @@ def _is_around(operation: Operation, user: Operation, missing: Operation) -> boo
 
 
 def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
-    """The line between two lines of a function: one in which nothing is ever done; else one of the two."""
+    """The line between two lines of a function: one in which nothing is done, one behind a loop that ended; else one of the two."""
     done = {line for o in judgement.candidate.operations for line in o.stack}
     if first is not None:
         file, end = first.rpartition(":")[0], int(second.rpartition(":")[2]) if second is not None else None
@@ -164,6 +176,9 @@ def _between(judgement: Judgement, first: str | None, second: str | None, *, lat
                 break
             if not any(f"{file}:{line}" in done for line in span):
                 return f"{file}:{span.start}"
+        ended = behind_loop(first, second) if second is not None else None
+        if ended is not None:
+            return ended
     elif second is not None:
         span_before = preceding(second)
         file = second.rpartition(":")[0]
@@ -222,12 +237,15 @@ def _nearest(pairs: list[_Pair]) -> list[_Pair]:
     return sorted((pair for pair in pairs if pair.shared == most), key=lambda pair: pair.counterpart.kind in MOVES)
 
 
-def _lines(missing: Operation, pair: _Pair, partner: Operation | None) -> tuple[str, str, str, Operation, int] | None:
-    """The lines of a missing operation and of its neighbour in the function where their calls part, and the candidate's beside them."""
+def _lines(missing: Operation, pair: _Pair, partner: Operation | None, deep: int) -> tuple[str, str, str, Operation, int] | None:
+    """The lines of a missing operation and of its neighbour in the function where their calls part, and the candidate's beside them.
+
+    The candidate's function lies ``deep`` calls within, at most.
+    """
     shared = min(pair.shared, len(missing.stack) - 1, len(pair.other.stack) - 1)
     own, beside = missing.stack[len(missing.stack) - 1 - shared], pair.other.stack[len(pair.other.stack) - 1 - shared]
     if function_of(own) != function_of(beside):
         return None
     lines = pair.counterpart.stack
-    depth = shared if partner is None or partner is pair.counterpart else max(shared, common(pair.counterpart, partner))
+    depth = min(deep, shared if partner is None or partner is pair.counterpart else max(shared, common(pair.counterpart, partner)))
     return own, beside, lines[max(0, len(lines) - 1 - depth)], pair.counterpart, depth

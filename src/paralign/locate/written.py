@@ -85,6 +85,18 @@ def preceding(source: str) -> range | None:
     return found
 
 
+def behind_loop(first: str, second: str) -> str | None:
+    """The line of the statement with a line that comes after a loop with another one, in one block; None where the two are not so."""
+    (file, _, begin), (other, _, end) = first.rpartition(":"), second.rpartition(":")
+    tree = parsed(file) if file == other else None
+    for node in ast.walk(tree) if tree is not None else ():
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            around = [s for s in block if _spans(s, int(begin)) or _spans(s, int(end))] if isinstance(block, list) else []
+            if len(around) > 1 and isinstance(around[0], (ast.For, ast.While)) and _spans(around[1], int(end)):
+                return f"{file}:{around[1].lineno}"
+    return None
+
+
 def calls(source: str, inner: str) -> int:
     """How often the statement of a line calls the function, or constructs the class, that holds another line."""
     (file, _, line), (other, _, within) = source.rpartition(":"), inner.rpartition(":")
