@@ -13,6 +13,7 @@ import pytest
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.locate import constants
+from paralign.locate.placing import idle_layer
 from paralign.locate.written import behind_loop
 from paralign.model import Manifest
 
@@ -265,6 +266,24 @@ def test_what_is_made_for_nothing_is_missing_where_it_could_be_used_first(tmp_pa
 
     found = located(tmp_path, program(weighed), program(unweighed))
     assert lines(found) == [line_of("could use it")]
+
+
+def test_a_layer_that_is_never_called_is_known_by_the_parameters_of_the_step_after_the_first(tmp_path):
+    def program(gated):
+        def run(m):
+            x = m.relu(layer(m, m.input(), 0))
+            x = m.multiply(x, m.tanh(layer(m, m.mean(x, axis=0), 1))) if gated else x
+            return layer(m, m.tanh(layer(m, x, 2)), 3)
+
+        return run
+
+    judgement = Laboratory(tmp_path, program(gated=True), program(gated=False), X, P).judgement()
+    first = next(o for o in judgement.reference.operations if o.kind == "mean")
+    users = [o for o in judgement.candidate.operations if any(p in first.inputs for v in o.inputs for p in judgement.partners(v))]
+    judgement.homes = {"w1": "gate.inner.w1", "b1": "gate.inner.b1"}
+    assert [idle_layer(judgement, first, user) for user in users] == ["gate"]
+    judgement.homes = {}
+    assert not idle_layer(judgement, first, users[0])
 
 
 LOOP = """\
