@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from paralign.locate import built
 from paralign.locate.handed import argument_line, differing, table_line
 
 TEXT = """\
@@ -100,3 +103,28 @@ def test_a_table_that_a_loop_runs_over_gives_arguments_their_values(tmp_path, li
     path.write_text(TABLES, encoding="utf-8")
     found = table_line([f"{path}:{line}"], {"stride"})
     assert found == (None if table is None else (f"{path}:{line}", f"{path}:{table}"))
+
+
+@pytest.mark.parametrize(
+    ("strides", "guilty", "found"),
+    [
+        ((2, 1, 2), {1}, True),  # one row is wrong, another round makes what is due in it
+        ((1, 1, 1), {1}, False),  # none does: the call may be wrong
+        ((2, 1, 2, 1), {1, 3}, False),  # a right round between: not one row
+        ((2, 1, 1), {1, 2}, True),
+    ],
+)
+def test_a_table_is_at_fault_where_its_other_rows_are_right(tmp_path, strides, guilty, found):
+    path = tmp_path / "net.py"
+    path.write_text(TABLES, encoding="utf-8")
+    lines = (f"{path}:13",)
+    places = [f"body.{number}" for number in range(len(strides))]
+    graph = SimpleNamespace(kinds=dict.fromkeys(places, "Conv2D"), built=dict.fromkeys(places, lines))
+    made = [
+        SimpleNamespace(kind="convolution", number=number, module=places[number], arguments={"strides": stride})
+        for number, stride in enumerate(strides)
+    ]
+    right = [(graph, operation) for operation in made if operation.number not in guilty]
+    due = SimpleNamespace(kind="convolution", arguments={"stride": 2})
+    assert built._table(made[1], due, lines, right, guilty) == (f"{path}:6" if found else None)
+    assert built._table(made[1], None, lines, right, guilty) is None

@@ -13,6 +13,8 @@ import pytest
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.locate import constants
+from paralign.locate.placing import idle_layer
+from paralign.locate.written import behind_loop
 from paralign.model import Manifest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -241,6 +243,66 @@ def test_a_missing_step_is_looked_for_as_deep_in_calls_as_the_candidate_has_what
 
     found = located(tmp_path, outer, lambda m: within(m, whole=False))
     assert lines(found) == [line_of("left out")]
+
+
+def weighed(m, x):
+    weight = m.tanh(layer(m, x, 1))
+    return m.multiply(x, weight)
+
+
+def unweighed(m, x):
+    m.tanh(layer(m, x, 1))
+    return x  # line: could use it
+
+
+def test_what_is_made_for_nothing_is_missing_where_it_could_be_used_first(tmp_path):
+    def program(gate):
+        def run(m):
+            x = m.relu(layer(m, m.input(), 0))
+            x = gate(m, x)
+            return layer(m, m.tanh(layer(m, x, 2)), 3)
+
+        return run
+
+    found = located(tmp_path, program(weighed), program(unweighed))
+    assert lines(found) == [line_of("could use it")]
+
+
+def test_a_layer_that_is_never_called_is_known_by_the_parameters_of_the_step_after_the_first(tmp_path):
+    def program(gated):
+        def run(m):
+            x = m.relu(layer(m, m.input(), 0))
+            x = m.multiply(x, m.tanh(layer(m, m.mean(x, axis=0), 1))) if gated else x
+            return layer(m, m.tanh(layer(m, x, 2)), 3)
+
+        return run
+
+    judgement = Laboratory(tmp_path, program(gated=True), program(gated=False), X, P).judgement()
+    first = next(o for o in judgement.reference.operations if o.kind == "mean")
+    users = [o for o in judgement.candidate.operations if any(p in first.inputs for v in o.inputs for p in judgement.partners(v))]
+    judgement.homes = {"w1": "gate.inner.w1", "b1": "gate.inner.b1"}
+    assert [idle_layer(judgement, first, user) for user in users] == ["gate"]
+    judgement.homes = {}
+    assert not idle_layer(judgement, first, users[0])
+
+
+LOOP = """\
+def run(xs):
+    for x in xs:
+        if x:
+            first(x)
+    if xs:
+        second(xs)
+    return xs
+"""
+
+
+@pytest.mark.parametrize(("first", "second", "found"), [(4, 6, 5), (4, 7, 7), (2, 5, 5), (3, 4, None), (6, 7, None), (1, 2, None)])
+def test_behind_a_loop_is_the_statement_with_the_line_that_comes_then(tmp_path, first, second, found):
+    path = tmp_path / "loop.py"
+    path.write_text(LOOP, encoding="utf-8")
+    assert behind_loop(f"{path}:{first}", f"{path}:{second}") == (None if found is None else f"{path}:{found}")
+    assert behind_loop(f"{path}:{first}", f"{path}.other:{second}") is None
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------------------

@@ -264,7 +264,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         line = None
         if not ended:
             line = placing.beside_idle_layer(judgement, other, operation) or placing.elsewhere(judgement, other, operation)
-            line = line or placing.in_helper(judgement, other, operation)
+            line = line or placing.left_unused(judgement, other) or placing.in_helper(judgement, other, operation)
             line = line or regions.without_term(judgement, operation, guilt.trial.twin)
             line = line or regions.beside(judgement, other, operation, after)
         line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)

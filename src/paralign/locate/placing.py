@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.matching import is_telling
-from paralign.locate.paths import CONTEXT, common, computing_users, inner_lines, made, makers_of, taken_besides
-from paralign.locate.written import behind_loop, calls, following, function_of, preceding
+from paralign.locate.paths import CONTEXT, common, computing, computing_users, inner_lines, made, makers_of, taken_besides
+from paralign.locate.written import behind_loop, calls, following, function_of, gives_back, preceding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from paralign.locate.graph import Operation
+    from paralign.locate.graph import Graph, Operation, Value
     from paralign.locate.judgement import Judgement
 
 #: operations before and after a missing one among which its neighbours are looked for
@@ -42,7 +42,8 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     behind = _nearest(_counterparts(both, _around(judgement, missing, 1), known))
     depths = [min(pairs[0].shared, len(missing.stack) - 1) if pairs else -1 for pairs in (before, behind)]
     within = depths[0] == depths[1] and any(pair.counterpart is user for pair in behind)  # the function goes on with the user
-    deep = min((len(pairs[0].counterpart.stack) for pairs in (before, behind) if pairs), default=1) - 1  # deeper than these it cannot lie
+    at_home = [pairs[0].counterpart for pairs in (before, behind) if pairs and len(pairs[0].other.stack) > max(depths)]
+    deep = min((len(o.stack) for o in at_home), default=WINDOW) - 1  # deeper than these it cannot lie
     first, second = (
         [found for pair in pairs if (found := _lines(missing, pair, beside, deep)) is not None] if depth == max(depths) else []
         for pairs, depth, beside in zip((before, behind), depths, (user, before[0].counterpart) if within else (None, None), strict=True)
@@ -65,11 +66,11 @@ def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> s
     """The layer of the candidate with the parameters of a reference's operation, where it is never called; else ''.
 
     ``user`` takes what the reference's operation takes, but plainly. Where nothing is called of the module that the layer is a part of,
-    it is that module.
+    it is that module. The parameters of an operation without any are those of the next one.
     """
     if not any(p in operation.inputs for v in user.inputs if is_telling(v) for p in judgement.partners(v)):
         return ""
-    named = {judgement.homes.get(v.record.name, "") for v in operation.inputs if v.record.role == "parameter"}
+    named = {judgement.homes.get(v.record.name, "") for v in _parameters(judgement, operation)}
     homes = {name.rpartition(".")[0] for name in named}
     home = homes.pop() if len(homes) == 1 else ""
     called = {o.module for o in judgement.candidate.operations}
@@ -77,6 +78,20 @@ def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> s
     while home and not any(f"{module}.".startswith(f"{home}.") for module in called):
         found, home = home, home.rpartition(".")[0]
     return found
+
+
+def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
+    """The parameters that a reference's operation takes, or the first that takes some of those after it whose results are lacking."""
+    todo, seen = [operation], {operation}
+    while todo:
+        step = todo.pop(0)
+        found = [v for v in step.inputs if v.record.role == "parameter"]
+        if found or len(seen) > CONTEXT:
+            return found
+        after = dict.fromkeys(u for v in step.outputs if judgement.lacking(v) for u in v.users if u not in seen)
+        todo += after
+        seen.update(after)
+    return []
 
 
 def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
@@ -88,8 +103,7 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
     around = home.rpartition(".")[0]
     if not home or around in graph.kinds:
         return None
-    called_in = {o: o.module.rpartition(".")[0] if o.module in graph.kinds else o.module for o in graph.operations if o.stack}
-    fellows = [o for o, module in called_in.items() if module == around]
+    fellows = _called_in(graph, around, user)
     if not fellows:
         return None
     same = [own.maker for v in missing.inputs for own in judgement.backwards.equals(v)]
@@ -104,9 +118,22 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
     return _between(judgement, first if givers else _made_later(user, before) or first, second, later=False)
 
 
+def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
+    """The operations that a module calls itself; where ``user`` is one of its parts', also those of parts that its function calls."""
+    called = [o for o in graph.operations if o.stack]
+    inner = f"{module}." if module else ""
+    around = function_of(user.stack[0]) if user.stack and user.module.startswith(inner) else None
+    return [
+        o
+        for o in called
+        if (o.module.rpartition(".")[0] if o.module in graph.kinds else o.module) == module
+        or (around is not None and o.module.startswith(inner) and function_of(o.stack[0]) == around)
+    ]
+
+
 def _made_later(user: Operation, before: list[Operation]) -> str | None:
     """The line of an operation's function in which what it takes was made, perhaps deeper in calls, if that was after other ones."""
-    makers = [v.maker for v in user.inputs if v.maker is not None and v.maker.stack and v.maker.stack[1:] != user.stack[1:]]
+    makers = [maker for v in user.inputs if (maker := computing(v.maker)) is not None and maker.stack[1:] != user.stack[1:]]
     for maker in makers if user.stack else []:
         line, at = inner_lines(maker, user)
         if at == user.stack[0] != line and function_of(line) == function_of(at) and all(o.order < maker.order for o in before):
@@ -135,6 +162,25 @@ def _lacked(judgement: Judgement, operation: Operation, missing: Operation) -> l
     """The steps like another one that the reference does with what an operation makes, and the candidate does not."""
     users = [u for v in operation.outputs for p in judgement.partners(v) for u in p.users]
     return [u for u in users if u.kind == missing.kind and u.numbers == missing.numbers and any(map(judgement.lacking, u.outputs))]
+
+
+def left_unused(judgement: Judgement, missing: Operation) -> str | None:
+    """The line after that which makes, for nothing, what a missing operation should take; None where nothing is made in vain.
+
+    What a function gives back is its caller's. A line that does something else does not count: the step may belong behind it.
+    """
+    done = {line for o in judgement.candidate.operations for line in o.stack}
+    given = [second for _, second, _ in judgement.outputs]
+    for due in missing.inputs:
+        same = judgement.backwards.equals(due) if is_telling(due) else []
+        makers = [v.maker for v in same if v.maker is not None and v.maker.stack]
+        used = any(v in given or v.maker is None or any(u.kind not in MOVES for u in computing_users(v)) for v in same)
+        for line in makers[-1].stack if makers and not used else ():
+            if gives_back(line):
+                continue
+            file, after = line.rpartition(":")[0], next(iter(following(line)), range(0))
+            return None if not after or any(f"{file}:{number}" in done for number in after) else f"{file}:{after.start}"
+    return None
 
 
 def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:

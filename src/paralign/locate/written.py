@@ -85,6 +85,13 @@ def preceding(source: str) -> range | None:
     return found
 
 
+def gives_back(source: str) -> bool:
+    """Whether a line is a part of a ``return``."""
+    file, _, number = source.rpartition(":")
+    tree = parsed(file)
+    return any(isinstance(n, ast.Return) and _spans(n, int(number)) for n in (ast.walk(tree) if tree is not None else ()))
+
+
 def behind_loop(first: str, second: str) -> str | None:
     """The line of the statement with a line that comes after a loop with another one, in one block; None where the two are not so."""
     (file, _, begin), (other, _, end) = first.rpartition(":"), second.rpartition(":")
