@@ -6,13 +6,14 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
-from paralign.locate import constants
+from paralign.locate import constants, placing
 from paralign.locate.placing import idle_layer
 from paralign.locate.written import behind_loop
 from paralign.model import Manifest
@@ -401,3 +402,35 @@ def test_memory_that_nobody_has_written_to_holds_anything_and_is_read_neverthele
     wanted = captures[1].records[1].digest
     assert len(constants.values(captures[0])) == 2
     assert constants.culprit(*captures, [wanted]) == "port.py:2"
+
+
+# -- an operand that is left out ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("total", "first"), [("c1:12,1.0", "sum"), ("m3:12,1.0,0.9,0.9,1.5,-1.0,2.0,1.9,0.2", "add")])
+def test_an_operand_was_left_out_where_the_other_is_taken_though_the_result_tells_nothing(total, first):
+    telling = "m3:12,2.0,0.5,0.8,2.0,-2.0,2.0,1.5,0.1"
+    x, weights, due, pooled = (
+        SimpleNamespace(digest=text, maker=None, unmasked=None, record=SimpleNamespace(dtype="float32", attrs={}))
+        for text in (telling, telling, telling, total)
+    )
+    made = SimpleNamespace(kind="sum", inputs=[weights], outputs=[pooled], stack=("model.py:3",))
+    user = SimpleNamespace(kind="add", inputs=[x, pooled], outputs=[], stack=("model.py:4",))
+    pooled.maker = made
+    judgement = SimpleNamespace(partners=lambda value: [due] if value is weights else [])
+    missing = SimpleNamespace(kind="multiply", inputs=[SimpleNamespace(digest=telling), due])
+    assert placing.taken_plainly(judgement, missing, user).kind == first
+
+
+def test_another_way_to_do_what_the_reference_does_with_the_operand_is_no_place_for_it(tmp_path):
+    def reference(m):
+        q, k = layer(m, m.input(), 0), m.tanh(layer(m, m.input(), 1))
+        gate = m.mean(m.multiply(q, k), axis=0)
+        return layer(m, m.multiply(q, m.exp(gate)), 2)
+
+    def candidate(m):
+        q, k = layer(m, m.input(), 0), m.tanh(layer(m, m.input(), 1))
+        gate = m.mean(k, axis=0)  # line: without q
+        return layer(m, m.operation("scaled", lambda x, y: x * y, q, m.exp(gate)), 2)
+
+    assert lines(located(tmp_path, reference, candidate)) == [line_of("without q")]

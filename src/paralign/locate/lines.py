@@ -259,16 +259,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     if guilt.repair is not None:
         return guilt.repair.line, operation.stack
     if what == MISSING and other is not None:
-        ended = guilt.trial.why == "end"
-        after = guilt.trial.due.maker
-        line = None
-        if not ended:
-            line = placing.beside_idle_layer(judgement, other, operation) or placing.elsewhere(judgement, other, operation)
-            line = line or placing.left_unused(judgement, other) or placing.in_helper(judgement, other, operation)
-            line = line or regions.without_term(judgement, operation, guilt.trial.twin)
-            line = line or regions.beside(judgement, other, operation, after)
-        line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
-        line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))
+        line = _lacking_line(guilt, other, operation)
         if line is not None:
             return line, operation.stack
     if what in (MISWIRED, REGION) and operation.stack:
@@ -288,6 +279,22 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         found = _laid_out(operation, other) or _plain_input(operation, other) if other is not None and same else None
         found = found or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
     return found, operation.stack
+
+
+def _lacking_line(guilt: Guilt, missing: Operation, operation: Operation) -> str | None:
+    """The line at which a step of the reference is missing, of whose result the candidate's operation makes something else."""
+    judgement, ended, after = guilt.judgement, guilt.trial.why == "end", guilt.trial.due.maker
+    if ended:
+        line = placing.place(judgement, guilt.mended or judgement, missing, operation, None)
+        return line or _given_back(operation, missing, judgement)
+    user = placing.taken_plainly(judgement, missing, operation)
+    if user is not operation:
+        after = next((u for v in missing.outputs for u in v.users if u.kind == user.kind), after)
+    line = placing.beside_idle_layer(judgement, missing, user) or placing.elsewhere(judgement, missing, user)
+    line = line or placing.left_unused(judgement, missing) or placing.in_helper(judgement, missing, user)
+    line = line or regions.without_term(judgement, user, guilt.trial.twin) or regions.beside(judgement, missing, user, after)
+    line = line or placing.place(judgement, guilt.mended or judgement, missing, user, after)
+    return line or _handed_on(judgement, missing, user, after)
 
 
 def _wire(guilt: Guilt, operation: Operation, other: Operation | None) -> str:

@@ -195,14 +195,53 @@ def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str 
             continue
         todo = list(judgement.backwards.equals(due))
         theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p) if u is not missing}
-        known = {u.kind for u in theirs if all(judgement.lacking(v) for v in u.outputs)}
+        theirs = {u for u in theirs if all(judgement.lacking(v) for v in u.outputs)}
+        others = []
         for value in todo:
-            for other in (u for u in value.users if u.kind not in known):  # what the reference does too follows from the fault
-                if all(judgement.is_right(v) for v in made(other)):
-                    todo += made(other) if len(todo) < CONTEXT else []
-                elif other is not user and _is_around(other, user, missing):
-                    return other.stack[0]
+            for other in value.users:
+                after = (
+                    made(other) if _is_right(judgement, other) else [v for u in _users(other) for v in made(u) if _is_right(judgement, u)]
+                )
+                if after:  # or it is the first half of what is right
+                    todo += after if len(todo) < CONTEXT else []
+                elif other is not user:
+                    others.append(other)
+        found = next((o for o in _unmatched(others, theirs) if _is_around(o, user, missing)), None)
+        if found is not None:
+            return found.stack[0]
     return None
+
+
+def _is_right(judgement: Judgement, operation: Operation) -> bool:
+    return all(judgement.is_right(v) for v in made(operation))
+
+
+def _users(operation: Operation) -> list[Operation]:
+    return [user for value in made(operation) for user in value.users]
+
+
+def _unmatched(others: list[Operation], theirs: set[Operation]) -> list[Operation]:
+    """Operations besides those that the reference does as well, by their kind; none where it does as many: they follow from the fault."""
+    known = {o.kind for o in theirs}
+    strange = [o for o in others if o.kind not in known]
+    left = known - {o.kind for o in others}
+    return strange if len({o.kind for o in strange}) > len(left) else []
+
+
+def taken_plainly(judgement: Judgement, missing: Operation, user: Operation) -> Operation:
+    """The first operation on the way to a candidate's one that takes what a missing step should have taken.
+
+    It comes before ``user`` where what it makes tells nothing: the sum of shares is one, whatever they are shares of.
+    """
+    step = user
+    for _ in range(CONTEXT):
+        makers = [v.maker for v in step.inputs if v.maker is not None and not is_telling(v) and v.maker.stack]
+        if len(makers) != 1:
+            return user
+        step = makers[0]
+        if any(is_telling(v) and p in missing.inputs for v in step.inputs for p in judgement.partners(v)):
+            return step
+    return user
 
 
 def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
