@@ -34,6 +34,8 @@ class Net:
     def __init__(self):
         self.body = stage(3, step=2)
         self.open = stage(3)
+        self.plain = Block(8, 8)
+        self.given = Block(8, 8, **options)
 """
 
 
@@ -50,6 +52,8 @@ class Net:
         ([7, 13, 23], {"epsilon"}, 7),
         ([3, 13, 23], {"dilation"}, None),
         ([3, 13, 23], set(), None),
+        ([3, 25], {"stride"}, 25),
+        ([3, 26], {"stride"}, None),
         ([3], {"stride"}, None),
         ([99], {"stride"}, None),
     ],

@@ -66,8 +66,9 @@ def not_exonerated(
 
     Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
     So they do where what the reference has in place of it (``twin``, or what made the value that is due) went through a helper that
-    others go through with other arguments. Of lines that are all the same it is the one that calls such a helper more than once. Where
-    a loop takes the arguments from a table, and other rounds are right, it is the table's.
+    others go through with other arguments. Of lines that are all the same it is the one that calls such a helper more than once. What
+    hands an argument on, but once or rightly elsewhere, is told by its call. Where a loop takes the arguments from a table, and other
+    rounds are right, it is the table's.
     """
     guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
     due = twin if twin is not None and twin.kind == operation.kind else computing(guilt.trial.due.maker)
@@ -89,8 +90,9 @@ def not_exonerated(
         passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
         if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
             return lines[depth]
-    fine = any(o.kind == operation.kind and _lines_of(g, o, by_construction=True)[:1] == lines[:1] for g, o in right)
-    if fine and by_construction and found == lines[0] and due is not None and due.kind == operation.kind:
+    alike_built = {o.module for o in judgement.candidate.operations if constructed(judgement.candidate, o.module)[:1] == lines[:1]}
+    fine = any(o.kind == operation.kind and constructed(g, o.module)[:1] == lines[:1] for g, o in right)
+    if by_construction and found == lines[0] and due is not None and due.kind == operation.kind and (fine or len(alike_built) == 1):
         return argument_line(lines, differing(operation.arguments, due.arguments)) or found
     passing = [o for _, o in others if o.source == operation.source]
     kept = _own_setting(judgement.candidate, operation, passing) if passing and not (by_construction or alike) else None

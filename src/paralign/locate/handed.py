@@ -69,21 +69,41 @@ def _names(tree: ast.expr) -> set[str]:
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
 
 
-def _decided(lines: Sequence[str], names: set[str]) -> tuple[str, Function | None, ast.expr] | None:
-    """The line whose call gives an argument its value, the function around it, and that value as it is written there."""
+def _decided(lines: Sequence[str], names: set[str]) -> tuple[str, Function | None, ast.expr | None] | None:
+    """The line whose call gives an argument its value, the function around it, and that value as it is written there.
+
+    There is no value where the call leaves it to the default of the function that it calls.
+    """
     if not names:
         return None
-    places = {_ORDER.index(name) for name in names if name in _ORDER}
+    places, optional = {_ORDER.index(name) for name in names if name in _ORDER}, False
     for line in lines:
         function, value = _given(line, names, places)
         if value is None:
-            return None
+            return (line, function, None) if optional and _is_plain(line) else None
         parameters = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)] if function else []
         if function is None or not isinstance(value, ast.Name) or value.id not in parameters or _is_bound(function, value.id):
             return line, function, value
         names, own = {value.id}, 1 if parameters[0] in ("self", "cls") else 0
-        places = {parameters.index(value.id) - own}
+        places, optional = {parameters.index(value.id) - own}, value.id in _optional(function)
     return None
+
+
+def _optional(function: Function) -> set[str]:
+    """The parameters that a call may leave out."""
+    given = function.args
+    named = [a.arg for a in (*given.posonlyargs, *given.args)]
+    by_name = {a.arg for a, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value is not None}
+    return by_name | set(named[len(named) - len(given.defaults) :])
+
+
+def _is_plain(line: str) -> bool:
+    """Whether one call begins in a line, and says which arguments it gives."""
+    file, _, text = line.rpartition(":")
+    tree = parsed(file)
+    calls = [n for n in (ast.walk(tree) if tree is not None else ()) if isinstance(n, ast.Call) and n.lineno == int(text)]
+    given = [v for call in calls for v in (*call.args, *call.keywords)]
+    return len(calls) == 1 and not any(isinstance(v, ast.Starred) or (isinstance(v, ast.keyword) and v.arg is None) for v in given)
 
 
 def _given(line: str, names: set[str], places: set[int]) -> tuple[Function | None, ast.expr | None]:
