@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.capture import digest as digests
-from paralign.locate import placing, regions
+from paralign.locate import placing, plain, regions
 from paralign.locate.built import constructed, is_container_line, not_exonerated
 from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
 from paralign.locate.paths import (
@@ -258,6 +257,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
             line = placing.beside_idle_layer(judgement, other, operation) or placing.elsewhere(judgement, other, operation)
             line = line or placing.in_helper(judgement, other, operation)
             line = line or regions.without_term(judgement, operation, guilt.trial.twin)
+            line = line or plain.input_line(operation, guilt.trial.twin, judgement.reference.operations)
             line = line or regions.beside(judgement, other, operation, after)
         line = line or placing.place(judgement, guilt.mended or judgement, other, operation, None if ended else after)
         line = line or (_given_back(operation, other, judgement) if ended else _handed_on(judgement, other, operation, after))
@@ -277,7 +277,7 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
         found = _as_listed(operation, other) or _otherwise_shaped(operation, other) or found
     elif what == DIFFERENT:
         same = other is not None and other.kind == operation.kind
-        found = _laid_out(operation, other) or _plain_input(operation, other) if other is not None and same else None
+        found = _laid_out(operation, other) or plain.input_line(operation, other) if other is not None and same else None
         found = found or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
     return found, operation.stack
 
@@ -448,23 +448,6 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
             if value.maker is not None and value.maker.stack:
                 return value.maker.stack[0]
     return None
-
-
-def _plain_input(operation: Operation, other: Operation) -> str | None:
-    """The line that made what an operation takes where the reference's takes something else: a constant, or few simple numbers.
-
-    None where there is no such value: simple numbers are found everywhere, and count as right.
-    """
-    foreign = [v for v in operation.inputs if not any(_is_same(v, p) for p in other.inputs)]
-    due = [p for p in other.inputs if not any(_is_same(v, p) for v in operation.inputs)]
-    if len(foreign) != 1 or len(due) != 1 or is_telling(foreign[0]):
-        return None
-    maker = computing(foreign[0].maker)
-    return maker.stack[0] if maker is not None and maker.stack else None
-
-
-def _is_same(one: Value, other: Value) -> bool:
-    return one.digest is not None and other.digest is not None and digests.distance(one.digest, other.digest, sized=False) <= SAME
 
 
 def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:

@@ -1,0 +1,104 @@
+"""Tables that a constructor makes of numbers alone, for more places than are used, and plain values under further names."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.capture import Capture, CaptureWriter
+from paralign.capture.digest import moments
+from paralign.locate import constants
+from paralign.locate.written import alias_line
+from paralign.model import Manifest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from minilanguage import Laboratory, drawn, line_in
+from minilanguage import named as lines
+
+USED, MADE, WIDTH = 6, 40, 8
+
+line_of = partial(line_in, __file__)
+
+
+def _capture(folder, steps, others=()):
+    """Steps as ``name: (array, line, numbers of what it was made of)``."""
+    ids = []
+    with CaptureWriter(folder, Manifest()) as writer:
+        for number, (name, (array, line, made_of)) in enumerate(steps.items()):
+            fields = {"op": name, "source": f"port.py:{line}", "inputs": tuple(ids[n] for n in made_of), "digest": moments(array)}
+            ids.append(writer.add(f"step_{number}", array, role="sample", **fields).id)
+        for number, array in enumerate(others):
+            writer.add(f"value_{number}", array, role="sample")
+    return Capture.open(folder)
+
+
+def _reference(folder):
+    rates = 100.0 ** -(np.arange(0, WIDTH, 2) / WIDTH)
+    angles = np.outer(np.arange(USED), rates)
+    return _capture(folder, {}, [np.arange(USED), rates, angles, np.cos(angles)[None], np.sin(angles)[None]])
+
+
+def _port(folder, rates):
+    """Its tables; the digest of what its operations take."""
+    places = np.arange(MADE, dtype=float)
+    angles = np.outer(places, rates)
+    table = np.cos(angles)[None, :, None]
+    steps = {"rates": (rates, 3, ()), "places": (places, 5, ()), "angles": (angles, 6, (0, 1)), "table": (table, 7, (2,))}
+    return _capture(folder, steps), moments(table)
+
+
+def test_of_a_longer_table_the_line_that_first_parts_is_named(tmp_path):
+    port, wanted = _port(tmp_path / "port", 100.0 ** -(np.arange(0, WIDTH, 2) * WIDTH))
+    assert constants.culprit(_reference(tmp_path / "reference"), port, [wanted], certain=False) == "port.py:3"
+
+
+def test_a_longer_table_that_begins_as_the_references_is_right(tmp_path):
+    port, wanted = _port(tmp_path / "port", 100.0 ** -(np.arange(0, WIDTH, 2) / WIDTH))
+    assert constants.culprit(_reference(tmp_path / "reference"), port, [wanted]) is None
+
+
+def test_a_table_of_another_kind_is_not_accused_without_evidence(tmp_path):
+    port = _capture(tmp_path / "port", {"table": (drawn(1, 3, 5), 3, ())})
+    assert constants.culprit(_reference(tmp_path / "reference"), port, [moments(drawn(1, 3, 5))], certain=False) is None
+
+
+NAMES = """
+def body(ids, ones):
+    places = ones
+    places += 0
+    places = places.astype("int64")
+    return table(places)
+"""
+
+
+def test_a_further_name_is_found_through_what_is_made_of_itself(tmp_path):
+    path = tmp_path / "code.py"
+    path.write_text(NAMES, encoding="utf-8")
+    assert alias_line(f"{path}:6") is None
+    assert alias_line(f"{path}:6", through=True) == f"{path}:3"
+
+
+def rows(m, places):
+    table = m.parameter("table")
+    return m.operation("embedding", lambda t, i: t[i.astype(int)], table, places)
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_plain_index_is_told_where_it_got_its_name(tmp_path, wrong):
+    def reference(m):
+        places = m.operation("arange", lambda: np.arange(24).reshape(2, 12))
+        return m.tanh(rows(m, m.operation("slice", lambda a: a[:, :9], places)))
+
+    def candidate(m):
+        ones = m.operation("ones", lambda: np.ones((2, 9), int))
+        places = m.operation("remainder", lambda a: a.cumsum(1) - 1 + [[0], [12]], ones)
+        if wrong:
+            places = ones  # line: named
+        return m.tanh(rows(m, places))
+
+    found = lines(Laboratory(tmp_path, reference, candidate, {"x": drawn(1, 3)}, {"table": drawn(2, 24, 5)}).divergences())
+    assert found == ([line_of("named")] if wrong else [])
