@@ -61,6 +61,16 @@ def test_a_longer_table_that_begins_as_the_references_is_right(tmp_path):
     assert constants.culprit(_reference(tmp_path / "reference"), port, [wanted]) is None
 
 
+def test_half_of_the_columns_does_not_make_a_table_right(tmp_path):
+    angles = np.outer(np.arange(USED), 100.0 ** -(np.arange(0, WIDTH, 2) / WIDTH))
+    whole = np.zeros((USED, WIDTH))
+    whole[:, ::2], whole[:, 1::2] = np.sin(angles), np.cos(angles)
+    reference = _capture(tmp_path / "reference", {}, [np.sin(angles), whole])
+    halves = np.concatenate([np.sin(angles), np.cos(angles)], 1)
+    port = _capture(tmp_path / "port", {"table": (halves, 4, ())})
+    assert constants.culprit(reference, port, [moments(halves)], certain=False) == "port.py:4"
+
+
 def test_a_table_of_another_kind_is_not_accused_without_evidence(tmp_path):
     port = _capture(tmp_path / "port", {"table": (drawn(1, 3, 5), 3, ())})
     assert constants.culprit(_reference(tmp_path / "reference"), port, [moments(drawn(1, 3, 5))], certain=False) is None

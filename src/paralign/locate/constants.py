@@ -155,11 +155,10 @@ def _stands_for_another(pool: Sequence[Array], own: Sequence[Array], table: Arra
 
 
 def _begun(table: Array, other: Array) -> Iterator[Array]:
-    """As much of a table as another one has, where that is shorter along one axis: tables are made for more places than are used."""
+    """As many rows of a table as another one has, where these are fewer: tables are made for more places than are used."""
     long, short = table.squeeze(), other.squeeze()
-    axes = [axis for axis, sizes in enumerate(zip(long.shape, short.shape, strict=False)) if sizes[0] != sizes[1]]
-    if long.ndim == short.ndim and len(axes) == 1 and FEW <= short.shape[axes[0]] < long.shape[axes[0]]:
-        yield long.take(range(short.shape[axes[0]]), axes[0])
+    if long.ndim and long.ndim == short.ndim and long.shape[1:] == short.shape[1:] and FEW <= short.shape[0] < long.shape[0]:
+        yield long[: short.shape[0]]
 
 
 def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> Step:
