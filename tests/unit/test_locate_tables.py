@@ -77,19 +77,22 @@ def test_a_table_of_another_kind_is_not_accused_without_evidence(tmp_path):
 
 
 NAMES = """
-def body(ids, ones):
+def body(ids, other):
+    more = other
+    ones = ids * 0
     places = ones
     places += 0
     places = places.astype("int64")
-    return table(places)
+    return table(places, more)
 """
 
 
 def test_a_further_name_is_found_through_what_is_made_of_itself(tmp_path):
     path = tmp_path / "code.py"
     path.write_text(NAMES, encoding="utf-8")
-    assert alias_line(f"{path}:6") is None
-    assert alias_line(f"{path}:6", through=True) == f"{path}:3"
+    assert alias_line(f"{path}:8") == f"{path}:3"
+    assert alias_line(f"{path}:8", f"{path}:4") == f"{path}:5"
+    assert alias_line(f"{path}:8", f"{path}:7") is None
 
 
 def rows(m, places):
@@ -112,3 +115,38 @@ def test_a_plain_index_is_told_where_it_got_its_name(tmp_path, wrong):
 
     found = lines(Laboratory(tmp_path, reference, candidate, {"x": drawn(1, 3)}, {"table": drawn(2, 24, 5)}).divergences())
     assert found == ([line_of("named")] if wrong else [])
+
+
+def test_of_a_constant_index_the_line_that_made_it_is_named_not_one_that_cuts_it(tmp_path):
+    def program(fill):
+        def run(m):
+            boxes = m.operation("full", lambda: np.full((6, 4), fill))  # line: filled
+            return m.tanh(rows(m, m.operation("slice", lambda a: a[:, 2], boxes)))
+
+        return run
+
+    found = Laboratory(tmp_path, program(0), program(1), {"x": drawn(1, 3)}, {"table": drawn(2, 24, 5)}).divergences()
+    assert lines(found) == [line_of("filled")]
+
+
+def test_a_mask_the_other_way_round_is_no_fault_beside_one(tmp_path):
+    places = np.arange(24)
+
+    def attended(m, scores, mask, *, keeps):
+        kept = m.operation("where", lambda c, s: np.where(c == keeps, s, -1e9), mask, scores)
+        return m.matmul(m.softmax(kept), m.parameter("table"))
+
+    def reference(m):
+        mask = m.operation("gt", lambda a: a[None, :] > a[:, None], m.constant(places))
+        mask = m.operation("logical_or", lambda a: np.stack([a, a]) | False, mask)  # nothing is padding
+        scores = m.operation("baddbmm", lambda a: a @ a.T * 0.25, m.parameter("table"))
+        return attended(m, scores, mask, keeps=False)
+
+    def candidate(m):
+        mask = m.operation("ge", lambda a: a[:, None] >= a[None, :], m.constant(places))  # line: turned
+        mask = m.operation("logical_and", lambda a: np.stack([a, a]) & True, mask)
+        product = m.operation("outer", lambda a: a @ a.T, m.parameter("table"))
+        return attended(m, m.scale(product, 4.0), mask, keeps=True)
+
+    found = Laboratory(tmp_path, reference, candidate, {"x": drawn(1, 3)}, {"table": drawn(2, 24, 5)}).divergences()
+    assert [line for line in lines(found) if line == line_of("turned")] == [] != found

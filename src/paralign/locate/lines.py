@@ -265,7 +265,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
             return line, operation.stack
     if what in (MISWIRED, REGION) and operation.stack:
         return _wire(guilt, operation, other if what == MISWIRED else None), operation.stack
-    by_layer = what in (DIFFERENT, GIVEN) or is_container_line(judgement.candidate, operation)
+    taken = plain.input_line(operation, other) if what == DIFFERENT else None
+    by_layer = (taken is None and what in (DIFFERENT, GIVEN)) or is_container_line(judgement.candidate, operation)
     built = constructed(judgement.candidate, operation.module) if by_layer else ()
     if built:
         first = not_exonerated(judgement, guilt, operation, built, by_construction=True, twin=other)
@@ -276,9 +277,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     if what == ORDER:
         found = _as_listed(operation, other) or _otherwise_shaped(operation, other) or found
     elif what == DIFFERENT:
-        same = other is not None and other.kind == operation.kind
-        found = _laid_out(operation, other) or plain.input_line(operation, other) if other is not None and same else None
-        found = found or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
+        found = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
+        found = found or taken or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
     return found, operation.stack
 
 

@@ -38,12 +38,20 @@ def input_line(operation: Operation, other: Operation | None, reference: Sequenc
     known = any(o.kind == operation.kind and any(_is_same(foreign[0], v) for v in o.inputs) for o in reference)
     if known or (reference and not _is_of_numbers(due[0])):
         return None
-    maker = computing(foreign[0].maker)
+    maker = _first_of(foreign[0])
     if maker is None or not maker.stack:
         return None
     made = maker.stack[0]
     taken = next((line for line in operation.stack if function_of(line) == function_of(made)), None)  # a helper may lie between
-    return alias_line(taken, through=True) or made
+    return alias_line(taken, made) or made
+
+
+def _first_of(value: Value) -> Operation | None:
+    """What made a plain value, those looked through that only hand on or cut out of the same constant."""
+    maker = computing(value.maker)
+    while maker is not None and maker.kind == "slice" and maker.inputs and _is_same(maker.inputs[0], value):
+        maker = computing(maker.inputs[0].maker)
+    return maker
 
 
 def _is_of_numbers(value: Value) -> bool:

@@ -154,10 +154,11 @@ def told_how(source: str) -> bool:
     return any(n.attr not in _OF_THE_FRAMEWORK for n in read)
 
 
-def alias_line(source: str | None, *, through: bool = False) -> str | None:
+def alias_line(source: str | None, made: str | None = None) -> str | None:
     """The line before ``source`` where a name that is used there is only another name for a value; None without one, or with several.
 
-    ``through``: also where the name was assigned again since, to something made of itself.
+    ``made``: the line that made the value, in the same function; then the name may have been assigned again since, to something made of
+    itself, and other names are looked over.
     """
     file, _, line = (source or "").rpartition(":")
     if not line.isdecimal():
@@ -172,8 +173,11 @@ def alias_line(source: str | None, *, through: bool = False) -> str | None:
     here = [n for n in ast.walk(inner) if isinstance(n, ast.Name) and n.lineno <= number <= (n.end_lineno or n.lineno)]
     used = {n.id for n in here if isinstance(n.ctx, ast.Load)}
     stores = [n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number]
-    last = [_assigned(stores, name, through=through) for name in used]
+    last = [_assigned(stores, name, through=made is not None) for name in used]
     found = [node for node in last if node is not None and isinstance(node.value, ast.Name)]
+    if made is not None:
+        origins = [(node, _last_named([s for s in stores if s.lineno < node.lineno], getattr(node.value, "id", ""))) for node in found]
+        found = [node for node, origin in origins if origin is not None and _spans(origin, int(made.rpartition(":")[2]))]
     return f"{file}:{found[0].lineno}" if len(found) == 1 else None
 
 
