@@ -136,15 +136,19 @@ class Model:
 
     def build(self, module: ModuleType) -> Any:
         """The port, of another module's classes."""
-        with self._instead(module):
-            port = self._pair.build()[1]
+        with self.instead(module):
+            return self.port(module)
+
+    def port(self, module: ModuleType) -> Any:
+        """The port, of the classes that stand :meth:`instead` now: the lines that find these would be traced as the model's own."""
+        port = self._pair.build()[1]
         if type(port).__module__ != module.__name__:
             raise TypeError(f"the model is of {type(port).__module__}, not of {module.__name__}")
         port.eval()
         return port
 
     @contextmanager
-    def _instead(self, module: ModuleType) -> Iterator[None]:
+    def instead(self, module: ModuleType) -> Iterator[None]:
         """Whoever took a class or a function from the original has the other module's."""
         package = self._original.__name__.split(".")[0]
         taken = [
@@ -221,9 +225,10 @@ def _row(model: Model, module: ModuleType, truth: set[str]) -> dict[str, Any]:
     from paralign import Side, check
 
     began = time.perf_counter()
-    port = Side(framework="paddle", functions={"build_model": lambda: model.build(module)})
+    port = Side(framework="paddle", functions={"build_model": lambda: model.port(module)})
     try:
-        result = check(Side(model=model.reference, framework="torch"), port, inputs=model.inputs, stages=["forward"])
+        with model.instead(module):
+            result = check(Side(model=model.reference, framework="torch"), port, inputs=model.inputs, stages=["forward"])
         answer = judges.answered(result, truth, time.perf_counter() - began)
     except Exception as error:  # noqa: BLE001 - one mutant must not end the run; what failed is in the row
         answer = judges.Answer(exact=False, listed=False, failed=f"{type(error).__name__}: {error}"[:300])

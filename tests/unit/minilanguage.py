@@ -59,7 +59,7 @@ class Machine:
 
     def _record(self, array, **fields):
         digest, shown = moments(array), array
-        if array.dtype.kind == "f" and reaches_down(digest):
+        if array.dtype.kind in "fi" and reaches_down(digest):
             kept = unmasked(array)
             if kept is not None and not (rest := moments(kept)).startswith("c"):
                 shown, fields["attrs"] = kept, {**fields["attrs"], "unmasked": rest}

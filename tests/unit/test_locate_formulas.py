@@ -287,3 +287,22 @@ def test_a_formula_reaches_back_within_its_function(tmp_path):
     for operation in notes.operations:
         operation.stack = (f"{tmp_path}/{operation.stack[0]}",)
     assert [o.op for o in operations_of(value, [value.maker])] == ["abs", "mean"]
+
+
+def test_a_sum_along_another_axis_is_told():
+    notes = Notes()
+    ones = notes.do("ones_like", [], np.ones((3, 6)))
+    places = notes.do("cumsum", [ones], np.ones((3, 6)).cumsum(0), axis=0)
+    value = notes.do("sub", [places, ones], np.ones((3, 6)).cumsum(0) - 1)
+    (repair,) = notes_repairs(notes, value, np.broadcast_to(np.arange(6.0), (3, 6)))
+    assert (repair.line, repair.cost, repair.what) == ("port.py:2", OTHER, "along axis 1 in place of 0")
+
+
+def test_shares_along_another_axis_are_told():
+    notes = Notes()
+    x = notes.value(X, "x")
+    shares = np.exp(X) / np.exp(X).sum(0)
+    weights = notes.do("softmax", [x], shares, axis=0)
+    value = notes.do("mul", [weights, x], shares * X)
+    (repair,) = notes_repairs(notes, value, np.exp(X) / np.exp(X).sum(1, keepdims=True) * X)
+    assert (repair.line, repair.what) == ("port.py:1", "along axis 1 in place of 0")

@@ -37,3 +37,9 @@ def test_values_that_become_large_by_degrees_are_none(array):
 
 def test_nan_stays():
     np.testing.assert_array_equal(unmasked(np.array([np.nan, -1e9, 1.0])), [np.nan, 0.0, 1.0])
+
+
+def test_integers_that_were_made_of_minus_infinity_are_masked():
+    least = np.iinfo(np.int64).min
+    np.testing.assert_array_equal(unmasked(np.array([8, least, 11])), [8, 0, 11])
+    assert unmasked(np.array([8, -100, 11])) is None

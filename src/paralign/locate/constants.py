@@ -88,7 +88,8 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
     """The line of the candidate that makes, of right values, what the reference has not, on the way to one of the values wanted.
 
     Of several that the reference lacks, the one that resembles a value of the reference most is at fault: others may only be another
-    way to the same result. None where all of them are the reference's, or nothing is known of how they were made.
+    way to the same result. One that was made first where the reference makes a table of that shape, which the candidate has nowhere,
+    stands for that. None where all of them are the reference's, or nothing is known of how they were made.
 
     Args:
         reference: recorded by the task ``constants``.
@@ -97,14 +98,16 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
         certain: one of them is known to be at fault, whether it resembles anything or not.
     """
     ways = Way.read(reference, ""), Way.read(candidate, "")
-    pool = values(reference)
+    pool, own = values(reference), values(candidate)
     found: list[tuple[float, Step]] = []
     for digest in wanted:
         alike = [s for s in ways[1].steps if digests.distance(s.record.digest or digests.EMPTY, digest) <= EQUAL]
         if alike and not _is_right(ways[0], pool, alike[-1]):
-            found.append((_nearest(pool, alike[-1].value), alike[-1]))
+            first = _first_wrong(ways, pool, alike[-1])
+            far = _nearest(pool, alike[-1].value)
+            found.append((min(far, RESEMBLING) if _stands_for_another(pool, own, first.value) else far, first))
     far, step = min(found, key=lambda item: item[0], default=(np.inf, None))
-    return _first_wrong(ways, pool, step).record.source if step is not None and (certain or far <= RESEMBLING) else None
+    return step.record.source if step is not None and (certain or far <= RESEMBLING) else None
 
 
 @np.errstate(all="ignore")
@@ -138,7 +141,24 @@ def values(capture: Capture) -> list[Array]:
 def _nearest(pool: Sequence[Array], value: Array) -> float:
     """How far the nearest of some values is from one, by their elements in order of size; infinite where none has as many."""
     ordered = np.sort(value, axis=None)
-    return min((apart(np.sort(other, axis=None), ordered) for other in pool if other.size == ordered.size), default=np.inf)
+    whole = (apart(np.sort(other, axis=None), ordered) for other in pool if other.size == ordered.size)
+    parts = (apart(np.sort(other, axis=None), np.sort(cut, axis=None)) for other in pool for cut in _begun(value, other))
+    return min((*whole, *parts), default=np.inf)
+
+
+def _stands_for_another(pool: Sequence[Array], own: Sequence[Array], table: Array) -> bool:
+    """Whether the reference has a table of the shape of one of the candidate's, or of its beginning, that the candidate has nowhere."""
+    alike = [
+        v for v in pool if v.size >= LEAST and float(np.ptp(v)) > 0 and (v.squeeze().shape == table.squeeze().shape or [*_begun(table, v)])
+    ]
+    return table.size >= LEAST and any(not any(_holds(value, mine) for mine in own) for value in alike)
+
+
+def _begun(table: Array, other: Array) -> Iterator[Array]:
+    """As many rows of a table as another one has, where these are fewer: tables are made for more places than are used."""
+    long, short = table.squeeze(), other.squeeze()
+    if long.ndim and long.ndim == short.ndim and long.shape[1:] == short.shape[1:] and FEW <= short.shape[0] < long.shape[0]:
+        yield long[: short.shape[0]]
 
 
 def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> Step:
@@ -201,12 +221,17 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
     if step.value.size < LEAST and not step.telling:
         namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
         return not namesakes or any(same(s.value, step.value) for s in namesakes)
-    return not step.telling or any(_equal(value, step.value) or _is_part(value, step.value) for value in pool)
+    return not step.telling or any(_holds(value, step.value) or _is_part(value, step.value) for value in pool)
+
+
+def _holds(value: Array, table: Array) -> bool:
+    """Whether a value of the reference is a table, or the beginning of it."""
+    return _equal(value, table) or any(same(value.squeeze(), begun) for begun in _begun(table, value))
 
 
 def _is_known(pool: Sequence[Array], step: Step) -> bool:
     """Whether the reference has the several numbers of a step, simple ones too."""
-    return step.value.size >= FEW and float(np.ptp(step.value)) > 0 and any(_equal(value, step.value) for value in pool)
+    return step.value.size >= FEW and float(np.ptp(step.value)) > 0 and any(_holds(value, step.value) for value in pool)
 
 
 def _is_strange(pool: Sequence[Array], step: Step) -> bool:

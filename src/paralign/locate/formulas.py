@@ -157,6 +157,7 @@ _ARRANGED: dict[str, Callable[..., Any]] = {
     "same": lambda _, x: x,
     "view": _view,
     "cast": lambda step, x: x.astype(step.dtype),
+    "cumsum": lambda step, x: np.cumsum(x, step.settings["axis"]),
     "transpose": lambda step, x: x.transpose(step.settings["perm"]),
     "where": lambda _, mask, one, other: np.where(mask, one, other),
     "clip": lambda step, x: np.clip(x, step.settings.get("min", -math.inf), step.settings.get("max", math.inf)),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.capture import digest as digests
-from paralign.locate import arrangement, placing, regions
+from paralign.locate import arrangement, placing, plain, regions
 from paralign.locate.built import constructed, is_container_line, not_exonerated
 from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
 from paralign.locate.paths import (
@@ -264,7 +263,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
             return line, operation.stack
     if what in (MISWIRED, REGION) and operation.stack:
         return _wire(guilt, operation, other if what == MISWIRED else None), operation.stack
-    by_layer = what in (DIFFERENT, GIVEN) or is_container_line(judgement.candidate, operation)
+    taken = plain.input_line(operation, other) if what == DIFFERENT else None
+    by_layer = (taken is None and what in (DIFFERENT, GIVEN)) or is_container_line(judgement.candidate, operation)
     built = constructed(judgement.candidate, operation.module) if by_layer else ()
     if built:
         first = not_exonerated(judgement, guilt, operation, built, by_construction=True, twin=other)
@@ -275,9 +275,8 @@ def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: 
     if what == ORDER:
         found = _as_listed(operation, other) or arrangement.otherwise_shaped(operation, other) or found
     elif what == DIFFERENT:
-        same = other is not None and other.kind == operation.kind
-        found = _laid_out(operation, other) or _plain_input(operation, other) if other is not None and same else None
-        found = found or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
+        found = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
+        found = found or taken or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
     return found, operation.stack
 
 
@@ -292,7 +291,9 @@ def _lacking_line(guilt: Guilt, missing: Operation, operation: Operation) -> str
         after = next((u for v in missing.outputs for u in v.users if u.kind == user.kind), after)
     line = placing.beside_idle_layer(judgement, missing, user) or placing.elsewhere(judgement, missing, user)
     line = line or placing.left_unused(judgement, missing) or placing.in_helper(judgement, missing, user)
-    line = line or regions.without_term(judgement, user, guilt.trial.twin) or regions.beside(judgement, missing, user, after)
+    line = line or regions.without_term(judgement, user, guilt.trial.twin)
+    line = line or plain.input_line(user, guilt.trial.twin, judgement.reference.operations)
+    line = line or regions.beside(judgement, missing, user, after)
     line = line or placing.place(judgement, guilt.mended or judgement, missing, user, after)
     return line or _handed_on(judgement, missing, user, after)
 
@@ -440,23 +441,6 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
             if value.maker is not None and value.maker.stack:
                 return value.maker.stack[0]
     return None
-
-
-def _plain_input(operation: Operation, other: Operation) -> str | None:
-    """The line that made what an operation takes where the reference's takes something else: a constant, or few simple numbers.
-
-    None where there is no such value: simple numbers are found everywhere, and count as right.
-    """
-    foreign = [v for v in operation.inputs if not any(_is_same(v, p) for p in other.inputs)]
-    due = [p for p in other.inputs if not any(_is_same(v, p) for v in operation.inputs)]
-    if len(foreign) != 1 or len(due) != 1 or is_telling(foreign[0]):
-        return None
-    maker = computing(foreign[0].maker)
-    return maker.stack[0] if maker is not None and maker.stack else None
-
-
-def _is_same(one: Value, other: Value) -> bool:
-    return one.digest is not None and other.digest is not None and digests.distance(one.digest, other.digest, sized=False) <= SAME
 
 
 def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:

@@ -166,6 +166,7 @@ class Formula:
             if step.name in ("view", "cast", "same", "transpose"):
                 continue
             yield from _of_function(step)
+            yield from _of_axes(step)
             yield from _of_operands(step)
             yield from _of_shares_kept(step)
             if operation in self._done_alike:
@@ -255,6 +256,16 @@ def _of_function(step: Step) -> Iterator[_Change]:
         yield _Change(OTHER, f"the operands of {step.name} exchanged", replace(step, operands=step.operands[::-1]))
     if step.name == "where":
         yield _Change(OTHER, "what is chosen exchanged", replace(step, operands=(step.operands[0], *step.operands[:0:-1])))
+
+
+def _of_axes(step: Step) -> Iterator[_Change]:
+    """The same along another axis, where the result keeps its shape."""
+    count = len(step.shape)
+    own = step.along[0] if step.name in ALONG and step.along else step.settings["axis"] % count if step.name == "cumsum" and count else None
+    for other in range(count if own is not None else 0):
+        if other != own:
+            changed = replace(step, along=(other,)) if step.name in ALONG else replace(step, settings={**step.settings, "axis": other})
+            yield _Change(OTHER, f"along axis {other} in place of {own}", changed)
 
 
 def _of_operands(step: Step) -> Iterator[_Change]:

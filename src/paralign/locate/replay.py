@@ -149,12 +149,16 @@ class _Hunt:
         self._suspect(order[0])
         return False
 
-    def _cost(self, trial: Trial) -> tuple[bool, bool, int]:
-        """What is tried first: one operation before several, few before many; what mends much says little about where it was broken."""
+    def _cost(self, trial: Trial) -> tuple[bool, bool, bool, int]:
+        """What is tried first: one operation before several, few before many; what mends much says little about where it was broken.
+
+        A mask that only says the other way round what is kept comes after all that.
+        """
         computing = sum(operation.kind not in MOVES for operation in trial.region)
         single = len(trial.region) == 1 or computing == 1
         several = 1 if trial.why == "before" else FOLLOWED  # of what is put before one operation the region is empty
-        return trial.why == "output", _named(trial) in self.failed, 1 if single else computing or several
+        turned = self.judgement.is_complement(trial.value)
+        return trial.why == "output", turned, _named(trial) in self.failed, 1 if single else computing or several
 
     def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)

@@ -134,6 +134,7 @@ _READERS: dict[str, Callable[[Operation], Step | None]] = {
     "transpose": _transpose,
     "clip": _clip,
     "slice": _slice,
+    "cumsum": _along("cumsum", None),
     "take_along_axis": _along("take_along_axis", None),
     "gather": _along("take_along_axis", None),
     "concatenate": _along("concatenate", 0),

@@ -179,8 +179,12 @@ def told_how(source: str) -> bool:
     return any(n.attr not in _OF_THE_FRAMEWORK for n in read)
 
 
-def alias_line(source: str | None) -> str | None:
-    """The line before ``source`` where a name that is used there is only another name for a value; None without one, or with several."""
+def alias_line(source: str | None, made: str | None = None) -> str | None:
+    """The line before ``source`` where a name that is used there is only another name for a value; None without one, or with several.
+
+    ``made``: the line that made the value, in the same function; then the name may have been assigned again since, to something made of
+    itself, and other names are looked over.
+    """
     file, _, line = (source or "").rpartition(":")
     if not line.isdecimal():
         return None
@@ -193,13 +197,21 @@ def alias_line(source: str | None) -> str | None:
     inner = max(functions, key=lambda f: f.lineno)
     here = [n for n in ast.walk(inner) if isinstance(n, ast.Name) and n.lineno <= number <= (n.end_lineno or n.lineno)]
     used = {n.id for n in here if isinstance(n.ctx, ast.Load)}
-    last: dict[str, ast.Assign] = {}
-    for node in sorted((n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number), key=lambda n: n.lineno):
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                last[target.id] = node
-    found = [node for name, node in last.items() if name in used and isinstance(node.value, ast.Name)]
+    stores = [n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < number]
+    last = [_assigned(stores, name, through=made is not None) for name in used]
+    found = [node for node in last if node is not None and isinstance(node.value, ast.Name)]
+    if made is not None:
+        origins = [(node, _last_named([s for s in stores if s.lineno < node.lineno], getattr(node.value, "id", ""))) for node in found]
+        found = [node for node, origin in origins if origin is not None and _spans(origin, int(made.rpartition(":")[2]))]
     return f"{file}:{found[0].lineno}" if len(found) == 1 else None
+
+
+def _assigned(stores: Sequence[ast.Assign], name: str, *, through: bool) -> ast.Assign | None:
+    """The last assignment to a name alone; ``through``: the last that does not make it of itself."""
+    found = [s for s in stores if any(isinstance(target, ast.Name) and target.id == name for target in s.targets)]
+    if through:
+        found = [s for s in found if not any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s.value))]
+    return max(found, key=lambda s: s.lineno, default=None)
 
 
 def composition_line(source: str | None, name: str, others: Container[str]) -> str | None:

@@ -10,6 +10,7 @@ from paralign.capture import digest as digests
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.locate import lines, regions
+from paralign.locate.matching import broadcasts
 from paralign.locate.paths import way_to
 from paralign.locate.repairs import LARGEST, VALUE, Formula, Repair, made_beside, operations_of
 from paralign.locate.replay import Guilt, arranged
@@ -73,7 +74,7 @@ def _repair(
     value, due = ends
     operations = operations_of(value, region)
     layered = any(o.module in judgement.candidate.kinds for o in operations)  # what a layer of the framework does is no formula
-    if not operations or layered or value.size != due.size:
+    if not operations or layered or not (value.size == due.size or broadcasts(due.shape, value.shape)):
         return None
     given = {*judgement.candidate.outputs.values(), *(v for v in judgement.candidate.values.values() if v.record.name.startswith("labels"))}
     beside = [v for v in (*given, *made_beside(judgement.candidate, operations)) if v.size <= LARGEST]

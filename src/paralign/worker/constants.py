@@ -1,7 +1,8 @@
 """How a side comes to what it computes of numbers alone: tables, indices, masks, made by numpy, by lists or by the framework.
 
 Operations are watched while the model runs; what numpy makes, or what was made while the model was constructed, is only met where an
-operation takes it. So the model is constructed once more and runs once, with the user's lines traced.
+operation takes it. So the model is constructed once more and runs once, with the user's lines traced; while it is constructed, tensors
+that are made of numbers alone count as well.
 """
 
 from __future__ import annotations
@@ -28,19 +29,24 @@ if TYPE_CHECKING:
 #: elements of a value that is kept, and values of operations that are kept, at most
 ELEMENTS, VALUES = 1 << 20, 600
 
+#: elements of a tensor of the constructor's that is kept
+TABLE = 1 << 18
+
 
 def constants(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
     """Trace the construction of the model and one pass in eval mode.
 
-    Recorded as ``step_<n>``: every array and list of numbers that a line of the user's makes, with the line and the steps it was made
-    of. As ``value_<n>``: what operations make of numbers alone, of neither inputs nor parameters nor draws. Values: ``inputs``.
+    Recorded as ``step_<n>``: every array and list of numbers that a line of the user's makes, while constructing every such tensor too,
+    with the line and the steps it was made of. As ``value_<n>``: what operations make of numbers alone, of neither inputs nor parameters
+    nor draws. Values: ``inputs``.
     """
-    tracer = Tracer(lambda value: _array(session, value), lambda _: None)
     numbers = _Numbers(session)
+    tracer = Tracer(lambda value: numbers.table(value) if session.adapter.is_tensor(value) else _array(session, value), lambda _: None)
     session.seed()
     if isinstance(session.adapter, Observing):
         with session.adapter.operations(numbers), tracer.watching():
             model = session.adapter.place(session.function("build_model")())
+        numbers.constructing = False
         numbers.keep([entry.tensor for entry in session.entries(model) if entry.role == "buffer"])
         inputs = session.inputs(values["inputs"], NATIVE)
         numbers.exclude([entry.tensor for entry in session.entries(model) if entry.role == "parameter"])
@@ -83,6 +89,17 @@ class _Numbers:
         self._adapter = session.adapter
         self._others: Dict[int, Any] = {}
         self._foreign = False
+        self.constructing = True
+
+    def table(self, tensor: Any) -> "Optional[Typed]":
+        """A tensor that the constructor makes of numbers alone, no draw among them; None for all others."""
+        if not self.constructing or self._is_excluded(tensor):
+            return None
+        try:
+            size = np.prod(self._adapter.describe(tensor)[1], dtype=np.int64)  # type: ignore[attr-defined]
+            return self._adapter.to_array(tensor) if size <= TABLE else None
+        except UnsupportedTensor:
+            return None
 
     def exclude(self, tensors: List[Any]) -> None:
         """Take note of tensors that are more than numbers."""
@@ -92,8 +109,11 @@ class _Numbers:
 
     def before(self, inputs: List[Any]) -> None:
         """See of what an operation computes, before it changes that."""
-        known = (self._others.get(id(tensor)) for tensor in inputs)
-        self._foreign = any(ref is not None and ref() is tensor for ref, tensor in zip(known, inputs))
+        self._foreign = any(self._is_excluded(tensor) for tensor in inputs)
+
+    def _is_excluded(self, tensor: Any) -> bool:
+        known = self._others.get(id(tensor))
+        return known is not None and known() is tensor
 
     def after(self, operation: Operation) -> None:
         """Keep what it made, or take note that it is more than numbers."""

@@ -383,7 +383,7 @@ class OperationRecorder:
         if known is not None and known.digest is not None and known.rest is None and kind == "transpose":
             return known.digest, None if known.sketch is None else self.adapter.sketch(tensor), None
         digest, sketch = self.adapter.fingerprint(tensor) if self._digesting else (moments(self.adapter.to_array(tensor)), None)
-        if digest is None or not is_floating(dtype) or is_complex(dtype) or not reaches_down(digest):
+        if digest is None or not dtype or is_complex(dtype) or not reaches_down(digest):
             return digest, sketch, None
         rest = unmasked(widen(self.adapter.to_array(tensor)))
         found = None if rest is None else moments(rest)

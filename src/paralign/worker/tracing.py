@@ -46,6 +46,9 @@ ENTRIES, DEPTH = 12, 3
 #: numbers and arrays outside functions are recorded up to this size: they are constants
 SMALL = 64
 
+#: frames of paralign itself are never watched
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
 #: Python 3.11 cannot parse in two threads at once: sides of live objects run in threads of one process
 _PARSING = threading.Lock()
 
@@ -138,7 +141,7 @@ class Tracer:
     # -- events ----------------------------------------------------------------------------------------------------------------
 
     def _called(self, frame: "FrameType", event: str, _: Any) -> Any:
-        if event != "call" or self.exhausted:
+        if event != "call" or self.exhausted or frame.f_code.co_filename.startswith(_OURS):
             return None
         composed = self._composed(frame)
         if not composed and not self._is_users(frame.f_code.co_filename):
@@ -307,13 +310,13 @@ class Tracer:
     def _stored(self, frame: "FrameType", state: _Frame) -> Dict[str, Any]:
         """The attributes of ``self`` that the line just run has set."""
         stores = self._statement(frame.f_code, state.line).stores
-        held = getattr(frame.f_locals.get("self"), "__dict__", {}) if stores else {}
+        held = _attributes(frame) if stores else {}
         return {f"self {name}": held[name] for name in stores if name in held}
 
     def _outside(self, frame: "FrameType", reads: Set[str]) -> Set[int]:
         """Steps that made what a line reads of ``self`` and of its module; constants of a module become steps here."""
         found: Set[int] = set()
-        held = getattr(frame.f_locals.get("self"), "__dict__", {})
+        held = _attributes(frame)
         for name in reads:
             if name.startswith("self "):
                 for _, leaf in _leaves({name: held.get(name[5:])}):
@@ -345,6 +348,13 @@ class Tracer:
 
 def _own(frame: "FrameType") -> Dict[str, Any]:
     return {name: value for name, value in frame.f_locals.items() if name != "self"}
+
+
+def _attributes(frame: "FrameType") -> Dict[str, Any]:
+    """What the object of a method holds; of a module its buffers as well."""
+    held = getattr(frame.f_locals.get("self"), "__dict__", {})
+    buffers = held.get("_buffers")
+    return {**held, **buffers} if isinstance(buffers, dict) else held
 
 
 def _plain(leaf: Any) -> bool:
