@@ -434,3 +434,23 @@ def test_another_way_to_do_what_the_reference_does_with_the_operand_is_no_place_
         return layer(m, m.operation("scaled", lambda x, y: x * y, q, m.exp(gate)), 2)
 
     assert lines(located(tmp_path, reference, candidate)) == [line_of("without q")]
+
+
+def test_a_step_at_the_wrong_place_is_named_there_in_all_rounds(tmp_path):
+    def reference(m):
+        x, mask = m.input(), m.exp(m.given("", drawn(8, 6, 12)))
+        for i in range(2):
+            weights = m.softmax(m.add(layer(m, x, 2 * i), mask))
+            x = m.multiply(x, m.tanh(weights))
+        return x
+
+    def candidate(m):
+        x, mask = m.input(), m.exp(m.given("", drawn(8, 6, 12)))
+        for i in range(2):
+            weights = m.softmax(layer(m, x, 2 * i))
+            weights = m.multiply(weights, mask)  # line: behind
+            x = m.multiply(x, m.tanh(weights))
+        return x
+
+    found = located(tmp_path, reference, candidate)
+    assert lines(found)[:1] == [line_of("behind")]

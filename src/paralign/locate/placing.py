@@ -194,7 +194,7 @@ def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str 
         if due in taken or due.maker is None or not is_telling(due):
             continue
         todo = list(judgement.backwards.equals(due))
-        theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p) if u is not missing}
+        theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p) if u.source != missing.source}
         theirs = {u for u in theirs if all(judgement.lacking(v) for v in u.outputs)}
         others = []
         for value in todo:
