@@ -1,6 +1,6 @@
 """Real pairs of models that nobody here wrote: built, mapped, proven in float64, one process a pair.
 
-python bench/zoo.py [--only TEXT] [--expected PAIRS.csv] [--write docs/zoo.md] [--json ROWS.json] [--merge ROWS.json ...]
+python bench/zoo.py [--only TEXT] [--expected KNOWN.csv] [--write docs/zoo.md] [--json ROWS.json] [--merge ROWS.json ...]
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def frameworks():
 
 
 def expectations(path):
-    """(reference, candidate) -> what pairs.csv says of it."""
-    if path is None or not path.is_file():
-        return {}
+    """(reference, candidate) -> what a table says of it."""
     with path.open(newline="", encoding="utf-8") as file:
         return {(r["torch_impl"], r["paddle_impl"]): r["equivalent"] for r in csv.DictReader(file)}
 
@@ -152,7 +150,7 @@ def count(rows, verdict):
 
 
 def disagrees(row):
-    """Whether a pair that is one model is not aligned, or one that is not is; and the same for what ``pairs.csv`` says of it."""
+    """Whether a pair that is one model is not aligned, or one that is not is; and the same for what ``zoo_known.csv`` says of it."""
     verdict, expected = row["verdict"], row.get("expected", "")
     if verdict == "not tested":
         return False
@@ -164,7 +162,8 @@ def disagrees(row):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="+", help="pairs of whose group and names one of these texts is a part")
-    parser.add_argument("--expected", type=Path, default=Path(__file__).parents[1].parent / "shared" / "data" / "pairs.csv")
+    known_pairs = Path(__file__).with_name("zoo_known.csv")
+    parser.add_argument("--expected", type=Path, default=known_pairs, help="a table of pairs, and whether they are one model")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument(
