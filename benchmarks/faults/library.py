@@ -18,6 +18,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -262,12 +263,9 @@ def main() -> None:
     if options.worker:
         mutate.told(judged(options.worker, options.seed, options.count))
         return
-    rows = mutate.asked(__file__, options.pair, options.seed, options.count, options.jobs)
-    print(mutate.table(rows, "model", lambda r: r["id"].split("/")[0]))
-    if options.json:
-        Path(options.json).write_text(json.dumps(rows), encoding="utf-8")
-    if options.write:
-        Path(options.write).write_text(document(rows, options.seed, options.count), encoding="utf-8")
+    answers = mutate.asked(__file__, options.pair, options.seed, options.count, options.jobs)
+    print(mutate.table(answers[0], "model", lambda r: r["id"].split("/")[0]))
+    mutate.settled(answers, {options.json: json.dumps, options.write: partial(document, seed=options.seed, count=options.count)})
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import mutants
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from verify import Corpus
@@ -133,14 +133,10 @@ def _forget(plant: corpus.Plant) -> None:
         del sys.modules[name]
 
 
-def gathered(programs: list[str], seed: int, count: int, jobs: int) -> list[dict[str, Any]]:
-    """The rows of all programs, each judged in a process of its own."""
-    return asked(__file__, programs, seed, count, jobs)
-
-
-def asked(script: str, names: list[str], seed: int, count: int, jobs: int) -> list[dict[str, Any]]:
-    """The rows that a script prints of each of some names, a few processes at once."""
+def asked(script: str, names: list[str], seed: int, count: int, jobs: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows that a script prints of each of some names, a few processes at once; and the names whose process failed."""
     rows: list[dict[str, Any]] = []
+    failed: list[str] = []
 
     def ask(name: str) -> None:
         command = [sys.executable, script, "--worker", name, "--seed", str(seed), "--count", str(count)]
@@ -149,11 +145,25 @@ def asked(script: str, names: list[str], seed: int, count: int, jobs: int) -> li
                 rows.append(json.loads(line))
                 print(rows[-1]["id"], "line" if rows[-1]["paralign"]["exact"] else "-", rows[-1]["what"], file=sys.stderr, flush=True)
         if process.returncode:
-            raise RuntimeError(f"the mutants of {name} could not be judged: see above")
+            failed.append(name)
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(ask, names))
-    return sorted(rows, key=lambda row: row["id"])
+    return sorted(rows, key=lambda row: row["id"]), failed
+
+
+def settled(answers: tuple[list[dict[str, Any]], list[str]], files: dict[str, Callable[[list[dict[str, Any]]], str]]) -> None:
+    """Write the rows to files, each by its own writer, and fail if some names could not be judged.
+
+    Raises:
+        SystemExit: of some names, the process failed; what was judged is written all the same.
+    """
+    rows, failed = answers
+    for file, written in files.items():
+        if file:
+            Path(file).write_text(written(rows), encoding="utf-8")
+    if failed:
+        sys.exit(f"the mutants of {', '.join(failed)} could not be judged (all of them): see above")
 
 
 def table(rows: list[dict[str, Any]], heading: str, group: Any) -> str:
@@ -213,11 +223,9 @@ def main() -> None:
     if options.worker:
         told(judged(options.worker, options.seed, options.count))
         return
-    rows = gathered(options.program or corpus.programs(), options.seed, options.count, options.jobs)
-    print(table(rows, "stage", lambda r: r["stage"]))
-    for file, text in ((options.json, partial(json.dumps, rows)), (options.write, partial(document, rows, options.seed, options.count))):
-        if file:
-            Path(file).write_text(text(), encoding="utf-8")
+    answers = asked(__file__, options.program or corpus.programs(), options.seed, options.count, options.jobs)
+    print(table(answers[0], "stage", lambda r: r["stage"]))
+    settled(answers, {options.json: json.dumps, options.write: partial(document, seed=options.seed, count=options.count)})
 
 
 def told(judged: Iterator[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import random
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def mutants(monkeypatch, tmp_path):
     (tmp_path / "net" / "candidate.py").write_text(PORT, encoding="utf-8")
     monkeypatch.setattr(corpus, "PROGRAMS", tmp_path)
     yield mutants
-    for name in ("corpus", "mutants"):
+    for name in ("corpus", "mutants", "mutate"):
         sys.modules.pop(name, None)
 
 
@@ -97,3 +98,26 @@ def test_edits_may_be_of_some_lines_only(mutants):
     for _, text, _ in found:
         pairs = enumerate(zip(PORT.splitlines(), text.splitlines(), strict=False), 1)
         assert next(number for number, (one, other) in pairs if one != other) in (12, 13)
+
+
+SCRIPT = """\
+import json, sys
+name = sys.argv[2]
+if name == "broken":
+    sys.exit(3)
+print(json.dumps({"id": name, "what": "number: 1 -> 2", "paralign": {"exact": True}}))
+"""
+
+
+def test_what_was_judged_is_kept_though_one_of_the_processes_fails(mutants, tmp_path):
+    import mutate
+
+    script, kept = tmp_path / "script.py", tmp_path / "rows.json"
+    script.write_text(SCRIPT, encoding="utf-8")
+    answers = mutate.asked(str(script), ["one", "broken", "another"], 0, 1, 2)
+    assert [row["id"] for row in answers[0]] == ["another", "one"]
+    with pytest.raises(SystemExit, match="the mutants of broken could not be judged"):
+        mutate.settled(answers, {str(kept): json.dumps, "": json.dumps})
+    assert json.loads(kept.read_text()) == answers[0]
+    mutate.settled(mutate.asked(str(script), ["one"], 0, 1, 1), {str(kept): json.dumps})
+    assert [row["id"] for row in json.loads(kept.read_text())] == ["one"]
