@@ -61,6 +61,15 @@ def test_a_longer_table_that_begins_as_the_references_is_right(tmp_path):
     assert constants.culprit(_reference(tmp_path / "reference"), port, [wanted]) is None
 
 
+def test_tables_one_below_the_other_are_not_right_because_the_first_is(tmp_path):
+    levels = [np.random.default_rng(level).standard_normal((rows, 4)) for level, rows in enumerate((16, 6))]
+    wrong = levels[1] * [1.0, 1.0, 1.2, 1.2]
+    both = np.concatenate([levels[0], wrong])
+    reference = _capture(tmp_path / "reference", {}, levels)
+    port = _capture(tmp_path / "port", {"first": (levels[0], 3, ()), "second": (wrong, 4, ()), "both": (both, 5, (0, 1))})
+    assert constants.culprit(reference, port, [moments(both)]) == "port.py:4"
+
+
 def test_half_of_the_columns_does_not_make_a_table_right(tmp_path):
     angles = np.outer(np.arange(USED), 100.0 ** -(np.arange(0, WIDTH, 2) / WIDTH))
     whole = np.zeros((USED, WIDTH))

@@ -221,7 +221,19 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
     if step.value.size < LEAST and not step.telling:
         namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
         return not namesakes or any(same(s.value, step.value) for s in namesakes)
-    return not step.telling or any(_holds(value, step.value) or _is_part(value, step.value) for value in pool)
+    return not step.telling or _has(pool, step.value) or any(_is_part(value, step.value) for value in pool)
+
+
+def _has(pool: Sequence[Array], table: Array) -> bool:
+    """Whether the reference has a table, or the beginning of it and nothing that the rest should be."""
+    if any(_equal(value, table) for value in pool):
+        return True
+    begun = next((value.squeeze() for value in pool if _holds(value, table)), None)
+    if begun is None:
+        return False
+    whole = table.squeeze().shape
+    rest = (whole[0] - begun.shape[0], *whole[1:])
+    return not any(v.squeeze().shape in (whole, rest) and not same(v.squeeze(), begun) for v in pool)
 
 
 def _holds(value: Array, table: Array) -> bool:
@@ -231,7 +243,7 @@ def _holds(value: Array, table: Array) -> bool:
 
 def _is_known(pool: Sequence[Array], step: Step) -> bool:
     """Whether the reference has the several numbers of a step, simple ones too."""
-    return step.value.size >= FEW and float(np.ptp(step.value)) > 0 and any(_holds(value, step.value) for value in pool)
+    return step.value.size >= FEW and float(np.ptp(step.value)) > 0 and _has(pool, step.value)
 
 
 def _is_strange(pool: Sequence[Array], step: Step) -> bool:
