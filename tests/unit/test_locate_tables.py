@@ -68,6 +68,9 @@ def test_tables_one_below_the_other_are_not_right_because_the_first_is(tmp_path)
     reference = _capture(tmp_path / "reference", {}, levels)
     port = _capture(tmp_path / "port", {"first": (levels[0], 3, ()), "second": (wrong, 4, ()), "both": (both, 5, (0, 1))})
     assert constants.culprit(reference, port, [moments(both)]) == "port.py:4"
+    right = np.concatenate(levels)
+    port = _capture(tmp_path / "right", {"second": (levels[1], 4, ()), "both": (right, 5, (0,))})
+    assert constants.culprit(reference, port, [moments(right)]) is None
 
 
 def test_half_of_the_columns_does_not_make_a_table_right(tmp_path):

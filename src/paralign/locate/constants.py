@@ -142,8 +142,15 @@ def _nearest(pool: Sequence[Array], value: Array) -> float:
     """How far the nearest of some values is from one, by their elements in order of size; infinite where none has as many."""
     ordered = np.sort(value, axis=None)
     whole = (apart(np.sort(other, axis=None), ordered) for other in pool if other.size == ordered.size)
-    parts = (apart(np.sort(other, axis=None), np.sort(cut, axis=None)) for other in pool for cut in _begun(value, other))
+    parts = (_of_beginning(pool, value, other, cut) for other in pool for cut in _begun(value, other))
     return min((*whole, *parts), default=np.inf)
+
+
+def _of_beginning(pool: Sequence[Array], table: Array, other: Array, begun: Array) -> float:
+    """How far the beginning of a table is from another one; if it is that, how far the rest is from what may stand there."""
+    far = apart(np.sort(other, axis=None), np.sort(begun, axis=None))
+    rest = _rest(pool, table, other) if far <= EQUAL else None
+    return far if rest is None else _nearest(pool, rest)
 
 
 def _stands_for_another(pool: Sequence[Array], own: Sequence[Array], table: Array) -> bool:
@@ -225,15 +232,20 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
 
 
 def _has(pool: Sequence[Array], table: Array) -> bool:
-    """Whether the reference has a table, or the beginning of it and nothing that the rest should be."""
+    """Whether the reference has a table, or the beginning of it and nothing that should be the rest, or that too."""
     if any(_equal(value, table) for value in pool):
         return True
-    begun = next((value.squeeze() for value in pool if _holds(value, table)), None)
-    if begun is None:
-        return False
-    whole = table.squeeze().shape
-    rest = (whole[0] - begun.shape[0], *whole[1:])
-    return not any(v.squeeze().shape in (whole, rest) and not same(v.squeeze(), begun) for v in pool)
+    begun = next((value for value in pool if _holds(value, table)), None)
+    rest = None if begun is None else _rest(pool, table, begun)
+    return begun is not None and (rest is None or _has(pool, rest))
+
+
+def _rest(pool: Sequence[Array], table: Array, begun: Array) -> Array | None:
+    """The rows of a table behind those of another one, where the reference has something of that shape, or of the whole table's."""
+    whole, first = table.squeeze(), begun.squeeze()
+    rest: Array = whole[first.shape[0] :]
+    shapes = (whole.shape, rest.squeeze().shape)
+    return rest if any(v.squeeze().shape in shapes and not same(v.squeeze(), first) for v in pool) else None
 
 
 def _holds(value: Array, table: Array) -> bool:
