@@ -454,3 +454,20 @@ def test_a_step_at_the_wrong_place_is_named_there_in_all_rounds(tmp_path):
 
     found = located(tmp_path, reference, candidate)
     assert lines(found)[:1] == [line_of("behind")]
+
+
+def test_a_sum_that_is_left_out_is_no_step_at_the_wrong_place_though_others_use_its_terms(tmp_path):
+    def masked(m, x, mask):
+        return m.multiply(x, mask)
+
+    def reference(m):
+        x, mask = m.tanh(layer(m, m.input(), 0)), m.given("", np.arange(12.0) + 2)
+        x = m.add(x, m.tanh(m.add(m.matmul(x, m.parameter("w1")), m.parameter("b1"))))
+        return m.add(masked(m, x, mask), m.multiply(m.mean(masked(m, x, mask), axis=0), x))
+
+    def candidate(m):
+        x, mask = m.tanh(layer(m, m.input(), 0)), m.given("", np.arange(12.0) + 2)
+        x = m.tanh(layer(m, x, 1))  # line: without the way around
+        return m.add(masked(m, x, mask), m.multiply(m.mean(masked(m, x, mask), axis=0), x))
+
+    assert lines(located(tmp_path, reference, candidate))[:1] == [line_of("without the way around")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.capture.sketch import distance
 from paralign.locate.matching import ALIKE, is_telling, ordered_distance, same_shape
 
 if TYPE_CHECKING:
@@ -29,8 +30,16 @@ def before(judgement: Judgement, lacked: Operation | None) -> tuple[Operation, O
         ways = (_moves_to(due.maker), _moves_to(value.maker))
         if value.maker is not None and ways[0] and [o.kind for o in ways[0]] == [o.kind for o in ways[1]]:
             return due.maker, value.maker, True
+        if not _is_in_order_of(value, ways[0]):
+            continue
         return next((o for o in ways[0] if o.kind == "transpose"), due.maker), user, False
     return None
+
+
+def _is_in_order_of(value: Value, moves: list[Operation]) -> bool:
+    """Whether a value has the order that the reference's elements have before some moves."""
+    taken = [v.sketch for o in moves for v in o.inputs[:1]]
+    return value.sketch is not None and any(sketch is not None and distance(sketch, value.sketch) <= ALIKE for sketch in taken)
 
 
 def _taken_otherwise(judgement: Judgement, due: Value, kind: str) -> tuple[Value, Operation] | None:

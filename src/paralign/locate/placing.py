@@ -66,22 +66,23 @@ def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> s
     """The layer of the candidate with the parameters of a reference's operation, where it is never called; else ''.
 
     ``user`` takes what the reference's operation takes, but plainly. Where nothing is called of the module that the layer is a part of,
-    it is that module. The parameters of an operation without any are those of the next one.
+    it is that module. The parameters of an operation without any are those of the next one, if both are parts of such a module.
     """
     if not any(p in operation.inputs for v in user.inputs if is_telling(v) for p in judgement.partners(v)):
         return ""
     named = {judgement.homes.get(v.record.name, "") for v in _parameters(judgement, operation)}
     homes = {name.rpartition(".")[0] for name in named}
-    home = homes.pop() if len(homes) == 1 else ""
+    home = layer = homes.pop() if len(homes) == 1 else ""
     called = {o.module for o in judgement.candidate.operations}
     found = ""
     while home and not any(f"{module}.".startswith(f"{home}.") for module in called):
         found, home = home, home.rpartition(".")[0]
-    return found
+    own = any(v.record.role == "parameter" for v in operation.inputs)
+    return found if own or found != layer else ""  # the steps of one layer are told by those around them
 
 
 def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
-    """The parameters that a reference's operation takes, or the first that takes some of those after it whose results are lacking."""
+    """The parameters that a reference's operation takes; or the first that takes some of those after it whose results are lacking."""
     todo, seen = [operation], {operation}
     while todo:
         step = todo.pop(0)
@@ -121,14 +122,12 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
 def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
     """The operations that a module calls itself; where ``user`` is one of its parts', also those of parts that its function calls."""
     called = [o for o in graph.operations if o.stack]
+    own = [o for o in called if (o.module.rpartition(".")[0] if o.module in graph.kinds else o.module) == module]
     inner = f"{module}." if module else ""
     around = function_of(user.stack[0]) if user.stack and user.module.startswith(inner) else None
-    return [
-        o
-        for o in called
-        if (o.module.rpartition(".")[0] if o.module in graph.kinds else o.module) == module
-        or (around is not None and o.module.startswith(inner) and function_of(o.stack[0]) == around)
-    ]
+    if around is None or (own and all(function_of(o.stack[0]) != around for o in own)):  # a function of one of its parts
+        return own
+    return [o for o in called if o in own or (o.module.startswith(inner) and function_of(o.stack[0]) == around)]
 
 
 def _made_later(user: Operation, before: list[Operation]) -> str | None:
@@ -194,18 +193,17 @@ def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str 
         if due in taken or due.maker is None or not is_telling(due):
             continue
         todo = list(judgement.backwards.equals(due))
-        theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p) if u.source != missing.source}
-        theirs = {u for u in theirs if all(judgement.lacking(v) for v in u.outputs)}
+        theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p)}
+        theirs = {
+            u for u in theirs if (u.source, u.kind) != (missing.source, missing.kind) and all(judgement.lacking(v) for v in u.outputs)
+        }
         others = []
         for value in todo:
             for other in value.users:
-                after = (
-                    made(other) if _is_right(judgement, other) else [v for u in _users(other) for v in made(u) if _is_right(judgement, u)]
-                )
-                if after:  # or it is the first half of what is right
-                    todo += after if len(todo) < CONTEXT else []
-                elif other is not user:
-                    others.append(other)
+                if _is_right(judgement, other):
+                    todo += made(other) if len(todo) < CONTEXT else []
+                elif other is not user and not any(_is_right(judgement, u) for v in made(other) for u in v.users):
+                    others.append(other)  # and not the first half of what is right
         found = next((o for o in _unmatched(others, theirs) if _is_around(o, user, missing)), None)
         if found is not None:
             return found.stack[0]
@@ -214,10 +212,6 @@ def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str 
 
 def _is_right(judgement: Judgement, operation: Operation) -> bool:
     return all(judgement.is_right(v) for v in made(operation))
-
-
-def _users(operation: Operation) -> list[Operation]:
-    return [user for value in made(operation) for user in value.users]
 
 
 def _unmatched(others: list[Operation], theirs: set[Operation]) -> list[Operation]:

@@ -89,17 +89,21 @@ class _Numbers:
         self._adapter = session.adapter
         self._others: Dict[int, Any] = {}
         self._foreign = False
+        self._reading = False
         self.constructing = True
 
     def table(self, tensor: Any) -> "Optional[Typed]":
         """A tensor that the constructor makes of numbers alone, no draw among them; None for all others."""
         if not self.constructing or self._is_excluded(tensor):
             return None
+        self._reading = True  # what that takes is no operation of the model
         try:
             size = np.prod(self._adapter.describe(tensor)[1], dtype=np.int64)  # type: ignore[attr-defined]
             return self._adapter.to_array(tensor) if size <= TABLE else None
         except UnsupportedTensor:
             return None
+        finally:
+            self._reading = False
 
     def exclude(self, tensors: List[Any]) -> None:
         """Take note of tensors that are more than numbers."""
@@ -117,6 +121,8 @@ class _Numbers:
 
     def after(self, operation: Operation) -> None:
         """Keep what it made, or take note that it is more than numbers."""
+        if self._reading:
+            return
         if self._foreign or operation.random:
             self.exclude(operation.outputs)
         else:
