@@ -76,12 +76,12 @@ faults: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python benchmarks/faults/verify.py
 	$(BIN)/python benchmarks/faults/run.py --padiff .padiff --write docs/faults.md
 
-mutants: SEED ?= 10
+mutants: SEED ?= 21
 mutants: COUNT ?= 4
 mutants: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/faults/mutate.py --seed $(SEED) --count $(COUNT) --write docs/mutants.md
 
-library-mutants: SEED ?= 12
+library-mutants: SEED ?= 22
 library-mutants: COUNT ?= 3
 library-mutants: .venv-zoo/stamp
 	.venv-zoo/bin/python benchmarks/faults/library.py --seed $(SEED) --count $(COUNT) --write docs/library-mutants.md
