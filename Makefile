@@ -6,11 +6,15 @@ DEMO := examples/mobilenetv3
 # tests of the portable half run under the oldest interpreter that it supports, where there is one
 OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shell command -v python3.8 2>/dev/null))
 
-.PHONY: help demo test lint types unit bench zoo faults mutants library-mutants
+# processes that share the tests; a test of two sides starts two interpreters of its own
+WORKERS ?= 2
+
+.PHONY: help demo test quick lint types unit bench zoo faults mutants library-mutants
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
 	@echo "make test             lint, types, tests"
+	@echo "make quick            the unit tests that need no framework"
 	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
@@ -51,7 +55,10 @@ types: $(VENV)/stamp-test
 
 unit: $(VENV)/stamp-test .venv-oldest/stamp
 	$(BIN)/python $(DEMO)/prepare.py
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+quick: $(VENV)/stamp-test
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not torch and not paddle and not slow" tests/unit
 
 bench: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python $(DEMO)/prepare.py
