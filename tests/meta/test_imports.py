@@ -59,6 +59,44 @@ def files():
     return sorted(SOURCE.rglob("*.py"))
 
 
+def module(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that reach one another by imports, those for type checking included."""
+    reached = {name: set(each) for name, each in imports.items()}
+    for middle in imports:
+        for each in reached.values():
+            if middle in each:
+                each.update(reached[middle])
+    groups = {tuple(sorted(other for other in each if name in reached[other])) for name, each in reached.items() if name in each}
+    return [list(group) for group in sorted(groups)]
+
+
+def imports_of_all() -> dict[str, set[str]]:
+    """Module -> modules of the package that it imports anywhere; the names that a package hands on count as the package."""
+    modules = {module(path) for path in files()}
+    found = {}
+    for path in files():
+        lines = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Import | ast.ImportFrom)]
+        named = [alias.name for n in lines if isinstance(n, ast.Import) for alias in n.names]
+        for node in (n for n in lines if isinstance(n, ast.ImportFrom)):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            named += inner & modules if inner <= modules else [*(inner & modules), node.module or ""]
+        found[module(path)] = {name for name in named if name in modules and name not in ("paralign", module(path))}
+    return found
+
+
+def test_no_module_imports_itself_through_others():
+    assert circles(imports_of_all()) == []
+
+
+def test_a_circle_would_be_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+
+
 @pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_imports_run_downwards(path):
     assert room(path) in ORDER, f"{room(path)} has no place in the house: give it one in ORDER and in docs/architecture.md"

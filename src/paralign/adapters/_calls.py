@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +21,6 @@ from paralign.adapters.base import Call
 if TYPE_CHECKING:
     from types import FrameType
 
-    from paralign.adapters._operations import Paths
     from paralign.adapters.base import Sink
 
 _STDLIB = str(Path(os.__file__).parent)
@@ -97,6 +97,33 @@ class Target:
     kind: str
     leaf: bool
     watched: bool
+
+
+class Paths:
+    """The paths of the modules that are running in this thread, kept by the hooks of :func:`attached`."""
+
+    def __init__(self) -> None:
+        self._open: List[str] = [""]
+        self._thread = threading.get_ident()
+
+    def begin(self, target: Target) -> None:
+        """A module starts."""
+        if threading.get_ident() == self._thread:
+            self._open.append(target.name)
+
+    def end(self, target: Target, *_: Any) -> None:
+        """A module ends; those inside it that failed unnoticed end with it."""
+        if threading.get_ident() != self._thread:
+            return
+        for depth in range(len(self._open) - 1, 0, -1):
+            if self._open[depth] == target.name:
+                del self._open[depth:]
+                return
+
+    @property
+    def innermost(self) -> str:
+        """The path of the innermost module that is running."""
+        return self._open[-1]
 
 
 class Calls:

@@ -17,7 +17,7 @@ from paralign.adapters.base import Operation
 if TYPE_CHECKING:
     from types import FrameType
 
-    from paralign.adapters._calls import SourceLine, Target
+    from paralign.adapters._calls import Paths, SourceLine
     from paralign.adapters.base import OperationSink
 
 #: what a thread is doing: ``in_sink`` while a sink runs, whose own operations no observation sees
@@ -25,33 +25,6 @@ _THREAD = threading.local()
 
 #: elements of a list among an operation's arguments that are kept
 _MOST = 16
-
-
-class Paths:
-    """The paths of the modules that are running in this thread, kept by the hooks of ``_calls.attached``."""
-
-    def __init__(self) -> None:
-        self._open: List[str] = [""]
-        self._thread = threading.get_ident()
-
-    def begin(self, target: "Target") -> None:
-        """A module starts."""
-        if threading.get_ident() == self._thread:
-            self._open.append(target.name)
-
-    def end(self, target: "Target", *_: Any) -> None:
-        """A module ends; those inside it that failed unnoticed end with it."""
-        if threading.get_ident() != self._thread:
-            return
-        for depth in range(len(self._open) - 1, 0, -1):
-            if self._open[depth] == target.name:
-                del self._open[depth:]
-                return
-
-    @property
-    def innermost(self) -> str:
-        """The path of the innermost module that is running."""
-        return self._open[-1]
 
 
 @contextmanager

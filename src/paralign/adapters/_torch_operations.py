@@ -13,8 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from paralign.adapters._operations import Watch, plain_attribute, replaced, tensors
 
 if TYPE_CHECKING:
-    from paralign.adapters._calls import SourceLine
-    from paralign.adapters._operations import Paths
+    from paralign.adapters._calls import Paths, SourceLine
     from paralign.adapters.base import OperationSink
 
 

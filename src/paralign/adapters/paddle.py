@@ -16,8 +16,8 @@ from paddle.nn import RNNCellBase
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
 from paralign.adapters import _digest_paddle, _exported, _modes, _paddle_operations, _values
-from paralign.adapters._calls import Calls, SourceLine, Target, attached
-from paralign.adapters._operations import Paths, constructed
+from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
+from paralign.adapters._operations import constructed
 from paralign.adapters.base import Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments

@@ -19,8 +19,8 @@ from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from paralign.adapters import _digest_torch, _exported, _modes, _torch_operations, _values
-from paralign.adapters._calls import Calls, SourceLine, Target, attached
-from paralign.adapters._operations import Paths, constructed
+from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
+from paralign.adapters._operations import constructed
 from paralign.adapters.base import Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments

@@ -13,8 +13,8 @@ from paralign.locate.written import calls
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Graph, Operation
+    from paralign.locate.guilt import Guilt
     from paralign.locate.judgement import Judgement
-    from paralign.locate.replay import Guilt
 
 
 def constructed(graph: Graph, module: str) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.assigned import number_line, only_keeps, unkept_line
+from paralign.locate.guilt import Guilt
 from paralign.locate.matching import is_telling
 from paralign.locate.paths import way_to
-from paralign.locate.replay import Guilt
 from paralign.locate.search import Trial, region
 from paralign.locate.written import alias_line, following
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.locate.arrays import Array
     from paralign.locate.graph import Operation, Value
-    from paralign.locate.replay import Guilt
+    from paralign.locate.guilt import Guilt
 
 #: digests up to this distance are those of one value, stored in one precision or another
 EQUAL = 1e-6

@@ -25,8 +25,8 @@ from paralign.locate.written import named_for
 
 if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
+    from paralign.locate.guilt import Guilt
     from paralign.locate.judgement import Judgement
-    from paralign.locate.replay import Guilt
     from paralign.locate.search import Trial
     from paralign.locate.slices import Slices
 

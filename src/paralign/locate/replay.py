@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +15,7 @@ from paralign.capture import digest as digests
 from paralign.dtypes import Typed, widen
 from paralign.locate import inside
 from paralign.locate.built import own_line
+from paralign.locate.guilt import Guilt
 from paralign.locate.judgement import Judgement
 from paralign.locate.matching import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.paths import CONTEXT, computing_users, way_to
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paralign.locate.graph import Graph, Operation, Value
-    from paralign.locate.repairs import Repair
 
 #: suspects that are tried before giving up, and trials of each
 SUSPECTS, TRIALS = 8, 6
@@ -68,30 +68,6 @@ class Laboratory(Protocol):
 
     def values(self, wanted: Sequence[Value]) -> list[Typed]:
         """The values of the reference's run, whole."""
-
-
-@dataclass(eq=False)
-class Guilt:
-    """An operation, or a region of several, at fault.
-
-        ``error`` and ``noise`` are those of the result at the point; ``after`` is the error downstream once the reference's value was put
-    there, None where that was not tried. ``seen`` says whether the outputs show the fault. ``repeats`` are further operations at the
-        same line with the same fault. ``mended`` is the run with the reference's values wherever something was found, at ``replaced``.
-    ``slices`` are the parts of what the reference makes on the way to the point, where several operations lead there.
-        ``repair`` is a change of one operation that makes the result the reference's, where one was found.
-    """
-
-    trial: Trial
-    judgement: Judgement
-    confirmed: bool
-    error: float
-    after: float | None = None
-    seen: bool = True
-    repeats: list[Operation] = field(default_factory=list)
-    mended: Judgement | None = None
-    replaced: set[int] = field(default_factory=set)
-    slices: Slices | None = None
-    repair: Repair | None = None
 
 
 def guilty(

@@ -12,7 +12,7 @@ from paralign.locate import constants, gradient_lines, lines, randomness
 from paralign.locate.gradients import LEAST, Fault, proven
 from paralign.locate.judgement import FLOOR, Judgement
 from paralign.locate.matching import is_telling
-from paralign.locate.replay import Guilt, guilty, suspected
+from paralign.locate.replay import guilty, suspected
 from paralign.locate.search import rank, suspects
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Point, StageResult
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.dtypes import Typed
     from paralign.locate.graph import Graph, Operation, Value
+    from paralign.locate.guilt import Guilt
     from paralign.model import Point as PointType
     from paralign.stages.context import Context
 

@@ -10,10 +10,11 @@ from paralign.capture import digest as digests
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.locate import lines, regions
+from paralign.locate.guilt import Guilt
 from paralign.locate.matching import broadcasts
 from paralign.locate.paths import way_to
 from paralign.locate.repairs import LARGEST, VALUE, Formula, Repair, made_beside, operations_of
-from paralign.locate.replay import Guilt, arranged
+from paralign.locate.replay import arranged
 from paralign.locate.search import Trial
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.dtypes import Typed
     from paralign.locate.graph import Value
-    from paralign.locate.replay import Guilt, Patch
+    from paralign.locate.guilt import Guilt
+    from paralign.locate.replay import Patch
     from paralign.model import Divergence, Point
     from paralign.stages.context import Context
     from paralign.weights import Plan

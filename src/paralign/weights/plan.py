@@ -12,13 +12,13 @@ import numpy as np
 
 from paralign.dtypes import Typed
 from paralign.errors import UsageError
+from paralign.weights.rules import Route, Rules, learn
 from paralign.weights.transforms import keeps, put, reached, take, undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paralign.model import Record
-    from paralign.weights.rules import Rules
     from paralign.weights.tensors import Tensor
 
     #: name of a tensor -> its values; None where there are none
@@ -120,9 +120,7 @@ class Plan:
     @property
     def rules(self) -> Rules:
         """The renamings and routes of the plan as a short table; can be saved, edited and given to ``plan`` again."""
-        from paralign.weights.table import table
-
-        return table(self)
+        return _rules_of(self)
 
     @property
     def complete(self) -> bool:
@@ -357,3 +355,28 @@ def _taken(transform: str | None, value: Typed, record: Record) -> Typed:
             misfit.what, where=misfit.where or record.name if "is no transform" not in misfit.what else None, hint=misfit.hint
         ) from misfit
     return Typed(take(transform, value.array), value.dtype)
+
+
+def _rules_of(plan: Plan) -> Rules:
+    """The rules behind a plan's moves: renamings of modules (or of tensors that stand alone), and ways of parts."""
+    modules: dict[tuple[str, str], None] = {}
+    ways: dict[tuple[str | None, str | None], list[tuple[str, str]]] = defaultdict(list)
+    for move in plan.moves:
+        if move.source is None or move.target is None or move.reference is None or move.candidate is None or move.how == "shared":
+            continue
+        if move.whole and (move.source.leaf == move.target.leaf or move.how == "name"):
+            modules[move.source.owner, move.target.owner] = None
+        elif move.whole:
+            modules[move.reference.name, move.candidate.name] = None
+        else:
+            ways[move.transform, move.into].append((move.reference.name, move.candidate.name))
+    routes = [
+        Route(r.reference, r.candidate, transform, into, r.count)
+        for (transform, into), pairs in ways.items()
+        for r in learn(pairs, shorten=False) + _same(pairs)
+    ]
+    return Rules(tuple(learn(modules)), tuple(routes))
+
+
+def _same(pairs: list[tuple[str, str]]) -> list[Route]:
+    return [Route(one, other, count=1) for one, other in pairs if one == other]
