@@ -124,7 +124,7 @@ class Machine:
                 leaf=str(place) if several else "",
                 call=number,
                 op=kind,
-                source=stack[0],
+                source=stack[0] if stack else None,
                 inputs=[node.record for node in inputs],
                 attrs={**attrs, **more},
             )

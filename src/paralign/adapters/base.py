@@ -7,6 +7,7 @@ Adding a framework means one file here and one line in ``NAMES``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -27,6 +28,9 @@ except ImportError as missing:  # pragma: no cover - Python 3.7 and older
 
 #: framework -> module of this package that adapts it
 NAMES = {"torch": "paralign.adapters.torch", "paddle": "paralign.adapters.paddle", "numpy": "paralign.adapters.numpy"}
+
+#: framework -> the oldest version (major, minor) whose interfaces its adapter uses: Paddle's tensors have DLPack since 3.0
+OLDEST = {"torch": (2, 0), "paddle": (3, 0)}
 
 
 @dataclass
@@ -297,13 +301,15 @@ def load(name: str) -> Adapter:
 
     Raises:
         UsageError: an unknown name.
-        EnvironmentUnavailable: the framework cannot be imported here.
+        EnvironmentUnavailable: the framework cannot be imported here, or is too old.
     """
     if name not in NAMES:
         raise UsageError(f"there is no adapter for framework {name!r}", hint="choose one of: " + ", ".join(sorted(NAMES)))
     from paralign.errors import EnvironmentUnavailable
 
     try:
+        if name in OLDEST:
+            _check_version(name)
         module = import_module(NAMES[name])
     except ImportError as missing:
         import sys
@@ -315,6 +321,29 @@ def load(name: str) -> Adapter:
         ) from missing
     adapter: Adapter = module.create()
     return adapter
+
+
+def _check_version(name: str) -> None:
+    """Refuse a framework that is older than its adapter can use, before the adapter trips over what it lacks.
+
+    Raises:
+        ImportError: the framework is not there.
+        EnvironmentUnavailable: it is too old; a version that cannot be read (``0.0.0``, a build of one's own) is taken for new.
+    """
+    import sys
+
+    from paralign.errors import EnvironmentUnavailable
+
+    version = str(getattr(import_module(name), "__version__", ""))
+    found = re.match(r"(\d+)\.(\d+)", version)
+    numbers = (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+    if (0, 0) < numbers < OLDEST[name]:
+        least = ".".join(str(number) for number in OLDEST[name])
+        raise EnvironmentUnavailable(
+            f"{name} {version} is too old: paralign needs {name} {least} or newer",
+            where=sys.executable,
+            hint=f"install a newer {name} for this interpreter, or name another interpreter for this side (`python` in paralign.toml)",
+        )
 
 
 def detect(model: Any) -> Optional[str]:

@@ -318,7 +318,7 @@ def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) 
     for value in operation.inputs:
         if judgement.is_right(value) and is_telling(value) and not any(p.digest in known for p in judgement.partners(value)):
             maker = before_moves(value, operation.source).maker
-            ends = inner_lines(maker, operation) if maker is not None and maker.stack else None
+            ends = inner_lines(maker, operation) if maker is not None and maker.stack and operation.stack else None
             line = named_for(ends[1], ends[0]) if ends is not None else None
             if line is not None:
                 return line
@@ -343,7 +343,7 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
         value = next(iter(strange or candidates), None)
     maker = computing(value.maker if value is not None else None)
     other = computing(before.maker if before is not None else None)
-    if maker is None or not maker.stack:
+    if maker is None or not maker.stack or not user.stack:
         return user.source
     if other is None:
         return maker.stack[0]
@@ -421,7 +421,8 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
         before = before_moves(value, operation.source)
         users = [u for u in computing_users(before) if u.kind not in MOVES]
         maker = before.maker
-        if maker is not None and maker.stack and users and all(v in judgement.wrong for u in users for v in u.outputs):
+        known = maker is not None and maker.stack and operation.stack
+        if maker is not None and known and users and all(v in judgement.wrong for u in users for v in u.outputs):
             return parting(maker, operation)
     return None
 

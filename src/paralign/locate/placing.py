@@ -35,6 +35,8 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
         user: the candidate's operation that takes a value without it.
         after: the reference's operation beside that one, or the one that made what it should take.
     """
+    if not missing.stack:  # a step of the framework's own, of which no line is known
+        return None
     known = {after: user} if after is not None and after is not missing else {}
     ended = {v.maker: user for v in missing.inputs if v.maker is not None and not judgement.lacking(v)} if after is None else {}
     both = (judgement, mended)
@@ -304,6 +306,7 @@ def _counterparts(
         makers = [known[other]] if other in known else next(filter(None, (makers_of(j, other.outputs) for j in judgements)), [])
         computing = [m for m in makers if m.kind not in MOVES and other.kind not in MOVES]
         alike = [m for m in makers if m.kind == other.kind] or computing  # what moves a value is no neighbour by what another one makes
+        alike = [m for m in alike if m.stack]  # the framework's own step, such as one of the loss's, lies at no line of the user's
         if alike and other.stack:
             place = other.order / length[0]
             found.append(_Pair(other, shared, min(alike, key=lambda m: abs(m.order / length[1] - place))))
