@@ -261,8 +261,34 @@ def test_a_changes_own_noise_counts_where_storing_does_not_explain_it(bench):
 
 def test_noise_of_a_frozen_parameter_is_its_own(bench):
     still = change(0 * WEIGHT, 0 * BIAS)
-    assert set(verdicts(changes(bench, still, still)).values()) == {ALIGNED}
+    assert set(verdicts(changes(bench, still, still)).values()) == {UNDERPOWERED}, "gradients that move nothing prove nothing"
     assert verdicts(changes(bench, change(1e-3 * WEIGHT, 0 * BIAS), still))["update fc.weight"] == DIVERGED
+
+
+def kept(size):
+    """What a change of a part of the parameters leaves in them, once it is stored: rounded to what is beside them."""
+    return change(*((w + size * np.cos(w)) - w for w in (WEIGHT.astype(np.float32).astype(float), BIAS.astype(np.float32).astype(float))))
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(1e-9, ALIGNED), (1e-11, ALIGNED), (1e-13, ALIGNED), (1e-16, UNDERPOWERED)])
+def test_changes_are_known_as_far_as_they_can_be_stored(bench, size, verdict):
+    """Two right sides differ by the last bits of the parameters; where these are most of the change, nothing was seen of it."""
+    parameters = kept(size)["parameter"]
+    ulps = {n: v + 2.0**-53 * np.sign(WEIGHT if v.ndim == 2 else BIAS) for n, v in parameters.items()}
+    found = changes(bench, {"parameter": ulps}, {"parameter": parameters}, noise=1e-6, gradient_noise=1e-7)
+    assert set(verdicts(found).values()) == {verdict}
+    assert all(p.judged for p in found)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-11, 1e-13])
+def test_a_wrong_rate_shows_in_small_changes(bench, size):
+    assert set(verdicts(changes(bench, kept(2 * size), kept(size), noise=1e-6, gradient_noise=1e-7)).values()) == {DIVERGED}
+
+
+def test_a_change_that_cannot_be_seen_is_left_out_where_others_can(bench):
+    mixed = {"parameter": {**kept(1e-6)["parameter"], "fc.bias": kept(1e-16)["parameter"]["fc.bias"]}}
+    found = changes(bench, mixed, mixed)
+    assert [(p.judged, p.verdict) for p in found] == [(True, ALIGNED), (False, ALIGNED)]
 
 
 def test_a_gradient_and_the_change_of_the_same_parameter_at_the_same_step_are_two_things(bench):

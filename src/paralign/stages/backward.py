@@ -11,16 +11,14 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from paralign.comparison import compare_pair
 from paralign.errors import WorkerFailed
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, locating, running, update
+from paralign.stages import forward, locating, resolution, running, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
-from paralign.worker.session import NATIVE
+from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +146,7 @@ def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
         pairs = steps.scalars(number) + steps.gradients(number) + steps.buffers(number)
         if number == context.settings.steps - 1:
             pairs += steps.changes(number)
-        unknown = [p for p in pairs if p.judged and p.verdict == UNDERPOWERED]
+        unknown = [p for p in pairs if p.judged and p.verdict == UNDERPOWERED and p.key not in steps.hidden]
         if unknown and number > 0 and chaotic is None:
             chaotic = number
         for pair in unknown if chaotic is not None else []:
@@ -159,6 +157,19 @@ def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
             f"from step {chaotic} on in {steps.mode} mode the reference's own rounding has grown to the size of its values there: "
             "what it hides was not judged (a smaller learning rate, a larger batch or trained weights keep the steps steady)"
         )
+    _say_hidden(result, steps.hidden)
+
+
+def _say_hidden(result: StageResult, hidden: set[str]) -> None:
+    """Say which changes are too small to be seen, and that nothing was tested where all of them are."""
+    unseen = [p for p in result.pairs if p.key in hidden]
+    if any(p.judged for p in unseen):
+        result.warnings.append(
+            "the steps change no parameter by enough to be seen beside its value, so the update was not tested: "
+            "more steps, or a larger learning rate for the check, would show it"
+        )
+    elif unseen:
+        result.notes.append(f"changes too small to be seen beside the parameters that hold them, and not judged: {len(unseen)}")
 
 
 def _random(result: StageResult, mode: str, reference: Capture, candidate: Capture) -> bool:
@@ -186,6 +197,10 @@ class Steps:
         self.plan = context.plan
         self.gradient_noise: dict[str, float] = {}
         self.loss_noise = 0.0
+        self.gradient_size: dict[str, float] = {}
+        self.hidden: set[str] = set()
+        self._weights = {r.name: r for r in context.weights_of_reference}
+        self._sizes: dict[str, float] = {}
 
     def scalars(self, step: int) -> list[Pair]:
         """Loss and learning rates of one step."""
@@ -227,6 +242,7 @@ class Steps:
             if pair.noise is not None and pair.reference is not None:
                 name = pair.reference.name
                 self.gradient_noise[name] = max(self.gradient_noise.get(name, 0.0), pair.noise.value)
+                self.gradient_size[name] = max(self.gradient_size.get(name, 0.0), _norm(pair))
         later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
         settle(pairs, later, self.tolerance)
         for pair in pairs:
@@ -242,24 +258,50 @@ class Steps:
                 pair.noise = self._change_noise(pair, pair.noise)
         later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
         settle(pairs, later, self.tolerance)
+        self.hidden = resolution.leave_out(pairs, self._resolutions(pairs))
         for pair in pairs:
             _excuse(pair, total)
         return pairs
 
+    def _resolutions(self, pairs: list[Pair]) -> dict[str, float]:
+        """Key -> the share of a change that storing the parameter makes; those without a gradient are left out."""
+        moved = [p for p in pairs if p.reference is not None and p.stats is not None and self.gradient_size.get(p.reference.name)]
+        return {p.key: self._stored(p, self._held_in(p)) for p in moved}
+
+    def _held_in(self, pair: Pair) -> str:
+        """The element type in which the compared runs hold a parameter; the coarser, if they hold it in two."""
+        weight = self._weights.get(pair.reference.name) if pair.reference is not None else None
+        return DOUBLE if weight is None or self.method.candidate_run == DOUBLE else weight.dtype
+
+    def _stored(self, pair: Pair, dtype: str) -> float:
+        """The share of a change that storing its parameter in a type makes."""
+        size = self._size(pair.reference.name) if pair.reference is not None else 0.0
+        change = 0.0 if pair.stats is None else pair.stats.rms_reference
+        return resolution.stored(dtype, size, change, self.context.settings.steps)
+
+    def _size(self, name: str) -> float:
+        """The root mean square of a parameter before the first step; 0 where its values were not kept."""
+        weight = self._weights.get(name)
+        if name not in self._sizes and self.context.weights is not None:
+            known = weight is not None and weight.location is not None
+            self._sizes[name] = resolution.rms(self.context.weights.array(weight)) if known and weight is not None else 0.0
+        return self._sizes.get(name, 0.0)
+
     def _change_noise(self, pair: Pair, own: Noise) -> Noise:
         """A change's noise: its gradients', unless it has more of its own than storing the parameter explains."""
         name = pair.reference.name if pair.reference is not None else ""
-        gradient = self.gradient_noise.get(name, 0.0)
-        weight = next((r for r in self.context.weights_of_reference if r.name == name), None)
-        if weight is None or pair.stats is None or pair.stats.rms_reference == 0 or self.context.weights is None:
+        gradient, weight = self.gradient_noise.get(name, 0.0), self._weights.get(name)
+        if weight is None or weight.location is None or pair.stats is None or pair.stats.rms_reference == 0 or self.context.weights is None:
             return own
-        size = float(np.sqrt(np.mean(np.square(self.context.weights.array(weight).astype(np.float64))))) if weight.location else 0.0
-        stored = floor(weight.dtype) * size / pair.stats.rms_reference * math.sqrt(self.context.settings.steps)
-        if own.value > STORAGE * stored and own.value > gradient:
-            return own
+        held = self._held_in(pair)
+        least = Noise(self._stored(pair, held), f"storing the parameter in {held}")
+        native = floor(weight.dtype) * self._size(name) / pair.stats.rms_reference * math.sqrt(self.context.settings.steps)
+        if own.value > STORAGE * native and own.value > gradient:
+            return max(own, least, key=lambda n: n.value)
+        made = Noise(gradient, "the noise of the gradients that made the change")
         if self.method.candidate_run == NATIVE:  # there the rounding of what is stored is in the compared change itself
-            return max(own, Noise(gradient, "the noise of the gradients that made the change"), key=lambda n: n.value)
-        return Noise(max(gradient, floor(weight.dtype)), "the noise of the gradients that made the change")
+            return max(own, made, least, key=lambda n: n.value)
+        return max(dataclasses.replace(made, value=max(gradient, floor(weight.dtype))), least, key=lambda n: n.value)
 
     def buffers(self, step: int) -> list[Pair]:
         """Running statistics and other buffers, where they were recorded."""

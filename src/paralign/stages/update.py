@@ -12,13 +12,14 @@ import numpy as np
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
+from paralign.comparison.judge import LOUD
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
 from paralign.locate import causes, recipes, settings, update
 from paralign.locate.rules import RULES, Terms, Trace
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
 from paralign.run.recorder import both
-from paralign.stages import stepping
+from paralign.stages import resolution, stepping
 from paralign.stages.context import spent
 from paralign.stages.judging import CONSTANTS
 from paralign.worker.session import DOUBLE, NATIVE
@@ -122,7 +123,9 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
         return
     wrong = [p for p in pairs if p.verdict == DIVERGED]
     if not wrong:
-        result.notes.append("from equal gradients the parameters of both sides move alike: what differs is not the update")
+        alike = "from equal gradients the parameters of both sides move alike: what differs is not the update"
+        blind = "from equal gradients no parameter moves by enough to be seen: whether the update differs was not tested"
+        result.notes.append(alike if traces else blind)
         return
     known = _identified(experiment, traces, limits)
     found = _causes(known, traces, limits)
@@ -210,8 +213,16 @@ def _traces(experiment: Experiment) -> tuple[dict[str, Trace], list[Pair], dict[
         weight = experiment.weights.array(held[name]).astype(np.float64)
         trace = _trace(name, weight, gradients, changes, experiment, max(LITTLE, min(EACH, SAMPLED // max(1, len(named)))))
         pair = _pair(name, sides[0][last][name], sides[1][last], changes, experiment, weight, held[name].dtype)
-        traces[name], limits[name] = trace, RATIO * (pair.noise.value if pair.noise is not None else 0.0)
+        limit = RATIO * max(
+            pair.noise.value if pair.noise is not None else 0.0,
+            resolution.of_steps(trace, DOUBLE if experiment.run == DOUBLE else held[name].dtype),
+        )
         pairs.append(pair)
+        if limit <= RATIO * LOUD or pair.verdict == DIVERGED:
+            traces[name], limits[name] = trace, limit
+        else:
+            pair.judged, pair.verdict = False, ALIGNED
+            pair.notes.append("moves by less than can be seen beside the stored parameter: not judged")
     return traces, pairs, limits
 
 
@@ -249,10 +260,11 @@ def _pair(
     pair.candidate = second.get(move.candidate.name) if move.candidate is not None else None
     pair.transform = move.transform
     noise, how = CONSTANTS, "constants that frameworks store in float32"
-    if experiment.run != DOUBLE and pair.stats is not None and pair.stats.rms_reference:
-        size = float(np.sqrt(np.mean(weight * weight))) if weight.size else 0.0
-        stored = EPS[dtype] * (1 + size * math.sqrt(len(experiment.steps)) / pair.stats.rms_reference)
-        noise, how = max(noise, 2 * stored), f"storing the parameter in {dtype}"
+    held = DOUBLE if experiment.run == DOUBLE else dtype
+    change = 0.0 if pair.stats is None else pair.stats.rms_reference
+    stored = 2 * EPS[held] + resolution.stored(held, resolution.rms(weight), change, len(experiment.steps)) if change else 0.0
+    if stored > noise:
+        noise, how = stored, f"storing the parameter in {held}"
     pair.noise = Noise(noise, how)
     judge_pair(pair, limit=RATIO)
     return pair
@@ -353,7 +365,7 @@ def _unexplained(
     names = {p.reference.name for p in wrong if p.reference is not None}
     if not names:
         return
-    scaled = {n: f for n, f in update.factors(traces, limits).items() if n in names}
+    scaled = {n: f for n, f in update.factors(traces, limits).items() if n in names and abs(f - 1.0) > limits[n]}
     if scaled and set(scaled) == names and max(scaled.values()) - min(scaled.values()) <= 1e-6 * abs(next(iter(scaled.values()))):
         factor = next(iter(scaled.values()))
         error = max(update.far(traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
