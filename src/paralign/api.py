@@ -21,7 +21,7 @@ from paralign.run.functions import project as project_of
 from paralign.run.live import Live, functions_of
 from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
-from paralign.run.recorder import Recorder, both, installed, own_code
+from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
 from paralign.stages import locating, watching
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
@@ -209,15 +209,31 @@ def check_project(
     names = check_stages(stages) if stages else project.stages
     folder = Path(out).resolve() if out is not None else project.out.resolve()
     _make(folder, "workers", "captures")
-    with _sides(project, folder, fresh=fresh) as context:
-        result = _run(context, names, progress or (lambda _: None), lambda: _given(project, context, folder), None)
-        result.preflight += (
-            [f"reused from an earlier run of the reference: {', '.join(sorted(context.reference.reused))} (--fresh runs it again)"]
-            if context.reference.reused
-            else []
-        )
+    told = progress or (lambda _: None)
+    try:
+        result, context = _checked(project, names, folder, told, fresh=fresh)
+    except Outdated as reason:
+        told("the reference again, from the start")
+        result, context = _checked(project, names, folder, told, fresh=True)
+        result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
     artifacts.write(result, context.artifacts, folder)
     return result, folder
+
+
+def _checked(
+    project: Project, names: list[str], folder: Path, progress: Callable[[str], None], *, fresh: bool
+) -> tuple[CheckResult, Context]:
+    """The stages of a project.
+
+    Raises:
+        Outdated: captures of the reference that were reused are not what it computes now; never with ``fresh``.
+    """
+    with _sides(project, folder, fresh=fresh) as context:
+        result = _run(context, names, progress, lambda: _given(project, context, folder), None)
+        if context.reference.reused:
+            reused = ", ".join(sorted(context.reference.reused))
+            result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")
+    return result, context
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from paralign.capture import Capture, CaptureWriter
+from paralign.capture.digest import agree, moments
 from paralign.locate.graph import Graph
 from paralign.model import Manifest
 from paralign.worker.session import Session
@@ -193,6 +194,18 @@ def test_what_is_written_over_a_value_is_the_value_that_was_written(tmp_path, fr
         assert len(written) == 1
         assert [v.digest for v in written[0].inputs] == [v.digest for v in written[0].outputs]
         assert written[0].inputs[0].maker.kind == "multiply"
+
+
+def test_every_value_is_had_again_also_one_that_was_changed_through_another_view(tmp_path, framework):
+    """A value that an operation changed besides its results is no result of it: by number and place it would be another one."""
+    from paralign.stages.fetching import fetch
+
+    graph = recorded(tmp_path, framework, "view")
+    wanted = [v for v in graph.values.values() if v.maker is not None]
+    assert any(v.maker.written for v in wanted)
+    found = fetch(wanted, "native", lambda places: recorded(tmp_path, framework, "view", keep=places).capture)
+    assert set(found) == set(wanted)
+    assert all(agree(moments(found[v].array), v.digest, 1e-6) for v in wanted)
 
 
 def test_hooks_are_removed_and_the_model_is_as_it_was(tmp_path, framework):

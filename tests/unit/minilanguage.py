@@ -353,12 +353,12 @@ class Laboratory:
     def values(self, wanted):
         from paralign.dtypes import typed
 
-        return [typed(np.array(self.nodes[value.record.id].array)) for value in wanted]
+        return {value: typed(np.array(self.nodes[value.record.id].array)) for value in wanted}
 
     def gradients(self, wanted):
         from paralign.dtypes import typed
 
-        return [typed(np.array(self.nodes[value.record.id].gradient)) for value in wanted]
+        return {value: typed(np.array(self.nodes[value.record.id].gradient)) for value in wanted}
 
     # -- what is found
 

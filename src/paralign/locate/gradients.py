@@ -58,8 +58,8 @@ class Laboratory(Protocol):
     def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
         """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
 
-    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
-        """The gradients of values of the reference's run, whole."""
+    def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
+        """The gradients of values of the reference's run, whole; without those that it does not make again when it is run again."""
 
 
 @dataclass(eq=False)
@@ -460,7 +460,10 @@ class _Hunt:
         if self.runs <= 0 or not (undo or wanted):
             return False
         self.runs -= 1
-        patches = [*self._patches, *(_patch(fault, self.laboratory) for fault in wanted)]
+        new = [_patch(fault, self.laboratory) for fault in wanted]
+        patches = [*self._patches, *(patch for patch in new if patch is not None)]
+        if None in new:
+            return False
         graph = self.laboratory.backward(patches, [*self._undo, *undo])
         if graph is None:
             return False
@@ -483,11 +486,13 @@ def _line(fault: Fault) -> tuple[str, str]:
     return fault.what, (operation.source or str(operation.number)) if operation is not None else fault.value.record.name
 
 
-def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch:
+def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch | None:
     number, place = _where(fault.value)
     if fault.what == KEPT and fault.due.gradient is None:
         return GradientPatch(number, place, Typed(np.zeros(fault.value.shape), "float64"))
-    given = laboratory.gradients([fault.due])[0]
+    given = laboratory.gradients([fault.due]).get(fault.due)
+    if given is None:
+        return None
     return GradientPatch(number, place, Typed(arranged(given.array, fault.value.shape), given.dtype))
 
 

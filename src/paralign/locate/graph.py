@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,10 @@ from paralign.capture import digest as digests
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.model import Record
+
+
+#: the leaf of a value that an operation changed besides its results
+WRITTEN = "written"
 
 
 @dataclass(eq=False)
@@ -146,7 +151,7 @@ class Graph:
             value.gradient = record
 
     def _add_result(self, record: Record, value: Value, made: dict[tuple[int, str], Operation]) -> None:
-        written = record.leaf == "written"
+        written = record.leaf == WRITTEN
         key = (record.call, str(record.id) if written else "")
         operation = made.get(key)
         if operation is None:
@@ -183,11 +188,31 @@ class Graph:
                 gradients[number].gradient_sketch = np.asarray(table[row])
 
     def noise_of(self, other: Graph) -> dict[int, Record]:
-        """The records of another pass of the same side, by the records of this one that stand at the same place."""
-        twins = {_place(v): v.record for v in other.values.values()}
-        return {number: twins[_place(v)] for number, v in self.values.items() if _place(v) in twins}
+        """The records of another pass of the same side, by the records of this one that stand at the same place.
+
+        A model that fills a cache in its first pass does other operations in the next: only those that both do are paired.
+        """
+        numbers = _counterparts(self.operations, other.operations)
+        places = {_place(v, v.record.call): v.record for v in other.values.values()}
+        found = {}
+        for number, value in self.values.items():
+            call = numbers.get(value.record.call) if value.maker is not None else -1
+            record = None if call is None else places.get(_place(value, call))
+            if record is not None:
+                found[number] = record
+        return found
 
 
-def _place(value: Value) -> tuple[Any, ...]:
+def _counterparts(ours: list[Operation], theirs: list[Operation]) -> dict[int, int]:
+    """Numbers of operations of one pass -> those of the same operations in another pass of the same side."""
+    one, two = ([(o.op, o.module, o.source, o.written) for o in operations] for operations in (ours, theirs))
+    first, second = ([o.number for o in operations] for operations in (ours, theirs))
+    if one == two:
+        return dict(zip(first, second, strict=True))
+    blocks = SequenceMatcher(None, one, two, autojunk=False).get_matching_blocks()
+    return {first[block.a + i]: second[block.b + i] for block in blocks for i in range(block.size)}
+
+
+def _place(value: Value, call: int) -> tuple[Any, ...]:
     record = value.record
-    return (record.role, record.name, record.call if value.maker else -1, record.leaf, record.op)
+    return (record.role, record.name, call if value.maker else -1, record.leaf, record.op, record.shape)

@@ -66,8 +66,8 @@ class Laboratory(Protocol):
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
 
-    def values(self, wanted: Sequence[Value]) -> list[Typed]:
-        """The values of the reference's run, whole."""
+    def values(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
+        """The values of the reference's run, whole; without those that the reference does not make again when it is run again."""
 
 
 def guilty(
@@ -116,7 +116,7 @@ class _Hunt:
         most, alike = (OUTRIGHT, OUTRIGHT) if self.outright else (TRIALS, ALIKE_TRIALS)
         plans = [_plan(self.judgement, suspect, most, alike) for suspect in order]
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
-        values = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
+        values = self.laboratory.values(wanted)
         everything = [trial for plan in plans for trial in plan]
         for trial in sorted(everything, key=(lambda trial: trial.why == "output") if self.outright else self._cost):
             if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
@@ -160,18 +160,22 @@ class _Hunt:
         self.judgement = self._with_repeats(guilt, judged)
         return True
 
-    def _slices(self, trial: Trial) -> Slices:
+    def _slices(self, trial: Trial) -> Slices | None:
         """What the reference makes, and the candidate does not, on the way to what is due: its values, and the steps inside of them."""
         way = [o for o in reversed(way_to(self.judgement, trial.due, len(trial.region) + CONTEXT)) if not o.written]
         values = dict.fromkeys(v for o in way for v in o.outputs if v.digest is not None and v is not trial.due)
         fused = [o for o in way if o.kind in inside.KNOWN and all(v.maker is None or not v.maker.written for v in o.inputs)]
         taken = dict.fromkeys(v for o in fused for v in o.inputs if v.maker is not None or v.record.name)
         wanted = list(dict.fromkeys([*values, *taken, trial.due]))
-        arrays = dict(zip(wanted, self.laboratory.values(wanted), strict=True))
-        found = [arrays[v].array for v in values]
+        arrays = self.laboratory.values(wanted)
+        if trial.due not in arrays:
+            return None
+        found = [arrays[v].array for v in values if v in arrays]
         masks: list[np.ndarray] = []
         unscaled: list[np.ndarray] = []
         for operation in fused:
+            if any(v in taken and v not in arrays for v in operation.inputs):
+                continue
             inputs = [widen(arrays[v]) for v in operation.inputs if v in arrays]
             found += inside.steps(operation.kind, inputs, operation.arguments)
             masks += inside.masks(operation.kind, inputs, operation.arguments)
@@ -185,7 +189,12 @@ class _Hunt:
         values = [v for o in others if o is not maker and not o.written for v in o.outputs if self.judgement.disordered(v)]
         pairs = [(v, next((p for p in self.judgement.partners(v) if same_shape(p, v) and fits(v, p)), None)) for v in values]
         known = [(v, due) for v, due in pairs if due is not None]
-        return [_patch(v, typed) for (v, _), typed in zip(known, self.laboratory.values([due for _, due in known]), strict=True)]
+        return self._patches_of(known)
+
+    def _patches_of(self, pairs: Sequence[tuple[Value, Value]]) -> list[Patch]:
+        """The reference's values in place of the candidate's; without those that the reference does not make again."""
+        values = self.laboratory.values([due for _, due in pairs])
+        return [_patch(value, values[due]) for value, due in pairs if due in values]
 
     def _inherited(self, trial: Trial) -> bool:
         """Whether a slight error is that of the inputs: of the reference's very values the operation makes the reference's result."""
@@ -197,8 +206,9 @@ class _Hunt:
         pairs = [(v, p) for v in off for p in judgement.partners(v)[:1] if fits(v, p)]
         if not pairs:
             return False
-        values = self.laboratory.values([due for _, due in pairs])
-        patches = [_patch(value, typed) for (value, _), typed in zip(pairs, values, strict=True)]
+        patches = self._patches_of(pairs)
+        if len(patches) < len(pairs):
+            return False
         judged = self._judged([*self.patches.values(), *patches])
         made = _places(judged).get((suspect.number, trial.value.place)) if judged is not None else None
         return judged is not None and made is not None and made not in judged.wrong
@@ -216,7 +226,7 @@ class _Hunt:
             if maker is None or maker.written or (maker.number, second.place) in self.patches:
                 continue
             trial = Trial(maker, second, first, "end", first.maker, [maker])
-            patch = _patch(second, self.laboratory.values([first])[0]) if first.maker is None or not first.maker.written else None
+            patch = next(iter(self._patches_of([(second, first)])), None) if first.maker is None or not first.maker.written else None
             judged = self._judged([*self.patches.values(), patch]) if patch is not None and self.spent < self.runs else None
             self.found.append(Guilt(trial, self.judgement, confirmed=judged is not None, error=_error(trial)))
             if judged is None or patch is None:
@@ -236,8 +246,9 @@ class _Hunt:
         pairs = _repeats(guilt)
         if not pairs or self.spent >= self.runs:
             return judged
-        values = self.laboratory.values([due for _, due in pairs])
-        more = [_patch(value, typed) for (value, _), typed in zip(pairs, values, strict=True)]
+        more = self._patches_of(pairs)
+        if len(more) < len(pairs):
+            return judged
         again = self._judged([*self.patches.values(), *more])
         if again is None or len(again.wrong) >= len(judged.wrong):
             return judged

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+class Outdated(Exception):
+    """Captures that were recorded in another process do not hold what the side computes in this one.
+
+    A model that fills a cache or counts its calls computes otherwise when it is run in another order.
+    """
+
+    def __init__(self, side: str) -> None:
+        self.side = side
+        super().__init__(f"the {side} computes otherwise in a new process")
+
+
 class Worker(Protocol):
     """What does jobs: a process, or live objects."""
 

@@ -57,7 +57,8 @@ def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergenc
     if not any(guilt.confirmed for guilt in found):
         found, notes = guilty(watched, judgement)
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
-    return merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)]), notes
+    divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)])
+    return divergences, notes + watched.remarks()
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
@@ -99,7 +100,7 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
         f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
         f"{', the loss and every gradient were' if plain.get('backward') else ' was'} compared so"
     )
-    return divergences, randomness.findings(pairs), notes
+    return divergences, randomness.findings(pairs), notes + watched.remarks()
 
 
 def _least_wrong(
@@ -138,12 +139,12 @@ class _Replayed(Watched):
 
     plainly: tuple[dict[str, Any], dict[str, Capture]] = {}, {}
 
-    def values(self, wanted: Sequence[Value], *, own: bool = False) -> list[Typed]:
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
         """The values of the reference's run, whole; ``own``: of the candidate's."""
         with nullcontext() if own else self._plain():
             return super().values(wanted, own=own)
 
-    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
+    def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
         """The gradients of values of the reference's run, whole."""
         with self._plain():
             return super().gradients(wanted)
@@ -182,9 +183,9 @@ def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergen
         return [], []
     found, notes = guilty(watched, judgement)
     if found := repairing.repaired(watched, judgement, found):
-        return merged([divergence(guilt) for guilt in found]), notes
+        return merged([divergence(guilt) for guilt in found]), notes + watched.remarks()
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
-    return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes
+    return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes + watched.remarks()
 
 
 def recorded(reference: Capture, candidate: Capture) -> CheckResult:

@@ -31,7 +31,7 @@ WAY = 24
 class Laboratory(Protocol):
     """What hands over values."""
 
-    def values(self, wanted: Sequence[Value], *, own: bool = False) -> list[Typed]:
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
         """The values of the reference's run, whole; ``own``: of the candidate's."""
 
 
@@ -97,9 +97,9 @@ def _whole(laboratory: Laboratory, values: list[Value], *, own: bool) -> dict[Va
     wanted = [v for v in values if v not in found and (v.maker is None or not v.maker.written) and (v.maker is not None or v.record.name)]
     try:
         handed = laboratory.values(wanted, own=own)
-    except (WorkerFailed, KeyError):  # a value that is not recorded again: what hangs on it is not tried
+    except WorkerFailed:  # what hangs on these values is not tried
         return found
-    return {**found, **{v: widen(typed) for v, typed in zip(wanted, handed, strict=True)}}
+    return {**found, **{v: widen(typed) for v, typed in handed.items()}}
 
 
 def _constant(value: Value) -> Any:

@@ -81,7 +81,7 @@ class Stepped(Watched):
             graph.outputs = _outputs(graph, self._names_of_outputs)
         return graph
 
-    def values(self, wanted: Sequence[Value], *, own: bool = False) -> list[Typed]:
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
         """The values of the reference's steps, whole; ``own``: of the candidate's."""
         kept = self.options, self.given
         self.options, self.given = kept if own else self._reference

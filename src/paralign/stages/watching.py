@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture import Capture, CaptureWriter, discard
@@ -12,7 +13,8 @@ from paralign.locate.gradients import GradientPatch, Gradients
 from paralign.locate.graph import Graph
 from paralign.locate.judgement import Judgement, Scale
 from paralign.model import Manifest
-from paralign.run.recorder import both
+from paralign.run.recorder import Outdated, both
+from paralign.stages.fetching import fetch, lost, repeated
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from paralign.locate.replay import Patch
     from paralign.run.recorder import Recorder
     from paralign.stages.context import Context
+    from paralign.stages.fetching import Place
 
 #: the captures of the forward pass
 OPERATIONS = "operations"
@@ -44,7 +47,7 @@ class Recorded:
         runs = [set(capture.manifest.settings["answer"]["runs"]) for capture in (reference, candidate)]
         self.run_name = DOUBLE if DOUBLE in runs[0] & runs[1] else NATIVE
         self._other = NATIVE if self.run_name == DOUBLE else DOUBLE
-        self._graph = Graph(reference, self.run_name)
+        self._graph, self._own = Graph(reference, self.run_name), Graph(candidate, self.run_name)
         self._again = Graph(reference, self._other) if self._other in runs[0] else None
 
     def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
@@ -94,6 +97,10 @@ class Watched(Recorded):
     ) -> None:
         self.context, self.options, self.given, self.name = context, options, values, name
         self._attempts = 0
+        #: runs of the candidate that did other operations than the recorded one before anything was changed in them
+        self.other_ways = 0
+        #: values that a side did not make again
+        self.lost: set[Value] = set()
         runs = {**options, "runs": [DOUBLE, NATIVE]}
         super().__init__(
             *captures
@@ -129,19 +136,26 @@ class Watched(Recorded):
 
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
-        return self._repeat(self._write(patches), {})
+        return self._repeat(self._write(patches), {}, min((patch.number for patch in patches), default=0))
 
     def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
         """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
-        return self._repeat(self._write((), gradients), {"undo": list(undo)})
+        return self._repeat(self._write((), gradients), {"undo": list(undo)}, min(undo, default=sys.maxsize))
 
-    def _repeat(self, patches: Capture, options: dict[str, Any]) -> Graph | None:
+    def _repeat(self, patches: Capture, options: dict[str, Any], first: int) -> Graph | None:
+        """The candidate's run with patches, of which the first changes the operation of number ``first``."""
         options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
         try:
             capture = self.context.candidate.record(f"{self.name}-replayed", self.task, options, {**self.given, "patches": patches})
         except WorkerFailed:
             return None
-        return Graph(capture, self.run_name) if self.run_name in capture.manifest.settings["answer"]["runs"] else None
+        if self.run_name not in capture.manifest.settings["answer"]["runs"]:
+            return None
+        graph = Graph(capture, self.run_name)
+        if not repeated(self._own, graph, first):
+            self.other_ways += 1  # the numbers of operations mean others here
+            return None
+        return graph
 
     def _write(self, patches: Sequence[Patch], gradients: Sequence[GradientPatch] = ()) -> Capture:
         self._attempts += 1
@@ -155,27 +169,49 @@ class Watched(Recorded):
                 writer.add(f"gradient {gradient.number}:{gradient.place}", gradient.value, role="gradient")
         return Capture.open(folder)
 
-    def values(self, wanted: Sequence[Value], *, own: bool = False) -> list[Typed]:
-        """The values of the reference's run, whole; ``own``: of the candidate's."""
-        if not wanted:
-            return []
-        options = {**self.options, "runs": [self.run_name], "keep": [list(place) for place in sorted({_where(v) for v in wanted})]}
-        side = self.context.candidate if own else self.context.reference
-        capture = side.record(f"{self.name}-values", self.task, options, self.given)
-        found = {}
-        for record in capture.records:
-            if record.location is not None and "operation" in record.attrs:
-                place = (-1, record.name) if record.attrs["operation"] == "given" else (record.call, int(record.leaf or 0))
-                found[place] = capture.value(record)
-        return [found[_where(value)] for value in wanted]
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
+        """The values of the reference's run, whole; ``own``: of the candidate's. Without those that the side does not make again.
 
-    def gradients(self, wanted: Sequence[Value]) -> list[Typed]:
-        """The gradients of values of the reference's run, whole."""
-        options = {**self.options, "runs": [self.run_name], "keep_gradients": sorted(list(_where(value)) for value in wanted)}
-        capture = self.context.reference.record(f"{self.name}-values", self.task, options, self.given)
-        graph = Graph(capture, self.run_name)
-        found = {_where(v): v.gradient for v in graph.values.values() if v.gradient is not None and v.gradient.location is not None}
-        return [capture.value(found[_where(value)]) for value in wanted]
+        Raises:
+            Outdated: the reference's run was recorded in another process, and it does other operations in this one.
+        """
+        return self._fetched(wanted, "keep", self.context.candidate if own else self.context.reference)
+
+    def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
+        """The gradients of values of the reference's run, whole; without those that it does not make again.
+
+        Raises:
+            Outdated: as :meth:`values`.
+        """
+        return self._fetched(wanted, "keep_gradients", self.context.reference)
+
+    def _fetched(self, wanted: Sequence[Value], what: str, side: Recorder) -> dict[Value, Typed]:
+        if not wanted:
+            return {}
+
+        def record(places: list[Place]) -> Capture:
+            options = {**self.options, "runs": [self.run_name], what: [list(place) for place in places]}
+            return side.record(f"{self.name}-values", self.task, options, self.given)
+
+        found = fetch(wanted, self.run_name, record, gradients=what == "keep_gradients")
+        missing = lost(wanted, found)
+        if missing and side.reused:
+            raise Outdated(side.side)
+        self.lost.update(missing)
+        return found
+
+    def remarks(self) -> list[str]:
+        """What could not be tried because a side does other operations each time it is run."""
+        said = []
+        if self.lost:
+            said.append(
+                f"{len(self.lost)} values could not be had again: the model does other operations, or makes other values, in each run"
+            )
+        if self.other_ways:
+            said.append(
+                f"{self.other_ways} experiments were not made: the candidate does other operations, or makes other values, in each run"
+            )
+        return said
 
 
 def _constants(recorder: Recorder, given: dict[str, Capture]) -> Capture | None:
@@ -184,7 +220,3 @@ def _constants(recorder: Recorder, given: dict[str, Capture]) -> Capture | None:
         return recorder.record("constants", "constants", {}, given)
     except WorkerFailed:
         return None
-
-
-def _where(value: Value) -> tuple[int, Any]:
-    return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)

@@ -48,7 +48,8 @@ def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any
 
     Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
     ``steps`` (training steps in that mode before the pass that is watched);
-    ``keep`` (values to be written whole: [operation, place], or [-1, name] for what was given), ``keep_gradients`` (the same of
+    ``keep`` (values to be written whole: [operation, place], [operation, "written"] for what it changed besides its
+    results, or [-1, name] for what was given), ``keep_gradients`` (the same of
     gradients), ``undo`` (numbers of operations that are to hand on their input as it is), ``keep_draws`` (record what random
     operations draw), ``draws`` (number of a random operation -> name of the record in ``draws`` to be used in its place), ``mirrored``
     (numbers of random operations whose uniform numbers are to count from above). Values:
@@ -306,7 +307,10 @@ class OperationRecorder:
     def _written(self, tensor: Any, old: int) -> int:
         write = self._writes.get(self.adapter.storage(tensor)) or _Write(0, "", {"attrs": {"operation": "copy"}, "inputs": ()})
         fields = {**write.fields, "inputs": (old, *write.fields["inputs"])}
-        return self._record(write.module, tensor, role="output", leaf="written", **fields)
+        place = (fields.get("call", -1), "written")
+        record = self._record(write.module, tensor, role="output", leaf="written", keep=place in self._keep, **fields)
+        self._places[record] = place
+        return record
 
     def _origin(self, tensor: Any) -> int:
         entry = self._entries.get(id(tensor))
