@@ -36,7 +36,7 @@ def prepare(batch):
     import numpy as np
     import torch
 
-    from paralign.adapters.base import load
+    from paralign.adapters.finding import load
     from paralign.capture import CaptureWriter, discard
     from paralign.model import Manifest
     from paralign.worker.forward import ModuleRecorder

@@ -72,7 +72,7 @@ def given(name, batch):
 
 def prepare(framework, name, batch):
     """A function that runs one contender and gives its seconds and how many values it digested."""
-    from paralign.adapters.base import load
+    from paralign.adapters.finding import load
     from paralign.dtypes import Typed
     from paralign.worker.session import Session
 

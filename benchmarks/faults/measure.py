@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.adapters.base import load
+from paralign.adapters.finding import load
 from paralign.dtypes import typed, widen
 
 if TYPE_CHECKING:

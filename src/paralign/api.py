@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paralign import stages as stage_runs
 from paralign.capture import Capture
 from paralign.conversion import Conversion, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.saving import check_destination
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
+from paralign.registry import BY_NAME
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
@@ -23,6 +23,7 @@ from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
 from paralign.stages import locating, watching
+from paralign.stages import run as run_stage
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
 from paralign.weights import Rules, rules_from_toml
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from paralign.run.project import Project, SideSettings
-
-#: stages that need the weights carried over first
-NEEDS_WEIGHTS = frozenset({"weights", "forward", "metric", "loss", "backward", "infer"})
-
-#: stage -> earlier stages whose divergence it inherits
-FOLLOWS = {"forward": ("weights",), "backward": ("weights", "forward", "loss"), "infer": ("weights", "forward", "data")}
 
 #: the two sides, as they are called in folders and reports
 SIDES = ("reference", "candidate")
@@ -313,18 +308,18 @@ def _run(
     try:
         _describe(context, result, functions)
         progress("inputs")
-        context.inputs, context.labels = given() if any(n in NEEDS_WEIGHTS for n in names) else (None, None)
+        context.inputs, context.labels = given() if any(BY_NAME[n].needs_weights for n in names) else (None, None)
     except WorkerFailed as failure:
         result.stages = [failed(name, failure) for name in names]
         return result
     carried: StageResult | None = None
     for name in names:
-        if name in NEEDS_WEIGHTS and carried is None:
+        if BY_NAME[name].needs_weights and carried is None:
             progress("weights")
             carried = _attempt("weights", context)
         if name == "weights" and carried is not None:
             result.stages.append(carried)
-        elif name in NEEDS_WEIGHTS and carried is not None and carried.verdict == ERROR:
+        elif BY_NAME[name].needs_weights and carried is not None and carried.verdict == ERROR:
             result.stages.append(
                 StageResult(name, NOT_TESTED, notes=["the weights could not be carried over"])
                 if "weights" in names
@@ -344,10 +339,10 @@ def _say_follows(result: CheckResult, carried: StageResult | None) -> None:
         carried is not None
         and carried.verdict == DIVERGED
         and "weights" not in {s.name for s in result.stages}
-        and last.name in NEEDS_WEIGHTS
+        and BY_NAME[last.name].needs_weights
     ):
         last.warnings.insert(0, "not all weights could be carried over: see `paralign check weights`")
-    earlier = [s.name for s in result.stages if s.name in FOLLOWS.get(last.name, ()) and s.verdict == DIVERGED]
+    earlier = [s.name for s in result.stages if s.name in BY_NAME[last.name].follows and s.verdict == DIVERGED]
     if last.verdict == DIVERGED and earlier:
         last.notes.insert(0, f"may only follow from {' and '.join(earlier)}: look there first")
 
@@ -390,7 +385,7 @@ def _differences(reference: dict[str, Any], candidate: dict[str, Any]) -> list[s
 
 def _attempt(name: str, context: Context) -> StageResult:
     try:
-        return stage_runs.RUN[name](context)
+        return run_stage(BY_NAME[name], context)
     except WorkerFailed as failure:
         return failed(name, failure)
 

@@ -19,22 +19,6 @@ ROLES = ("input", "output", "parameter", "gradient", "buffer", "state", "scalar"
 #: verdicts, from best to worst; the verdict of many is decided by :func:`overall`
 ALIGNED, UNDERPOWERED, NOT_TESTED, DIVERGED, ERROR = "aligned", "underpowered", "not tested", "diverged", "error"
 
-#: the functions of a side: name -> (stage that it serves, signature)
-FUNCTIONS = {
-    "build_model": ("weights", "build_model()"),
-    "inputs": ("forward", "inputs()"),
-    "labels": ("loss", "labels()"),
-    "build_dataset": ("data", "build_dataset(split)"),
-    "build_dataloader": ("data", "build_dataloader(split)"),
-    "transforms": ("data", "transforms(split)"),
-    "metric": ("metric", "metric(outputs, labels)"),
-    "loss": ("loss", "loss(outputs, labels)"),
-    "build_optimizer": ("backward", "build_optimizer(model)"),
-    "build_scheduler": ("backward", "build_scheduler(optimizer)"),
-    "predict": ("infer", "predict(path) or predict(path, model)"),
-    "export": ("infer", "export(model, path)"),
-}
-
 
 @dataclass
 class Side:
@@ -45,7 +29,7 @@ class Side:
         model: the model itself, for a side that lives in this process.
         loss: ``loss(outputs, labels)`` -> scalar tensor.
         optimizer: ``optimizer(parameters)`` -> optimizer.
-        functions: any function of ``FUNCTIONS`` by name; ``model``, ``loss`` and ``optimizer`` are shorthands for three of them.
+        functions: any function of ``registry.SIGNATURES`` by name; ``model``, ``loss`` and ``optimizer`` are shorthands for three of them.
         device: where inputs are put and the model is expected, ``cpu`` or ``gpu:0``.
     """
 

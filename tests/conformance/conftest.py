@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import finding
 
 FRAMEWORKS = [pytest.param("torch", marks=pytest.mark.torch), pytest.param("paddle", marks=pytest.mark.paddle), "numpy"]
 LAYERED = FRAMEWORKS[:2]
@@ -127,7 +127,7 @@ class Kit:
     containers = True
 
     def __init__(self, name):
-        self.name, self.adapter = name, base.load(name)
+        self.name, self.adapter = name, finding.load(name)
         self.models = models(self)
 
     def ones(self, *shape, dtype="float32"):

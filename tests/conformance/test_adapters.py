@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import base, finding
 from paralign.dtypes import RAW, STORAGE, Typed
 from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
 
@@ -22,7 +22,7 @@ def sample(dtype, shape):
 
 
 def test_no_framework_has_dropped_out(exercised):
-    assert exercised.all == set(base.NAMES)
+    assert exercised.all == set(finding.known())
     assert exercised.trained == {"torch", "paddle"}
 
 
@@ -210,24 +210,24 @@ def test_seeds(kit, seed):
 
 def test_load_names_the_choices():
     with pytest.raises(UsageError) as caught:
-        base.load("caffe")
+        finding.load("caffe")
     assert str(caught.value) == "there is no adapter for framework 'caffe'\n  fix:   choose one of: numpy, paddle, torch"
 
 
 def test_one_adapter_a_process(kit):
-    assert base.load(kit.name) is kit.adapter
+    assert finding.load(kit.name) is kit.adapter
 
 
 def test_live_models_are_recognised(trained):
-    assert base.detect(trained.models.Net()) == trained.name
-    assert base.detect(np.tanh) is None
+    assert finding.detect(trained.models.Net()) == trained.name
+    assert finding.detect(np.tanh) is None
 
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore:Lazy modules are a new feature:UserWarning")
 def test_torch_refuses_what_has_no_plain_values():
     torch = pytest.importorskip("torch")
-    adapter = base.load("torch")
+    adapter = finding.load("torch")
     lazy = torch.nn.LazyLinear(3)
     for tensor, what, hint in [
         (torch.ones(2, 2).to_sparse(), "a tensor of layout torch.sparse_coo cannot", "call .to_dense() on it"),
@@ -245,7 +245,7 @@ def test_torch_refuses_what_has_no_plain_values():
 @pytest.mark.filterwarnings("ignore:.*quantize.*deprecated:UserWarning", "ignore:.*nested.*:UserWarning")
 def test_torch_refuses_quantised_and_nested():
     torch = pytest.importorskip("torch")
-    adapter = base.load("torch")
+    adapter = finding.load("torch")
     with pytest.raises(UnsupportedTensor, match=r"a quantised tensor \(torch.qint8\) cannot be recorded") as caught:
         adapter.to_array(torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8))
     assert ".dequantize()" in caught.value.hint
@@ -256,7 +256,7 @@ def test_torch_refuses_quantised_and_nested():
 @pytest.mark.torch
 def test_torch_lazy_views_are_resolved():
     torch = pytest.importorskip("torch")
-    adapter = base.load("torch")
+    adapter = finding.load("torch")
     z = torch.tensor([1 + 2j, 3 - 1j])
     assert adapter.to_array(z.conj()).array.tolist() == [1 - 2j, 3 + 1j]
     assert adapter.to_array(z.conj().imag).array.tolist() == [-2.0, 1.0]
@@ -265,7 +265,7 @@ def test_torch_lazy_views_are_resolved():
 @pytest.mark.paddle
 def test_paddle_refuses_what_would_crash_it():
     paddle = pytest.importorskip("paddle")
-    adapter = base.load("paddle")
+    adapter = finding.load("paddle")
     coo = paddle.sparse.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 2.0], [3, 3])
     csr = paddle.sparse.sparse_csr_tensor([0, 1, 2, 2], [1, 2], [1.0, 2.0], [3, 3])
     table = paddle.nn.Embedding(5, 2, sparse=True)
@@ -282,7 +282,7 @@ def test_paddle_refuses_what_would_crash_it():
 
 
 def test_numpy_refuses_what_is_no_number():
-    adapter = base.load("numpy")
+    adapter = finding.load("numpy")
     for value, what in [
         (np.array(["a"]), "elements of type <U1 cannot be recorded"),
         (np.array([None]), "elements of type object cannot be recorded"),
@@ -297,7 +297,7 @@ def test_numpy_refuses_what_is_no_number():
 def test_numpy_without_ml_dtypes_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ml_dtypes", None)
     with pytest.raises(UnsupportedTensor, match="numpy has no type bfloat16") as caught:
-        base.load("numpy").from_array(Typed(np.zeros(2, "uint16"), "bfloat16"))
+        finding.load("numpy").from_array(Typed(np.zeros(2, "uint16"), "bfloat16"))
     assert "install ml_dtypes" in caught.value.hint
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import base, finding
 from paralign.capture.digest import distance as apart
 from paralign.capture.digest import moments
 from paralign.capture.sketch import CHUNK, SIZE, distance, sketch
@@ -170,14 +170,14 @@ def test_mixed_precision_does_not_round():
     torch = pytest.importorskip("torch")  # Paddle has none on the CPU
     x = sample("float32", (90, 1000))
     with torch.autocast("cpu", torch.bfloat16):
-        text, vector = base.load("torch").fingerprint(torch.from_numpy(x))
+        text, vector = finding.load("torch").fingerprint(torch.from_numpy(x))
     assert apart(text, moments(x)) <= SINGLE
     assert distance(sketch(x), vector) <= SINGLE
 
 
 def test_inference_mode_leaves_nothing_behind():
     torch = pytest.importorskip("torch")
-    adapter, x = base.load("torch"), sample("float64", (3, CHUNK))
+    adapter, x = finding.load("torch"), sample("float64", (3, CHUNK))
     import_module("paralign.adapters._digest_torch")._kept.__dict__.clear()  # as in a process that has watched nothing yet
     with torch.inference_mode():
         inside = adapter.fingerprint(torch.from_numpy(x))
@@ -188,7 +188,7 @@ def test_inference_mode_leaves_nothing_behind():
 
 def test_threads_change_nothing_but_rounding():
     torch = pytest.importorskip("torch")
-    adapter, x = base.load("torch"), torch.from_numpy(sample("float32", (3, CHUNK)))
+    adapter, x = finding.load("torch"), torch.from_numpy(sample("float32", (3, CHUNK)))
     before, found = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):

@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import finding
 from paralign.errors import EnvironmentUnavailable, UsageError
 
 X, Y = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3), np.ones((2, 3), "float32")
@@ -44,7 +44,7 @@ def test_torch_programs(tmp_path, suffix):
     first, rest = ("first", "rest") if suffix == ".pt2" else (0, 1)
     expected = model(*inputs)[first].detach().numpy()
     for where in (str(path), str(tmp_path / "model")):
-        out = base.load("torch").run_exported(where, [X, np.asfortranarray(Y)])
+        out = finding.load("torch").run_exported(where, [X, np.asfortranarray(Y)])
         np.testing.assert_allclose(out[first], expected, rtol=1e-6)
         assert isinstance(out[first], np.ndarray)
         np.testing.assert_array_equal(out[rest][0], X + Y)
@@ -60,7 +60,7 @@ def test_loading_torchscript_does_not_warn(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.jit.script(torch.nn.ReLU()).save(str(tmp_path / "relu.pt"))
-    assert base.load("torch").run_exported(str(tmp_path / "relu.pt"), [X]).min() == 0
+    assert finding.load("torch").run_exported(str(tmp_path / "relu.pt"), [X]).min() == 0
 
 
 @pytest.mark.torch
@@ -73,7 +73,7 @@ def test_torch_files_that_are_no_programs(tmp_path, suffix, kind):
     torch.save(model.state_dict(), weights)
     for path in (junk, weights):
         with pytest.raises(UsageError, match=f"this file cannot be loaded as {kind}: ") as caught:
-            base.load("torch").run_exported(str(path), [X])
+            finding.load("torch").run_exported(str(path), [X])
         assert caught.value.where == str(path)
         assert caught.value.hint == "export it again"
 
@@ -105,11 +105,11 @@ def program(tmp_path_factory):
 @pytest.mark.parametrize("suffix", ["", ".json", ".pdiparams"])
 def test_paddle_programs(program, suffix):
     prefix, expected = program
-    out = base.load("paddle").run_exported(f"{prefix}{suffix}", [X, np.asfortranarray(Y)])
+    out = finding.load("paddle").run_exported(f"{prefix}{suffix}", [X, np.asfortranarray(Y)])
     assert isinstance(out, list)
     for got, want in zip(out, expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
-    single = base.load("paddle").run_exported(f"{prefix}-one{suffix}", [X[:, ::-1][:, ::-1]])
+    single = finding.load("paddle").run_exported(f"{prefix}-one{suffix}", [X[:, ::-1][:, ::-1]])
     np.testing.assert_allclose(single, expected[0], rtol=1e-6)
 
 
@@ -117,7 +117,7 @@ def test_paddle_programs(program, suffix):
 def test_paddle_inputs_are_counted(program):
     prefix, _ = program
     with pytest.raises(UsageError) as caught:
-        base.load("paddle").run_exported(str(prefix), [X])
+        finding.load("paddle").run_exported(str(prefix), [X])
     assert caught.value.what == "the exported program takes 2 inputs (x, y) and was given 1"
     assert caught.value.where == f"{prefix}.json"
 
@@ -128,12 +128,12 @@ def test_paddle_programs_without_weights_or_sense(program, tmp_path):
     lonely = tmp_path / "lonely.json"
     lonely.write_bytes((prefix.parent / "net.json").read_bytes())
     with pytest.raises(UsageError, match="the weights of this exported program are missing") as caught:
-        base.load("paddle").run_exported(str(lonely), [X, Y])
+        finding.load("paddle").run_exported(str(lonely), [X, Y])
     assert caught.value.where == str(tmp_path / "lonely.pdiparams")
     (tmp_path / "junk.json").write_text("{}", encoding="utf-8")
     (tmp_path / "junk.pdiparams").write_bytes(b"")
     with pytest.raises(UsageError, match="cannot be loaded as a Paddle Inference program"):
-        base.load("paddle").run_exported(str(tmp_path / "junk"), [X, Y])
+        finding.load("paddle").run_exported(str(tmp_path / "junk"), [X, Y])
 
 
 def test_nothing_there(trained, tmp_path):

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import finding
 from paralign.dtypes import Typed
 from paralign.errors import UnsupportedTensor, UsageError
 
@@ -21,7 +21,7 @@ class Leaf:
 
 
 class TestNumpyModels:
-    adapter = base.load("numpy")
+    adapter = finding.load("numpy")
 
     def names(self, model):
         return [entry.name for entry in self.adapter.state(model)]
@@ -98,7 +98,7 @@ class TestTorchModels:
 
         parametrized = torch.nn.Linear(2, 2)
         parametrize.register_parametrization(parametrized, "weight", Double())
-        kind = base.load("torch").kind
+        kind = finding.load("torch").kind
         cases = [
             (Mine(1, 1), "Linear"),
             (Chain(), "Sequential"),
@@ -114,7 +114,7 @@ class TestTorchModels:
     def test_normalisation_buffers_carry_their_settings(self):
         import torch
 
-        entries = {e.name: e for e in base.load("torch").state(torch.nn.BatchNorm1d(2, momentum=None, eps=0.5))}
+        entries = {e.name: e for e in finding.load("torch").state(torch.nn.BatchNorm1d(2, momentum=None, eps=0.5))}
         assert entries["running_mean"].attrs == {"momentum": None, "epsilon": 0.5}
         assert entries["weight"].attrs == {}
         assert entries["num_batches_tracked"].role == "buffer"
@@ -143,12 +143,12 @@ class TestTorchModels:
             def forward(self, x):
                 return self.lstm(self.attention(x, x, x)[0])[0]
 
-        check_quiet_mode(base.load("torch"), Attending(), torch.ones(3, 2, 4), random=6)
+        check_quiet_mode(finding.load("torch"), Attending(), torch.ones(3, 2, 4), random=6)
 
     def test_lstm_casts_and_runs(self):
         import torch
 
-        adapter = base.load("torch")
+        adapter = finding.load("torch")
         model = torch.nn.LSTM(3, 4, num_layers=2, bidirectional=True)
         assert len(adapter.state(model)) == 16
         adapter.cast(model, "float64")
@@ -159,7 +159,7 @@ class TestTorchModels:
         import torch
 
         with pytest.raises(UnsupportedTensor, match="a parameter of a lazy module has no shape yet"):
-            base.load("torch").cast(torch.nn.LazyLinear(2), "float64")
+            finding.load("torch").cast(torch.nn.LazyLinear(2), "float64")
 
 
 @pytest.mark.paddle
@@ -180,7 +180,7 @@ class TestPaddleModels:
         class Own(paddle.nn.Layer):
             pass
 
-        kind = base.load("paddle").kind
+        kind = finding.load("paddle").kind
         cases = [
             (Mine(1, 1), "Linear"),
             (Chain(), "Sequential"),
@@ -200,7 +200,7 @@ class TestPaddleModels:
         class Mine(getattr(paddle.nn, name)):
             pass
 
-        adapter = base.load("paddle")
+        adapter = finding.load("paddle")
         entries = {e.name: e for e in adapter.state(Mine(2, momentum=0.75, epsilon=0.5))}
         assert {n: e.role for n, e in entries.items()} == {
             "weight": "parameter",
@@ -216,7 +216,7 @@ class TestPaddleModels:
     def test_recurrent_layers_list_their_aliases(self):
         import paddle
 
-        adapter = base.load("paddle")
+        adapter = finding.load("paddle")
         model = paddle.nn.LSTM(3, 4)
         entries = {e.name: e for e in adapter.state(model)}
         assert sorted(entries) == sorted(model.state_dict())
@@ -234,7 +234,7 @@ class TestPaddleModels:
         model = paddle.nn.Sequential(paddle.nn.Linear(2, 2), paddle.nn.BatchNorm(2), paddle.nn.Softmax2D())
         model[0]._dtype = paddle.float32
         before = [(layer._dtype, type(layer._dtype)) for layer in model.sublayers(include_self=True)]
-        adapter = base.load("paddle")
+        adapter = finding.load("paddle")
         adapter.cast(model, "float64")
         assert [layer._dtype for layer in model.sublayers(include_self=True)] == ["float64", paddle.float64, "float64", None]
         adapter.cast(model, "float32")
@@ -244,7 +244,7 @@ class TestPaddleModels:
     def test_legacy_batch_norm_runs_in_float64(self):
         import paddle
 
-        adapter = base.load("paddle")
+        adapter = finding.load("paddle")
         model = paddle.nn.Sequential(paddle.nn.Conv2D(1, 2, 3), paddle.nn.BatchNorm(2), paddle.nn.BatchNorm2D(2))
         adapter.cast(model, "float64")
         assert {e.tensor.dtype for e in adapter.state(model)} == {paddle.float64}
@@ -277,7 +277,7 @@ class TestPaddleModels:
             def forward(self, x):
                 return self.lstm(self.attention(x, x, x))[0]
 
-        check_quiet_mode(base.load("paddle"), Attending(), paddle.ones([3, 2, 4]), random=7)
+        check_quiet_mode(finding.load("paddle"), Attending(), paddle.ones([3, 2, 4]), random=7)
 
 
 def check_quiet_mode(adapter, model, x, random):

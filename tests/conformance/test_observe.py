@@ -7,7 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import finding
 from paralign.adapters._calls import SourceLine, accepted
 
 
@@ -272,7 +272,7 @@ def test_older_versions_hide_keyword_arguments(trained, monkeypatch):
 def test_torchscript_is_passed_over():
     torch = pytest.importorskip("torch")
     model = torch.nn.Sequential(torch.jit.script(torch.nn.Sequential(torch.nn.ReLU())), torch.nn.Linear(2, 2))
-    adapter, calls = base.load("torch"), []
+    adapter, calls = finding.load("torch"), []
     with adapter.observe(model, calls.append):
         model(torch.ones(1, 2))
     assert [call.name for call in calls] == ["1", ""]
@@ -298,7 +298,7 @@ def test_numpy_inheritance_reports_once():
 
     calls = []
     model = Model()
-    with base.load("numpy").observe(model, calls.append):
+    with finding.load("numpy").observe(model, calls.append):
         assert model(1.0) == 10.0
     assert seen(calls) == [("one", 0, 1, True), ("two", 0, 1, True), ("", 0, 0, False)]
     assert "__call__" in vars(Derived)
@@ -306,6 +306,6 @@ def test_numpy_inheritance_reports_once():
 
 def test_numpy_functions_are_not_seen():
     calls = []
-    with base.load("numpy").observe(np.tanh, calls.append):
+    with finding.load("numpy").observe(np.tanh, calls.append):
         assert np.tanh(0.0) == 0.0
     assert calls == []

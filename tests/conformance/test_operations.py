@@ -10,7 +10,7 @@ import types
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import finding
 
 HERE = __file__
 
@@ -69,7 +69,7 @@ class Torch:
     def __init__(self):
         import torch
 
-        self.name, self.lib, self.adapter = "torch", torch, base.load("torch")
+        self.name, self.lib, self.adapter = "torch", torch, finding.load("torch")
         self.F, self.nn, self.Layer, self.Tensor = torch.nn.functional, torch.nn, torch.nn.Module, torch.Tensor
 
     def tensor(self, array, gradient=False):
@@ -104,7 +104,7 @@ class Paddle:
     def __init__(self):
         import paddle
 
-        self.name, self.lib, self.adapter = "paddle", paddle, base.load("paddle")
+        self.name, self.lib, self.adapter = "paddle", paddle, finding.load("paddle")
         self.F, self.nn, self.Layer, self.Tensor = paddle.nn.functional, paddle.nn, paddle.nn.Layer, paddle.Tensor
 
     def tensor(self, array, gradient=False):
@@ -705,7 +705,7 @@ def test_constructions_end_with_an_exception_and_do_not_see_other_threads(kit):
 @pytest.mark.paddle
 def test_paddle_lines_that_freeze_parameters_are_noted():
     paddle = pytest.importorskip("paddle")
-    adapter = base.load("paddle")
+    adapter = finding.load("paddle")
     flag = vars(paddle.Tensor)["stop_gradient"]
     with adapter.constructions() as found:
         layer = paddle.nn.Linear(2, 2)
@@ -719,7 +719,7 @@ def test_paddle_lines_that_freeze_parameters_are_noted():
 @pytest.mark.torch
 def test_torch_lines_that_freeze_parameters_are_noted():
     torch = pytest.importorskip("torch")
-    adapter = base.load("torch")
+    adapter = finding.load("torch")
     before = torch.Tensor.requires_grad_, torch.Tensor.requires_grad
     with adapter.constructions() as outer, adapter.constructions() as found:
         layer, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import finding
 from paralign.dtypes import Typed, widen
 from paralign.errors import UsageError
 
@@ -218,7 +218,7 @@ def test_casting_keeps_the_objects(trained):
 
 
 def test_numpy_replaces_the_arrays_it_casts():
-    adapter = base.load("numpy")
+    adapter = finding.load("numpy")
 
     class Scale:
         def __init__(self):

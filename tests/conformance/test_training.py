@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paralign.adapters import base
+from paralign.adapters import finding
 from paralign.errors import UsageError
 
 
@@ -177,7 +177,7 @@ def test_learning_rates(trained, parts):
 @pytest.mark.torch
 def test_torch_groups_and_schedules():
     torch = pytest.importorskip("torch")
-    adapter = base.load("torch")
+    adapter = finding.load("torch")
     a, b = torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([{"params": [a]}, {"params": [b], "lr": torch.tensor(0.5)}], lr=0.25)
     assert adapter.learning_rates(optimizer) == [0.25, 0.5]
@@ -194,7 +194,7 @@ def test_torch_groups_and_schedules():
 @pytest.mark.paddle
 def test_paddle_groups_and_schedules():
     paddle = pytest.importorskip("paddle")
-    adapter = base.load("paddle")
+    adapter = finding.load("paddle")
     a, b = paddle.nn.Linear(1, 1), paddle.nn.Linear(1, 1)
     groups = [{"params": a.parameters()}, {"params": b.parameters(), "learning_rate": 0.5}]
     scheduler = paddle.optimizer.lr.StepDecay(0.5, 1, 0.5)

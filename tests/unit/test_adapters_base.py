@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from paralign.adapters.base import OLDEST, load
+from paralign.adapters.finding import OLDEST, load
 from paralign.errors import EnvironmentUnavailable
 
 

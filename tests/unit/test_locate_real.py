@@ -5,7 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from paralign.adapters.base import load
+from paralign.adapters.finding import load
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.dtypes import Typed, widen

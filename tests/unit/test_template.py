@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from paralign.errors import UsageError
-from paralign.model import FUNCTIONS
+from paralign.registry import SIGNATURES
 from paralign.run.project import read
 from paralign.run.template import FILES, write
 
@@ -33,7 +33,7 @@ def test_sides_have_only_functions_that_are_called_each_with_its_comment(name):
     for function in functions:
         assert ast.get_docstring(function)
         signature = f"{function.name}({', '.join(a.arg for a in function.args.args)})"
-        assert signature in FUNCTIONS[function.name][1]
+        assert signature in SIGNATURES[function.name]
 
 
 @pytest.mark.parametrize("there", list(FILES))

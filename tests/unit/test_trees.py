@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paralign.adapters.base import load
+from paralign.adapters.finding import load
 from paralign.dtypes import Typed
 from paralign.errors import UnsupportedTensor
 from paralign.worker.trees import children, leaves, rebuild, structure, to_value

@@ -2,17 +2,13 @@
 
 An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training``,
 ``Exporting`` and ``Digesting`` are optional: code asks ``isinstance(adapter, Training)``. One conformance suite runs against all of them.
-Adding a framework means one file here and one line in ``NAMES``.
+Adding a framework means a module with ``create()`` and an entry point: see ``finding.py``.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
-
-from paralign.errors import UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -25,12 +21,6 @@ try:
     from typing import Protocol, runtime_checkable
 except ImportError as missing:  # pragma: no cover - Python 3.7 and older
     raise ImportError("paralign's worker needs Python 3.8 or newer") from missing
-
-#: framework -> module of this package that adapts it
-NAMES = {"torch": "paralign.adapters.torch", "paddle": "paralign.adapters.paddle", "numpy": "paralign.adapters.numpy"}
-
-#: framework -> the oldest version (major, minor) whose interfaces its adapter uses: Paddle's tensors have DLPack since 3.0
-OLDEST = {"torch": (2, 0), "paddle": (3, 0)}
 
 
 @dataclass
@@ -294,63 +284,3 @@ class Digesting(Protocol):
 
     def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
         """The sketch alone, as :meth:`fingerprint` makes it: of a value whose elements are known and were put into another order."""
-
-
-def load(name: str) -> Adapter:
-    """The adapter of a framework; imports the framework.
-
-    Raises:
-        UsageError: an unknown name.
-        EnvironmentUnavailable: the framework cannot be imported here, or is too old.
-    """
-    if name not in NAMES:
-        raise UsageError(f"there is no adapter for framework {name!r}", hint="choose one of: " + ", ".join(sorted(NAMES)))
-    from paralign.errors import EnvironmentUnavailable
-
-    try:
-        if name in OLDEST:
-            _check_version(name)
-        module = import_module(NAMES[name])
-    except ImportError as missing:
-        import sys
-
-        raise EnvironmentUnavailable(
-            f"framework {name!r} cannot be imported: {missing}",
-            where=sys.executable,
-            hint=f"install {name} for this interpreter, or name another interpreter for this side",
-        ) from missing
-    adapter: Adapter = module.create()
-    return adapter
-
-
-def _check_version(name: str) -> None:
-    """Refuse a framework that is older than its adapter can use, before the adapter trips over what it lacks.
-
-    Raises:
-        ImportError: the framework is not there.
-        EnvironmentUnavailable: it is too old; a version that cannot be read (``0.0.0``, a build of one's own) is taken for new.
-    """
-    import sys
-
-    from paralign.errors import EnvironmentUnavailable
-
-    version = str(getattr(import_module(name), "__version__", ""))
-    found = re.match(r"(\d+)\.(\d+)", version)
-    numbers = (int(found.group(1)), int(found.group(2))) if found else (0, 0)
-    if (0, 0) < numbers < OLDEST[name]:
-        least = ".".join(str(number) for number in OLDEST[name])
-        raise EnvironmentUnavailable(
-            f"{name} {version} is too old: paralign needs {name} {least} or newer",
-            where=sys.executable,
-            hint=f"install a newer {name} for this interpreter, or name another interpreter for this side (`python` in paralign.toml)",
-        )
-
-
-def detect(model: Any) -> Optional[str]:
-    """The framework of a live model, judged by frameworks that are already imported; None where none claims it."""
-    import sys
-
-    for name in ("torch", "paddle"):
-        if name in sys.modules and load(name).is_model(model):
-            return name
-    return None

@@ -13,6 +13,7 @@ import numpy as np
 
 from paralign.capture import save_foreign
 from paralign.compat.reprod_log import report_lines
+from paralign.registry import STAGES
 from paralign.report.text import figure
 from paralign.worker.session import NATIVE
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from paralign.model import CheckResult, Record, StageResult
 
 #: stage -> the guides' name of its arrays
-FILES = {"data": "data", "forward": "forward", "metric": "metric", "loss": "loss", "backward": "losses", "infer": "infer"}
+FILES = {stage.name: stage.arrays for stage in STAGES if stage.arrays}
 
 Arrays = "dict[str, np.ndarray[Any, Any]]"
 

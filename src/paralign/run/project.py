@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paralign.adapters.finding import known
 from paralign.errors import EnvironmentUnavailable, UsageError
 from paralign.model import Tolerance
+from paralign.registry import BY_NAME
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,7 +24,7 @@ else:
 FILE = "paralign.toml"
 
 #: the stages of this release, in the order in which they run
-STAGES = ("weights", "forward", "data", "metric", "loss", "backward", "infer")
+STAGES = tuple(BY_NAME)
 
 _SIDE = {"module": str, "root": str, "framework": str, "python": str, "device": str, "env": dict}
 _TENSOR = {
@@ -211,9 +213,11 @@ def _side(table: dict[str, Any], name: str, path: Path) -> SideSettings:
             hint=f"correct `module` in [{name}] of {path}",
         )
     framework = table.get("framework", "")
-    if framework not in ("", "torch", "paddle", "numpy"):
+    if framework and framework not in known():
         raise UsageError(
-            f"there is no adapter for framework {framework!r}", where=f"{path}: [{name}]", hint="choose one of: numpy, paddle, torch"
+            f"there is no adapter for framework {framework!r}",
+            where=f"{path}: [{name}]",
+            hint="choose one of: " + ", ".join(sorted(known())),
         )
     env = {str(k): str(v) for k, v in table.get("env", {}).items()}
     return SideSettings(module.resolve(), root, framework, interpreter(table.get("python", ""), folder), table.get("device", "cpu"), env)

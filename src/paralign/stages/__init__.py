@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from paralign.stages import backward, data, forward, infer, loss, metric, weights
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from paralign.model import StageResult
+    from paralign.registry import Stage
     from paralign.stages.context import Context
 
-#: name -> what carries the stage out, in the order in which they run
-RUN: dict[str, Callable[[Context], StageResult]] = {
-    "weights": weights.run,
-    "forward": forward.run,
-    "data": data.run,
-    "metric": metric.run,
-    "loss": loss.run,
-    "backward": backward.run,
-    "infer": infer.run,
-}
+
+def run(stage: Stage, context: Context) -> StageResult:
+    """Carry out a stage of ``registry.STAGES``: the ``run`` of the file of its name."""
+    result: StageResult = import_module(f"paralign.stages.{stage.name}").run(context)
+    return result

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paralign.model import FUNCTIONS, NOT_TESTED, StageResult
+from paralign.model import NOT_TESTED, StageResult
+from paralign.registry import SIGNATURES
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -58,7 +59,7 @@ class Context:
             without = [side for side in ("reference", "candidate") if not self.has(side, function)]
             if without:
                 who = "neither side has" if len(without) == 2 else f"the {without[0]} has no"  # noqa: PLR2004 - both of two
-                notes.append(f"{who} {FUNCTIONS[function][1]}")
+                notes.append(f"{who} {SIGNATURES[function]}")
         return StageResult(stage, NOT_TESTED, notes=notes) if notes else None
 
     def untrainable(self, stage: str) -> StageResult | None:

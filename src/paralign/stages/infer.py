@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair
 from paralign.dtypes import EPS
-from paralign.model import DIVERGED, FUNCTIONS, Noise, Pair, StageResult
+from paralign.model import DIVERGED, Noise, Pair, StageResult
+from paralign.registry import SIGNATURES
 from paralign.stages import forward
 from paralign.stages.context import spent
 from paralign.stages.data import first
@@ -29,7 +30,7 @@ def run(context: Context) -> StageResult:
     exports = [side for side in sides if context.has(side, "export")]
     missing = context.lacking("infer", "predict")
     if missing and not exports:
-        return StageResult("infer", notes=[*missing.notes, f"neither side has {FUNCTIONS['export'][1]}"])
+        return StageResult("infer", notes=[*missing.notes, f"neither side has {SIGNATURES['export']}"])
     if not all(context.has(side, "build_model") for side in sides):
         return StageResult("infer", notes=["both sides need build_model()"])
     values = {"inputs": context.inputs} if context.inputs is not None else {}

@@ -12,16 +12,13 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+from paralign.adapters.finding import frameworks
 from paralign.worker.files import system_folders
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from paralign.worker.session import Session
-
-#: packages whose optimizers are known by name
-FRAMEWORKS = ("torch", "paddle")
-
 
 #: objects whose construction is remembered, at most
 MOST = 10_000
@@ -104,7 +101,7 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     """
     inner = _inner(optimizer)
     groups = _groups(inner)
-    base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in FRAMEWORKS), object)
+    base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in frameworks()), object)
     home = _home(type(optimizer))
     members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
     exempt = getattr(inner, "_apply_decay_param_fun", None)
@@ -115,7 +112,7 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     return {
         "class": type(inner).__name__,
         "module": type(inner).__module__,
-        "own": home.split(".")[0] not in FRAMEWORKS,
+        "own": home.split(".")[0] not in frameworks(),
         "kind": "" if base is object else base.__name__,
         "framework": "" if base is object else base.__module__.split(".")[0],
         "settings": {

@@ -11,11 +11,14 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from paralign.adapters.base import Adapter, Entry, Observing, Training, detect, load
+from paralign.adapters import finding
+from paralign.adapters.base import Adapter, Entry, Observing, Training
+from paralign.adapters.finding import detect, load
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
-from paralign.model import FUNCTIONS, Manifest
+from paralign.model import Manifest
+from paralign.registry import SIGNATURES
 from paralign.worker import files
 from paralign.worker.trees import leaves, rebuild, structure, to_value
 
@@ -68,14 +71,14 @@ class Session:
             UsageError: the model belongs to no framework that there is an adapter for.
         """
         if self._adapter is None and "build_model" not in self.functions:
-            imported = [name for name in ("torch", "paddle") if name in sys.modules]
-            self._adapter = load(imported[0] if len(imported) == 1 else "numpy")
+            imported = finding.imported()
+            self._adapter = load(imported[0] if len(imported) == 1 else finding.PLAIN)
             self._adapter.use_device(self.device)
         if self._adapter is None:
             model = self._build()
             framework = detect(model)
             if framework is None and callable(model):
-                framework = "numpy"
+                framework = finding.PLAIN
             if framework is None:
                 raise UsageError(
                     f"no adapter claims a model of type {type(model).__module__}.{type(model).__qualname__}",
@@ -101,7 +104,7 @@ class Session:
         build = self.function("build_model")
         framework: Any = self._adapter
         if framework is None:  # not known before there is a model: then of the frameworks that are here
-            found = [load(name) for name in ("torch", "paddle") if name in sys.modules]
+            found = [load(name) for name in finding.imported()]
             framework = found[0] if len(found) == 1 else None
         if isinstance(framework, Observing):
             with framework.constructions() as self.built:
@@ -128,9 +131,9 @@ class Session:
         """
         if name not in self.functions:
             raise UsageError(
-                f"the {self.side} has no function {FUNCTIONS[name][1]}",
+                f"the {self.side} has no function {SIGNATURES[name]}",
                 where=self.side,
-                hint=f"define {FUNCTIONS[name][1]} in the {self.side}'s module",
+                hint=f"define {SIGNATURES[name]} in the {self.side}'s module",
             )
         return self.functions[name]
 

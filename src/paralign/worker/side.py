@@ -9,11 +9,11 @@ import sys
 from typing import Any, Callable, Dict
 
 from paralign.errors import UsageError
-from paralign.model import FUNCTIONS
+from paralign.registry import SIGNATURES
 
 
 def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
-    """Import a side's module and return those functions of ``FUNCTIONS`` that it has.
+    """Import a side's module and return those functions of ``registry.SIGNATURES`` that it has.
 
     A module below ``root`` is imported by its dotted name, so that its relative imports work; any other by its path. ``root``
     and the module's own folder lead ``sys.path``.
@@ -43,12 +43,12 @@ def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
         loaded = importlib.import_module(".".join(dotted))
     else:
         loaded = _by_path(module)
-    functions = {name: getattr(loaded, name) for name in FUNCTIONS if callable(getattr(loaded, name, None))}
+    functions = {name: getattr(loaded, name) for name in SIGNATURES if callable(getattr(loaded, name, None))}
     if not functions:
         raise UsageError(
             "the side's module has none of the functions that paralign calls",
             where=module,
-            hint="define at least one of: " + ", ".join(signature for _, signature in FUNCTIONS.values()),
+            hint="define at least one of: " + ", ".join(SIGNATURES.values()),
         )
     return functions
 

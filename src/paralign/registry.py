@@ -1,0 +1,63 @@
+"""The stages of a check, each said once: adding one is a line here and a file of its name in ``stages/``.
+
+``stages/<name>.py`` holds ``run(context) -> StageResult``, the judging. All else that the package has to know of a stage stands here.
+"""
+
+from dataclasses import dataclass, field
+from typing import Dict, Tuple
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the package knows of a stage besides how to run it.
+
+    Args:
+        name: what users call it, and the file in ``stages/``.
+        guide: the section of the migration guide.
+        functions: those of a side's functions that this stage brings in, name -> signature.
+        arrays: the guides' name of its ``.npy`` files, '' for a stage that has none.
+        needs_weights: the reference's weights are carried over before it runs.
+        follows: earlier stages whose divergence it may only inherit.
+    """
+
+    name: str
+    guide: str
+    functions: Dict[str, str] = field(default_factory=dict)
+    arrays: str = ""
+    needs_weights: bool = True
+    follows: Tuple[str, ...] = ()
+
+
+#: in the order in which they run
+STAGES: Tuple[Stage, ...] = (
+    Stage("weights", "3.1.2", {"build_model": "build_model()"}),
+    Stage("forward", "3.1.3", {"inputs": "inputs()"}, "forward", follows=("weights",)),
+    Stage(
+        "data",
+        "3.2, 3.7",
+        {"build_dataset": "build_dataset(split)", "build_dataloader": "build_dataloader(split)", "transforms": "transforms(split)"},
+        "data",
+        needs_weights=False,
+    ),
+    Stage("metric", "3.3", {"metric": "metric(outputs, labels)"}, "metric"),
+    Stage("loss", "3.4", {"labels": "labels()", "loss": "loss(outputs, labels)"}, "loss"),
+    Stage(
+        "backward",
+        "3.5, 3.6",
+        {"build_optimizer": "build_optimizer(model)", "build_scheduler": "build_scheduler(optimizer)"},
+        "losses",
+        follows=("weights", "forward", "loss"),
+    ),
+    Stage(
+        "infer",
+        "3.11",
+        {"predict": "predict(path) or predict(path, model)", "export": "export(model, path)"},
+        "infer",
+        follows=("weights", "forward", "data"),
+    ),
+)
+
+BY_NAME: Dict[str, Stage] = {stage.name: stage for stage in STAGES}
+
+#: a side's functions, name -> how it is called
+SIGNATURES: Dict[str, str] = {name: signature for stage in STAGES for name, signature in stage.functions.items()}
