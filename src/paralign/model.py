@@ -244,8 +244,24 @@ class Finding:
 
 
 @dataclass
+class Coverage:
+    """How much of something was compared; ``total`` is None where there is no end to it, or nobody knows it."""
+
+    what: str
+    compared: int
+    total: Optional[int] = None
+
+    def __str__(self) -> str:
+        of = "" if self.total in (None, self.compared) else f" of {self.total:,}"
+        return f"{self.compared:,}{of} {self.what}"
+
+
+@dataclass
 class StageResult:
-    """What one stage came to. ``divergences`` are all independent guilty points that were found, ``divergence`` the first."""
+    """What one stage came to. ``divergences`` are all independent guilty points that were found, ``divergence`` the first.
+
+    ``coverage`` says, in numbers, how much was looked at of what is only looked at in part.
+    """
 
     name: str
     verdict: str = NOT_TESTED
@@ -259,6 +275,7 @@ class StageResult:
     failure: Optional[Dict[str, Any]] = None
     seconds: Dict[str, float] = field(default_factory=dict)
     peak_bytes: Dict[str, float] = field(default_factory=dict)
+    coverage: List[Coverage] = field(default_factory=list)
 
     @property
     def worst(self) -> Optional[Pair]:
@@ -291,6 +308,7 @@ class CheckResult:
                     "name": stage.name,
                     "verdict": stage.verdict,
                     "method": stage.method,
+                    "coverage": [asdict(c) for c in stage.coverage],
                     "error": worst.error if worst else None,
                     "noise": worst.noise.value if worst and worst.noise else None,
                     "ratio": worst.ratio if worst else None,

@@ -26,6 +26,7 @@ from paralign.model import (
     NOT_TESTED,
     UNDERPOWERED,
     CheckResult,
+    Coverage,
     Divergence,
     Finding,
     Noise,
@@ -123,7 +124,12 @@ def data():
     ]
     pairs[1].noise = Noise(1.1920929e-07, "one rounding of float32")
     return StageResult(
-        "data", ALIGNED, "rounding", pairs, notes=["only the first 64 batches were looked at; raise [data] most to see the last one"]
+        "data",
+        ALIGNED,
+        "rounding",
+        pairs,
+        notes=["only the first 64 batches were looked at; raise [data] most to see the last one"],
+        coverage=[Coverage("samples", 5000, 1281167), Coverage("batches", 64)],
     )
 
 

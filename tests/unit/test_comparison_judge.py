@@ -73,7 +73,7 @@ INF[1] = np.inf
         (F, F * 2, ["the candidate's values are the reference's, scaled by 2"], DIVERGED),
         (F, NAN, ["NaN at 1 place of the candidate only"], DIVERGED),
         (NAN, F, ["NaN at 1 place of the reference only"], DIVERGED),
-        (NAN, NAN.copy(), ["NaN at the same 1 place of both"], ALIGNED),
+        (NAN, NAN.copy(), ["NaN at the same 1 place of both", "compared as numbers: 5 of 6 elements"], ALIGNED),
         (
             NAN,
             NAN[::-1].copy(),
@@ -86,7 +86,7 @@ INF[1] = np.inf
         ),
         (F, INF, ["infinities differ at 3 places"], DIVERGED),
         (INF, -INF, ["infinities differ at 3 places"], DIVERGED),
-        (INF, INF.copy(), ["the same infinities at 3 places of both"], ALIGNED),
+        (INF, INF.copy(), ["the same infinities at 3 places of both", "compared as numbers: 3 of 6 elements"], ALIGNED),
         (np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), ["nothing to compare: the tensors are empty"], NOT_TESTED),
         (np.zeros((0, 3)), np.zeros((3, 0)), ["shape (0, 3) against (3, 0)"], DIVERGED),
         ("a", "a", [], ALIGNED),
@@ -257,3 +257,17 @@ def test_stored_pairs_are_judged_again_where_the_numbers_allow_it():
         "the pair was measured without the tolerance that it is to be judged by\n  where: point\n"
         "  fix:   measure it again with the same atol and rtol"
     )
+
+
+# --- nothing finite ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [np.full((2, 3), np.nan, np.float32), np.full((2, 3), -np.inf), np.where(F > 3, np.inf, np.nan)])
+def test_what_is_nowhere_finite_proves_nothing(values):
+    pair = paired(values, values.copy())
+    pair.noise = Noise(1e-7, "test")
+    assert judge(pair, limit=10.0) == UNDERPOWERED
+    assert pair.notes[-1].startswith("nothing finite was compared")
+    tolerance = Tolerance(atol=1.0)
+    assert judge(paired(values, values.copy(), atol=1.0), limit=10.0, tolerance=tolerance) == UNDERPOWERED
+    assert judge(paired(values, values.copy()), limit=0.0, exact=True) == ALIGNED  # equal bits are asked for

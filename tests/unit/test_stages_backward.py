@@ -519,7 +519,11 @@ def test_weights_must_have_been_carried_over(bench):
 
 
 def pair(key, verdict, *, counted=True):
-    return Pair(key, Record(0, key, "backward", "gradient", "float32", ()), None, verdict=verdict, judged=counted)
+    what, _, rest = key.partition("_")
+    step, _, name = rest.partition(" ")
+    role = "gradient" if what == "gradient" else "scalar"
+    record = Record(0, name or what, "backward", role, "float32", (), run=f"{DOUBLE}:eval", step=int(step))
+    return Pair(key, record, None, verdict=verdict, judged=counted)
 
 
 def test_gradients_of_the_first_wrong_step_are_searched_from_the_loss():
@@ -534,6 +538,14 @@ def test_gradients_of_the_first_wrong_step_are_searched_from_the_loss():
     assert found.pair.key == "gradient_0 b"
     assert found.last_agreeing == "loss_0"
     assert found.candidate is None
+
+
+def test_the_first_wrong_of_many_steps_is_no_other_whose_number_begins_alike():
+    later = [pair("lr_1", ALIGNED), *(pair(f"loss_{n}", DIVERGED) for n in (10, 11, 12))]
+    assert backward._steps_before(StageResult("backward"), later) == 10
+    assert backward._steps_before(StageResult("backward"), [*later, pair("gradient_10 fc", DIVERGED), pair("gradient_2 fc", DIVERGED)]) == 2
+    assert backward._steps_before(StageResult("backward"), [*later, pair("gradient_0 fc", DIVERGED)]) == 0
+    assert backward._steps_before(StageResult("backward"), [pair("lr_1", DIVERGED)]) is None
 
 
 def test_pairs_that_are_not_judged_start_nothing():

@@ -279,9 +279,10 @@ def test_without_larger_tensors_small_ones_keep_their_own_noise():
 
 
 def test_the_least_that_is_asked_for_counts_for_small_tensors_only():
-    pairs = [pair("loss_0", 1, 1e-7, 1e-5), pair("a", 64, 1e-7, 1e-5), pair("lr_0", 1, 1e-7, 1e-5)]
+    pairs = [pair("loss_0", 1, 1e-7, 1e-5), pair("a", 64, 1e-7, 1e-5), pair("lr_0", 1, 1e-7, 1e-5), pair("lr_head", 1, 1e-7, 1e-5)]
+    pairs[2].reference.role, pairs[2].reference.name = "scalar", "lr"
     judging.settle(pairs, FLOAT64, Tolerance(), least=1e-4)
-    assert [(p.noise.value, p.verdict) for p in pairs] == [(1e-4, ALIGNED), (1e-7, DIVERGED), (1e-7, DIVERGED)]
+    assert [(p.noise.value, p.verdict) for p in pairs] == [(1e-4, ALIGNED), (1e-7, DIVERGED), (1e-7, DIVERGED), (1e-4, ALIGNED)]
 
 
 def test_what_has_no_noise_is_given_none_and_judged_exactly():

@@ -24,7 +24,8 @@ def judge(pair: Pair, *, limit: float, tolerance: Tolerance | None = None, exact
     1. a record is missing, texts differ, shapes differ by more than axes of length 1: ``diverged``;
     2. nothing was measured, or the tensors are empty: ``not tested``; no value against no value or zeros: ``aligned``, against
        anything else: ``diverged``;
-    3. the sides disagree on NaN or infinities: ``diverged``;
+    3. the sides disagree on NaN or infinities: ``diverged``; they agree and nothing else is there: ``underpowered``, but ``aligned``
+       where ``exact`` is asked for;
     4. the user set ``atol`` or ``rtol``: ``aligned`` where no element exceeds them, else ``diverged``;
     5. ``exact``, neither side floating, or no noise known: ``aligned`` where all values are equal, else ``diverged``;
     6. error ÷ noise greater than ``limit``: ``diverged``; else ``aligned``, but ``underpowered`` where the noise is over a
@@ -65,12 +66,20 @@ def _by_numbers(pair: Pair, limit: float, tolerance: Tolerance, *, exact: bool) 
     stats = pair.stats or Stats()
     if stats.nan or stats.inf:
         return DIVERGED
+    if not finite(stats) and not exact:
+        _note(pair, "nothing finite was compared: every element is NaN or infinite on both sides, which proves nothing")
+        return UNDERPOWERED
     if tolerance.atol is not None or tolerance.rtol is not None:
         return _either(_within(pair.key, stats, tolerance))
     rounded = any(record is not None and is_floating(record.dtype) for record in (pair.reference, pair.candidate))
     if exact or pair.noise is None or not rounded:
         return _either(not stats.mismatched)
     return _beside_noise(pair, limit if tolerance.ratio is None else tolerance.ratio, pair.noise.value)
+
+
+def finite(stats: Stats) -> int:
+    """How many elements were compared as numbers: those that are finite, where the sides agree on which are not."""
+    return stats.count - stats.nan_reference - stats.inf_reference
 
 
 def _either(agrees: bool) -> str:

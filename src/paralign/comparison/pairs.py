@@ -120,6 +120,9 @@ def _value_notes(stats: Stats) -> list[str]:
         notes.append(f"infinities differ at {_places(stats.inf)}")
     elif stats.inf_reference:
         notes.append(f"the same infinities at {_places(stats.inf_reference)} of both")
+    left_out = stats.nan_reference + stats.inf_reference
+    if left_out and not stats.nan and not stats.inf:
+        notes.append(f"compared as numbers: {stats.count - left_out} of {stats.count} elements")
     return notes
 
 

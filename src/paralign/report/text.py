@@ -61,8 +61,13 @@ def table(result: CheckResult) -> Table:
             figure(worst.ratio if worst else None),
         ]
         names = Text(worst.key if worst else ""), Text(stage.method)
-        shown.add_row(Text(stage.name), Text(stage.verdict, STYLE[stage.verdict]), *numbers, *names)
+        shown.add_row(Text(stage.name), _verdict(stage), *numbers, *names)
     return shown
+
+
+def _verdict(stage: StageResult) -> Text:
+    """The verdict, with how much was looked at where that is not everything."""
+    return Text.assemble((stage.verdict, STYLE[stage.verdict]), *(f", {part}" for part in stage.coverage))
 
 
 def details(stage: StageResult) -> Iterator[RenderableType]:

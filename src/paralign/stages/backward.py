@@ -15,9 +15,10 @@ from paralign.comparison import compare_pair
 from paralign.errors import WorkerFailed
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, locating, resolution, running, update
+from paralign.stages import forward, locating, nonfinite, resolution, running, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
+from paralign.stages.places import Kind, Place, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from paralign.dtypes import Typed
     from paralign.stages.context import Context
     from paralign.stages.judging import Method
-
-#: what the first step's pairs are called, as far as their values are compared before any update
-_FIRST = ("loss_0", "gradient_0 ")
 
 #: a gradient is rounding where the reference itself does not know it (noise above the first) and it is small (below the second, of the
 #: norm of all gradients together)
@@ -66,20 +64,22 @@ def run(context: Context) -> StageResult:
             result.notes += [note for note in notes if note not in result.notes]
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
     conclude(result, " and ".join(methods))
+    if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):
+        nonfinite.explain(context, result, context.settings.modes[0])
     wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
-    if not idle and any(not p.key.endswith("(train)") for p in wrong):
-        agreed = not any(p.key.startswith(_FIRST) for p in wrong)
+    if not idle and any(place.mode != "train" for place in _places(wrong)):
+        agreed = not any(place.is_before_updates for place in _places(wrong))
         update.explain(context, result, reference, agreed=agreed)
         conclude(result, " and ".join(methods))
     if context.settings.modules != "none":
         _locate(context, result)
         _replay(context, result)
-    unjudged = [p for p in result.pairs if not p.judged and p.key.startswith("gradient")]
+    unjudged = [place for place in _places([p for p in result.pairs if not p.judged]) if place.kind is Kind.GRADIENT]
     if unjudged:
         result.notes.append(
             f"gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: {len(unjudged)}"
         )
-    result.notes += sorted({note for p in result.pairs for note in p.notes if note.startswith("inherent")})
+    result.notes += [running.BIASED] if any(running.BIASED in p.notes for p in result.pairs) else []
     if result.verdict == DIVERGED:
         result.divergence = result.divergence or _first_wrong(context, result)
     return result
@@ -88,8 +88,9 @@ def run(context: Context) -> StageResult:
 def _locate(context: Context, result: StageResult) -> None:
     """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does."""
     for mode in context.settings.modes if result.verdict == DIVERGED else ():
-        wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED and (mode == "eval") == (not p.key.endswith("(train)"))]
-        after = _steps_before(context, result, wrong)
+        diverged = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+        wrong = [p for p in diverged if any(place.mode == mode for place in _places([p]))]
+        after = _steps_before(result, wrong)
         if after is None:
             continue
         try:
@@ -106,17 +107,23 @@ def _locate(context: Context, result: StageResult) -> None:
             return
 
 
-def _steps_before(context: Context, result: StageResult, wrong: list[Pair]) -> int | None:
+def _steps_before(result: StageResult, wrong: list[Pair]) -> int | None:
     """The steps before the first that has another loss or other gradients; None where none has, or the update that led there is at fault.
 
     Weights that start at zero (a residual branch's last factor, a row for padding) hide what is wrong behind them in the first step.
     """
-    if any(p.key.startswith(_FIRST) for p in wrong):
+    places = _places(wrong)
+    if any(place.is_before_updates for place in places):
         return 0
     if result.divergence is not None or result.divergences or result.findings:
         return None
-    later = range(1, context.settings.steps)
-    return next((n for n in later if any(p.key.startswith((f"loss_{n}", f"gradient_{n} ")) for p in wrong)), None)
+    later = [place.step for place in places if place.kind in (Kind.LOSS, Kind.GRADIENT)]
+    return min(later, default=None)
+
+
+def _places(pairs: list[Pair]) -> list[Place]:
+    """The points of training that pairs are of."""
+    return [place for place in map(place_of, pairs) if place is not None]
 
 
 def _replay(context: Context, result: StageResult) -> None:
@@ -146,7 +153,8 @@ def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
         pairs = steps.scalars(number) + steps.gradients(number) + steps.buffers(number)
         if number == context.settings.steps - 1:
             pairs += steps.changes(number)
-        unknown = [p for p in pairs if p.judged and p.verdict == UNDERPOWERED and p.key not in steps.hidden]
+        unsure = [p for p in pairs if p.judged and p.verdict == UNDERPOWERED]
+        unknown = [p for p in unsure if p.key not in steps.hidden and not nonfinite.is_unseen(p)]
         if unknown and number > 0 and chaotic is None:
             chaotic = number
         for pair in unknown if chaotic is not None else []:
@@ -214,10 +222,12 @@ class Steps:
                 leaf = next((r.leaf for r in (first, second) if r is not None and r.leaf), "")
                 pairs.append(self._pair(self._key(f"{name}_{step}{'.' + leaf if leaf else ''}"), first, second, how))
         outputs = forward.noise(self.context)
-        own = max((p.noise.value for p in pairs if p.noise is not None and p.key.startswith("loss")), default=0.0)
+        own = max(
+            (p.noise.value for p in pairs if p.noise is not None and p.reference is not None and p.reference.name == "loss"), default=0.0
+        )
         self.loss_noise = max(self.loss_noise, own, 0.0 if outputs is None else outputs.value)
         settle(pairs, self.method, self.tolerance, least=self.loss_noise)
-        self._excuse_groups([p for p in pairs if p.key.startswith("lr_")])
+        self._excuse_groups([p for p in pairs for place in _places([p]) if place.kind is Kind.RATE])
         return pairs
 
     def _excuse_groups(self, pairs: list[Pair]) -> None:
@@ -421,9 +431,9 @@ def first_wrong(result: StageResult) -> Divergence | None:
     if not wrong:
         return None
     pair = wrong[0]
-    if pair.key.startswith("gradient_"):
-        step = pair.key.split(" ")[0]
-        pair = [p for p in wrong if p.key.startswith(step + " ")][-1]
+    place = place_of(pair)
+    if place is not None and place.kind is Kind.GRADIENT:
+        pair = [p for p in wrong if place_of(p) == place][-1]
     before = result.pairs[: result.pairs.index(pair)]
     agreed = [p.key for p in before if p.verdict == ALIGNED]
     ends = [Point(r.name, r.op, r.source) if r is not None else None for r in (pair.reference, pair.candidate)]

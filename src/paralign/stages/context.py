@@ -92,7 +92,7 @@ class Context:
     ) -> tuple[Capture, Capture]:
         """A task on both sides, in float64 and natively; where the reference has no float64 run, with its perturbed runs instead."""
         reference, candidate = self.record_both(name, name, {**options, "runs": [DOUBLE, NATIVE]}, values, candidate_options)
-        failed = {run: reason for run, reason in reference.manifest.settings["answer"]["failed"].items() if run.startswith(DOUBLE)}
+        failed = {run: reason for run, reason in reference.manifest.settings["answer"]["failed"].items() if run.partition(":")[0] == DOUBLE}
         if failed:
             reference = self.reference.record(f"{name}-perturbed", name, {**options, "runs": [NATIVE, *PERTURBED]}, values)
             reference.manifest.settings["answer"]["failed"] = failed

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.model import DIVERGED, NOT_TESTED, Divergence, Pair, Point, StageResult
-from paralign.stages import samples
+from paralign.stages import nonfinite, samples
 from paralign.stages.context import spent
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
+from paralign.stages.places import sample_of
 
 if TYPE_CHECKING:
     from paralign.stages.context import Context
@@ -28,6 +29,7 @@ def run(context: Context) -> StageResult:
     kept = {"dataset": all(a["dataset"] for a in answers), "dataloader": all(a["dataloader"] for a in answers)}
     records = [[r for r in c.records if (traced or "trace" not in r.attrs) and kept[_part(r.name)]] for c in (reference, candidate)]
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
+    nonfinite.excuse_seen_elsewhere(result.pairs, _leaf)
     if any(a["truncated"] for a in answers):
         result.notes.append(f"only the first {settings.most} batches were looked at; raise [data] most to see the last one")
     conclude(result, ROUNDING)
@@ -35,6 +37,15 @@ def run(context: Context) -> StageResult:
         result.divergence = first(result.pairs)
         samples.follow(context, result, reference, candidate)
     return result
+
+
+def _leaf(pair: Pair) -> object:
+    """What is the same for one leaf of all samples, or of all batches."""
+    record = pair.reference
+    if record is None:
+        return None
+    place = sample_of(record.key)
+    return (_part(record.name), record.leaf) if place is None else place.leaf
 
 
 def _part(name: str) -> str:

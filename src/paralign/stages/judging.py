@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING
 
 from paralign.align import leaves
 from paralign.comparison import compare_pair, judge, measure
+from paralign.comparison.judge import finite
 from paralign.dtypes import EPS, is_floating
-from paralign.model import DIVERGED, NOT_TESTED, Noise, Pair, StageResult, overall
+from paralign.model import DIVERGED, NOT_TESTED, Coverage, Noise, Pair, StageResult, overall
 from paralign.stages.context import PERTURBED
+from paralign.stages.places import Kind, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 #: kernels store their constants (slopes, momenta) in float32 whatever they compute in: two units in its last place are no meaning
 CONSTANTS = 2 * EPS["float32"]
+
+#: what :class:`Coverage` calls the elements that are compared as numbers
+ELEMENTS = "elements"
 
 #: pairs of fewer elements may by chance show less noise than there is: theirs is at least the median of their fellows'
 FEW = 64
@@ -74,7 +79,7 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
         answer = capture.manifest.settings["answer"]
         runs[side] = {run.split(":")[0] for run in answer["runs"] if not mode or run.partition(":")[2] == mode}
         failed = {run: reason for run, reason in answer["failed"].items() if not mode or run.partition(":")[2] == mode}
-        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.startswith(DOUBLE))
+        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.partition(":")[0] == DOUBLE)
         notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     if DOUBLE not in runs["reference"]:
         return PERTURBATION, notes
@@ -167,9 +172,15 @@ def settle(pairs: Iterable[Pair], method: Method, tolerance: Tolerance, least: f
     usual = max(least, statistics.median(known) if known else 0.0)
     for pair in pairs:
         few = pair.stats is not None and pair.stats.count < FEW
-        if pair.noise is not None and few and usual > pair.noise.value and not pair.key.startswith("lr"):
+        if pair.noise is not None and few and usual > pair.noise.value and not _is_rate(pair):
             pair.noise = Noise(usual, "the usual noise of the stage's larger tensors")
         judge(pair, limit=method.limit if tolerance.ratio is None else tolerance.ratio, tolerance=tolerance, exact=pair.noise is None)
+
+
+def _is_rate(pair: Pair) -> bool:
+    """Whether a pair is a learning rate, which no noise of tensors explains."""
+    place = place_of(pair)
+    return place is not None and place.kind in (Kind.RATE, Kind.SCHEDULE)
 
 
 def _key(first: Record | None, second: Record | None) -> str:
@@ -197,6 +208,16 @@ def conclude(result: StageResult, method: Method | str) -> StageResult:
     result.verdict = overall([p.verdict for p in result.pairs if p.judged])
     if result.verdict == NOT_TESTED:
         result.notes.append("nothing was compared")
+    _count_elements(result)
     if result.verdict == DIVERGED and any(p.how == "structure" for p in result.pairs):
         result.notes.append("names differ between the sides; their values were paired in order")
     return result
+
+
+def _count_elements(result: StageResult) -> None:
+    """How many elements were compared as numbers, where some are NaN or infinite on both sides."""
+    measured = [p.stats for p in result.pairs if p.judged and p.stats is not None and not p.stats.nan and not p.stats.inf]
+    whole, compared = sum(s.count for s in measured), sum(finite(s) for s in measured)
+    result.coverage = [c for c in result.coverage if c.what != ELEMENTS]
+    if compared < whole:
+        result.coverage.append(Coverage(ELEMENTS, compared, whole))

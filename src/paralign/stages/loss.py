@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, StageResult
-from paralign.stages import forward, locating
+from paralign.stages import forward, locating, nonfinite
 from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import choose, conclude, final, paired, points_of
@@ -35,6 +35,7 @@ def run(context: Context) -> StageResult:
     result = spent(StageResult("loss", notes=notes), reference, candidate)
     result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("loss"))
     conclude(result, method)
+    nonfinite.explain(context, result, "eval")
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         _locate(context, result)

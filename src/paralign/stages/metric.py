@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.model import ALIGNED, DIVERGED, StageResult
+from paralign.stages import nonfinite
 from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
@@ -36,14 +39,20 @@ def run(context: Context) -> StageResult:
         reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("metric")
     )
     for pair in result.pairs:
-        probe = next((name for name in PROBES if pair.key.startswith(f"probe_{name}")), None)
+        record = pair.reference if pair.reference is not None else pair.candidate
+        probe = next((name for name in PROBES if record is not None and record.name == f"probe_{name}"), None)
         if probe is not None:
             pair.judged = False
             refused = any(c.manifest.settings["answer"]["probes"].get(probe, "ok") != "ok" for c in (reference, candidate))
             if pair.verdict != ALIGNED and not refused:
                 result.warnings.append(f"{pair.key}: {PROBES[probe]}")
+    nonfinite.excuse_seen_elsewhere([p for p in result.pairs if p.judged], lambda p: None if p.reference is None else p.reference.leaf)
     _say_refused(result, reference, candidate)
     conclude(result, ROUNDING)
+    given = [evaluation.array(r) for r in evaluation.records if r.role == "output" and r.location is not None]
+    if any(a.dtype.kind in "fc" and not np.isfinite(a).all() for a in given):
+        result.notes.append("the reference's outputs, on which the metric is computed, hold NaN or infinities")
+        nonfinite.explain(context, result)
     if result.verdict == DIVERGED:
         result.divergence = first([p for p in result.pairs if p.judged])
     return result

@@ -46,7 +46,7 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
         result.notes.append(low)
     for side, capture in (("reference", reference), ("candidate", candidate)):
         failed = capture.manifest.settings.get("answer", {}).get("failed", {})
-        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.startswith(DOUBLE))
+        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.partition(":")[0] == DOUBLE)
         result.notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     records = [
         [r for r in c.records if "module" not in r.attrs and r.run.split(":")[0] == run]

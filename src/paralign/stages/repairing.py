@@ -77,7 +77,8 @@ def _repair(
     layered = any(o.module in judgement.candidate.kinds for o in operations)  # what a layer of the framework does is no formula
     if not operations or layered or not (value.size == due.size or broadcasts(due.shape, value.shape)):
         return None
-    given = {*judgement.candidate.outputs.values(), *(v for v in judgement.candidate.values.values() if v.record.name.startswith("labels"))}
+    labels = [v for v in judgement.candidate.values.values() if v.record.role == "input" and v.record.name.partition(".")[0] == "labels"]
+    given = {*judgement.candidate.outputs.values(), *labels}
     beside = [v for v in (*given, *made_beside(judgement.candidate, operations)) if v.size <= LARGEST]
     arrays = _whole(laboratory, list(dict.fromkeys(v for o in operations for v in (*o.inputs, *o.outputs, *beside))), own=True)
     wanted = _whole(laboratory, [due], own=False)

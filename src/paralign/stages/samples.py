@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from paralign.locate.settings import code_at
 from paralign.locate.written import composition_line
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
 from paralign.stages import stepping
+from paralign.stages.places import SamplePlace, sample_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -36,17 +36,15 @@ REARRANGED = ("data/batch-order", "data/batch-size", "data/drop-last")
 #: leaves nearer than this differ by rounding
 ROUNDED = 1e-6
 
-_SAMPLE = re.compile(r"sample_(\d+)")
-
 
 def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Point the divergence at lines of code, and add findings; leaves the result as it is where a side cannot be traced."""
     wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
-    whole = [p for p in wrong if _SAMPLE.match(p.key) and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
+    whole = [p for p in wrong if sample_of(p.key) is not None and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
     of = "dataset" if context.has("reference", "build_dataset") and context.has("candidate", "build_dataset") else "loader"
     first = whole[0] if whole else None
-    match = _SAMPLE.match(first.key) if first is not None else None
-    index = int(match.group(1)) if match and not any(p.key == "length" for p in wrong) else 0
+    place = sample_of(first.key) if first is not None else None
+    index = place.index if place is not None and not any(p.key == "length" for p in wrong) else 0
     if of == "dataset" and not whole and not any(p.key == "length" for p in wrong):
         of = "loader"
     options = {"split": context.settings.split, "index": index, "of": of, "seeds": [context.settings.seed + n for n in range(SEEDS)]}
@@ -82,7 +80,8 @@ def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wro
     """The guilty step on the way of the leaf that differs first."""
     ways = [Way.read(c, "seed-0") for c in captures]
     if first is not None:
-        names = [_SAMPLE.sub("sample", p.key) for p in wrong if p.key.startswith(f"sample_{_index(first)}")]
+        index = _index(first)
+        names = [_named(place) for p in wrong if (place := sample_of(p.key)) is not None and place.index == index]
     else:
         names = list(ways[1].leaves) if of == "loader" else []
     for name in names:
@@ -93,9 +92,14 @@ def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wro
     return None
 
 
-def _index(pair: Pair) -> str:
-    found = _SAMPLE.match(pair.key)
-    return found.group(1) if found else ""
+def _index(pair: Pair) -> int | None:
+    place = sample_of(pair.key)
+    return None if place is None else place.index
+
+
+def _named(place: SamplePlace) -> str:
+    """What a leaf is called on the way of one sample."""
+    return f"sample.{place.leaf}" if place.leaf else "sample"
 
 
 def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture], *, known: bool) -> None:
@@ -201,11 +205,12 @@ def _labels(pairs: list[Pair], reference: Capture, candidate: Capture) -> list[F
     """Whole numbers that differ in every sample by the same amount, or by a renumbering."""
     found: dict[str, list[tuple[int, int]]] = {}
     for pair in pairs:
-        if not _SAMPLE.match(pair.key) or pair.reference is None or pair.candidate is None:
+        place = sample_of(pair.key)
+        if place is None or pair.reference is None or pair.candidate is None:
             continue
         sides = [np.asarray(c.array(r)) for c, r in ((reference, pair.reference), (candidate, pair.candidate)) if r.location is not None]
         if len(sides) == 2 and all(s.dtype.kind in "iu" and s.size == 1 for s in sides):  # noqa: PLR2004 - both
-            found.setdefault(_SAMPLE.sub("sample", pair.key), []).append((int(sides[0].reshape(-1)[0]), int(sides[1].reshape(-1)[0])))
+            found.setdefault(_named(place), []).append((int(sides[0].reshape(-1)[0]), int(sides[1].reshape(-1)[0])))
     findings = []
     for name, values in found.items():
         if all(a == b for a, b in values) or len(values) < 2:  # noqa: PLR2004 - one proves nothing

@@ -22,6 +22,7 @@ from paralign.run.recorder import both
 from paralign.stages import resolution, stepping
 from paralign.stages.context import spent
 from paralign.stages.judging import CONSTANTS
+from paralign.stages.places import Kind, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ LITTLE = 32
 
 #: rounding of a parameter in a step, in float64
 ROUNDING = 1e-14
+
+#: what an inherent difference of the update does not explain
+_APART = (Kind.RATE, Kind.SCHEDULE, Kind.BUFFER)
 
 #: how much later steps may enlarge an inherent difference of the first
 AMPLIFIED = 30.0
@@ -348,7 +352,8 @@ def _tell(
 
 def _excuse(result: StageResult, pairs: list[Pair], size: float) -> None:
     """Pairs that differ by no more than an inherent difference of the update explains are not judged."""
-    later = [p for p in result.pairs if not p.key.startswith(("loss_0", "gradient_0", "lr_", "buffer_"))]
+    places = [(p, place_of(p)) for p in result.pairs]
+    later = [p for p, place in places if place is not None and not place.is_before_updates and place.kind not in _APART]
     for pair in [*later, *pairs]:
         if pair.verdict == DIVERGED and pair.error is not None and pair.error <= AMPLIFIED * size:
             pair.verdict, pair.judged = ALIGNED, False

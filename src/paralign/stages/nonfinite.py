@@ -1,0 +1,128 @@
+"""Values that are NaN or infinite on both sides: nothing was compared there, and the operation that made them first is worth knowing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paralign.capture import digest as digests
+from paralign.comparison.judge import finite
+from paralign.errors import WorkerFailed
+from paralign.model import ALIGNED, UNDERPOWERED
+from paralign.stages.watching import Watched
+from paralign.worker.training import MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paralign.capture import Capture
+    from paralign.locate.graph import Graph, Operation, Value
+    from paralign.model import Pair, StageResult
+    from paralign.stages.context import Context
+
+
+def is_unseen(pair: Pair) -> bool:
+    """Whether a pair has elements, and none that is finite on a side."""
+    return pair.stats is not None and pair.stats.count > 0 and not finite(pair.stats) and not pair.stats.nan and not pair.stats.inf
+
+
+def excuse_seen_elsewhere(pairs: list[Pair], leaf_of: Callable[[Pair], object]) -> None:
+    """A leaf that is finite in another sample or batch was compared: one where it is NaN on both sides (an absent class) is no gap.
+
+    Args:
+        pairs: judged ones.
+        leaf_of: what is the same for one leaf of several samples or batches.
+    """
+    seen = {leaf_of(p) for p in pairs if p.stats is not None and finite(p.stats) > 0}
+    for pair in pairs:
+        if is_unseen(pair) and pair.verdict == UNDERPOWERED and leaf_of(pair) in seen:
+            pair.verdict = ALIGNED
+
+
+def explain(context: Context, result: StageResult, mode: str | None = None) -> None:
+    """Say of a stage that compared something without a finite element which operations made it so.
+
+    Args:
+        context: of the check.
+        result: of the stage; gets notes.
+        mode: of the training step that is watched; None for the forward pass alone.
+    """
+    if not any(p.judged and is_unseen(p) for p in result.pairs) or context.inputs is None or context.settings.modules == "none":
+        return
+    if not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        result.notes.append("which operation made what is not finite is not known: a side's operations cannot be watched")
+        return
+    options: dict[str, Any] = {"mode": "eval"}
+    values: dict[str, Capture] = {"inputs": context.inputs}
+    name = "operations"
+    if mode is not None and context.labels is not None:
+        options, name = {"mode": MODES[mode], "backward": True}, f"gradients-{mode}"
+        values["labels"] = context.labels
+    try:
+        watched = Watched(context, options, values, name)
+        judgement = watched.judgement()
+    except WorkerFailed as failed:
+        result.notes.append(f"operations could not be watched: the {failed.side} failed with {failed.type}: {failed.message}")
+        return
+    for side, graph in (("reference", judgement.reference), ("candidate", judgement.candidate)):
+        note = f"{side}: {told(graph)}"
+        if note not in result.notes:
+            result.notes.append(note)
+
+
+def told(graph: Graph) -> str:
+    """The operation of a pass that first made what is not finite, in words."""
+    ends = [*graph.outputs.values(), *([graph.loss] if graph.loss is not None else [])]
+    spoilt = [v for v in ends if _counts(v.digest)[0]] or [v for v in ends if any(_counts(v.digest))]
+    if spoilt:
+        kind = 0 if _counts(spoilt[0].digest)[0] else 1
+        made = origin(spoilt, kind)
+        what = ("NaN", "infinities")[kind]
+        if isinstance(made, tuple):
+            return f"{what} came in with {made[0].record.name or 'a value that was given'}"
+        return f"{what} first made by {_place(made)}"
+    lost = gradient_origin(graph)
+    if lost is None:
+        return "nothing that is not finite was seen in the first pass"
+    return f"the gradient is first not finite behind {_place(lost)}"
+
+
+def origin(ends: list[Value], kind: int) -> Operation | tuple[Value]:
+    """The first operation that made NaN (kind 0) or infinities (1) on the way to some values, or the given value that brought them."""
+    waiting, seen, makers, given = list(ends), set(), [], []
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.maker is None:
+            given.append(value)
+            continue
+        before = [v for v in value.maker.inputs if _counts(v.digest)[kind]]
+        waiting += before
+        if not before:
+            makers.append(value.maker)
+    return (given[0],) if given or not makers else min(makers, key=lambda o: o.order)
+
+
+def gradient_origin(graph: Graph) -> Operation | None:
+    """The last operation whose results have finite gradients and what it takes has not."""
+    lost = [o for o in graph.operations if any(map(_loses, o.inputs)) and not any(map(_loses, o.outputs))]
+    inner = [o for o in lost if any(_loses(v) and v.maker is not None for v in o.inputs)]  # a parameter's gradient adds up its uses
+    return max(inner or lost, key=lambda o: o.order, default=None)
+
+
+def _loses(value: Value) -> bool:
+    """Whether a value's gradient is not finite."""
+    return value.gradient is not None and any(_counts(value.gradient.digest))
+
+
+def _counts(digest: str | None) -> tuple[float, float]:
+    """How many elements are NaN, and how many infinite."""
+    if digest is None:
+        return 0.0, 0.0
+    counts = (*digests.figures(digest).counts, 0.0, 0.0, 0.0)
+    return counts[0], counts[1] + counts[2]
+
+
+def _place(operation: Operation) -> str:
+    return "  ".join(p for p in (operation.module or "the model itself", operation.op, operation.source or "") if p)
