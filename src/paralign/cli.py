@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import threading
 import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
@@ -21,7 +24,8 @@ from paralign.errors import (
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
 
     from paralign.model import CheckResult
 
@@ -116,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(_options_first(sys.argv[1:] if arguments is None else list(arguments)))
     run: Callable[[argparse.Namespace], int] = options.run
     try:
-        return run(options)
+        with _ended_by_signals():
+            return run(options)
     except (UsageError, EnvironmentUnavailable) as error:
         return _fail(error, 2 if isinstance(error, UsageError) else 3)
     except (CaptureFormatError, UnsafeFile, UnsupportedTensor, WorkerFailed) as error:
@@ -127,6 +132,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:  # noqa: BLE001 - a fault of ours: shown whole, and never with the exit code of a divergence
         traceback.print_exc()
         return SOFTWARE
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end what runs as Ctrl-C does, workers and temporary folders cleared away; a second one ends at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise SystemExit(128 + number)  # what a shell says of a process that a signal ended
+
+    caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in caught:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _options_first(arguments: list[str]) -> list[str]:

@@ -1,10 +1,15 @@
-"""A side's worker process: started with the side's own interpreter, spoken to over pipes, never waited for for ever."""
+"""A side's worker process: started with the side's own interpreter, spoken to over pipes, never waited for for ever.
+
+A request is a line of JSON with the path of a job file and a token that was never used before; the answer has to bear it. The side's code
+runs in the same process and can write into any of its descriptors: what is not an answer to this request is a failure of the side.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import queue
+import secrets
+import selectors
 import signal
 import subprocess
 import threading
@@ -14,17 +19,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import EnvironmentUnavailable, WorkerFailed
+from paralign.run.launching import Guard, await_group, kill_group, launch
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from paralign.run.project import SideSettings
 
 MAIN = Path(__file__).parents[1] / "worker" / "__main__.py"
 
 #: seconds between two looks at whether a worker still lives
-POLL = 0.5
+POLL = 0.1
+
+#: seconds that a worker without a job has to end by itself: exit handlers of frameworks
+GRACE = 0.5
+
+#: bytes of the longest line that is read as an answer: answers hold names and settings, values go into captures
+MOST = 1 << 28
 
 #: lines of a log that a failure quotes
 TAIL = 12
+
+#: characters of a foreign line that a failure quotes
+QUOTED = 80
 
 
 class Process:
@@ -45,7 +62,8 @@ class Process:
         self.log = folder / f"{side}.log"
         self._jobs = folder / f"{side}-job.json"
         description = folder / f"{side}-side.json"
-        description.write_text(
+        write_own(
+            description,
             json.dumps(
                 {
                     "side": side,
@@ -58,12 +76,17 @@ class Process:
                     "ignore": ignore,
                 }
             ),
-            encoding="utf-8",
         )
-        self._answers: queue.Queue[str | None] = queue.Queue()
-        with self.log.open("ab") as log:
+        self._received = bytearray()
+        self._ending = False
+        self._using = threading.Lock()  # held while the pipes are in use
+        self._process = self._start(settings, description, cwd)
+        self._guard = Guard(self._process.pid)
+
+    def _start(self, settings: SideSettings, description: Path, cwd: Path) -> subprocess.Popen[bytes]:
+        with open_log(self.log) as log:
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - the interpreter that the user's own project file names
+                return launch(
                     [settings.python, "-u", str(MAIN), str(description)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -71,39 +94,32 @@ class Process:
                     cwd=cwd,
                     env=environment(settings),
                     start_new_session=True,
+                    bufsize=0,
                 )
             except OSError as error:
                 raise EnvironmentUnavailable(
-                    f"the interpreter of the {side} does not start: {error.strerror}",
+                    f"the interpreter of the {self.side} does not start: {error.strerror}",
                     where=settings.python,
-                    hint=f"correct `python` in [{side}]",
+                    hint=f"correct `python` in [{self.side}]",
                 ) from error
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        if self._process.stdout is not None:
-            for line in self._process.stdout:
-                self._answers.put(line.decode("utf-8"))
-        self._answers.put(None)
 
     @property
     def alive(self) -> bool:
         """Whether the process still serves jobs."""
-        return self._process.poll() is None
+        return not self._ending and self._process.poll() is None
 
     def request(self, job: dict[str, Any]) -> dict[str, Any]:
         """Have a job done.
 
         Raises:
-            WorkerFailed: the side's code raised, the process died, or the job took longer than the time limit.
+            WorkerFailed: the side's code raised, the process died, the job took longer than the time limit, or something else than the
+                worker wrote into its pipe.
         """
-        self._jobs.write_text(json.dumps(job), encoding="utf-8")
+        token = secrets.token_hex(16)
         try:
-            if self._process.stdin is not None:
-                self._process.stdin.write(f"{self._jobs}\n".encode())
-                self._process.stdin.flush()
-            line = self._answer()
-        except queue.Empty:
+            with self._using:
+                line = self._exchange(job, token)
+        except TimeoutError:
             self.close()
             raise WorkerFailed(
                 "timeout",
@@ -111,41 +127,73 @@ class Process:
                 log=str(self.log),
                 side=self.side,
             ) from None
-        except BrokenPipeError:
-            line = None
         if line is None:
             raise self._died(job)
-        answer: dict[str, Any] = json.loads(line)
+        answer = _understood(line, token)
+        if answer is None:
+            self.close()
+            raise self._foreign(job, line)
         if answer["event"] == "failed":
             trace = {} if answer["ours"] else {"traceback": answer["traceback"], "frames": answer["frames"]}
             raise WorkerFailed(answer["type"], _told(answer), log=str(self.log), side=self.side, **trace)
         return dict(answer["answer"])
 
-    def _answer(self) -> str | None:
-        """The next line that the worker sends; None once it has died, also where a child of it keeps the pipe open.
+    def _exchange(self, job: dict[str, Any], token: str) -> bytes | None:
+        """Send a job and wait for a line; None where the process has died.
 
         Raises:
-            queue.Empty: the time limit has passed.
+            TimeoutError: the time limit has passed.
         """
-        until = time.monotonic() + self.timeout
-        while True:
-            alive = self.alive
-            try:
-                return self._answers.get(timeout=min(POLL, max(0.0, until - time.monotonic())))
-            except queue.Empty:
-                if not alive:
+        if self._ending:
+            return None
+        write_own(self._jobs, json.dumps(job))
+        try:
+            if self._process.stdin is not None:
+                self._process.stdin.write(json.dumps({"job": str(self._jobs), "token": token}).encode() + b"\n")
+        except BrokenPipeError:
+            return None
+        return None if self._process.stdout is None else self._line(self._process.stdout, time.monotonic() + self.timeout)
+
+    def _line(self, pipe: BinaryIO | Any, until: float) -> bytes | None:
+        """The next line; None once the process has died, also where a child of it keeps the pipe open."""
+        with selectors.DefaultSelector() as ready:
+            ready.register(pipe, selectors.EVENT_READ)
+            while True:
+                alive = self.alive
+                if ready.select(max(0.0, min(POLL, until - time.monotonic()))):
+                    data = os.read(pipe.fileno(), 1 << 16)
+                    self._received += data
+                    if b"\n" in data or len(self._received) > MOST:
+                        line, _, rest = bytes(self._received).partition(b"\n")
+                        self._received = bytearray(rest)
+                        return line
+                    if not data:
+                        return None
+                elif not alive:
                     return None
                 if time.monotonic() >= until:
-                    raise
+                    raise TimeoutError
+
+    def _foreign(self, job: dict[str, Any], line: bytes) -> WorkerFailed:
+        """The failure of a side that has written into the pipe of its worker."""
+        quoted = line[:QUOTED].decode("utf-8", errors="backslashreplace")
+        return WorkerFailed(
+            "foreign answer",
+            f"during {job['task']} something else than an answer came through the worker's private pipe: {quoted!r}\n"
+            "  fix: let the side's code write to no descriptor that it has not opened, end children that it forks with os._exit(), "
+            "and leave the functions of Python's json as they are",
+            log=str(self.log),
+            side=self.side,
+        )
 
     def _died(self, job: dict[str, Any]) -> WorkerFailed:
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(POLL)
-        if self.alive:  # it closed its pipes and lives on
+            self._process.wait(GRACE)
+        if self._process.poll() is None:  # it closed its pipes and lives on
             self.close()
         code = self._process.wait()
         if code < 0:
-            name = signal.Signals(-code).name
+            name = _signal_name(-code)
             kind = "crashed" if -code in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL) else "killed"
             cause = f"by signal {name} during {job['task']}"
             if name == "SIGKILL":
@@ -160,17 +208,58 @@ class Process:
         return "\n".join(f"    {line}" for line in lines[-TAIL:]) or "    (empty)"
 
     def close(self) -> None:
-        """End the process and all that it started."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with suppress(BrokenPipeError):
-                self._process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=0.5)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """End the process and all that it started; a job under way is not waited for."""
+        self._ending = True
+        if not self._using.locked():
+            self._say_end()
+        kill_group(self._process.pid)
         self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        await_group(self._process.pid)
+        self._guard.close()
+        with self._using:  # a request under way sees the end within POLL
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def _say_end(self) -> None:
+        """Close the worker's input, and give it time to end by itself."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=GRACE)
+
+
+def _understood(line: bytes, token: str) -> dict[str, Any] | None:
+    """The answer in a line; None where the line is none, or none to this request."""
+    try:
+        answer = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(answer, dict) or answer.get("token") != token or answer.get("event") not in ("done", "failed"):
+        return None
+    return answer
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names of their own
+        first = getattr(signal, "SIGRTMIN", None)
+        return f"{number}" if first is None or number < first else f"{number} (SIGRTMIN+{number - first})"
+
+
+def open_log(path: Path) -> BinaryIO:
+    """The log to append to; a link in its place is removed, not written through."""
+    if path.is_symlink():
+        path.unlink()
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "ab")
+
+
+def write_own(path: Path, text: str) -> None:
+    """Write a new file in place of what is there; a link is replaced, not written through."""
+    path.unlink(missing_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
 
 
 def revision(root: Path) -> str | None:

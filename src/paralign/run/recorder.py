@@ -66,6 +66,7 @@ class Recorder:
     reuse: bool = False
     reused: set[str] = field(default_factory=set)
     _worker: Worker | None = None
+    _closed: bool = False
     _prelude: list[dict[str, Any]] = field(default_factory=list)
     _have: set[str] = field(default_factory=set)
 
@@ -130,30 +131,45 @@ class Recorder:
 
     def _request(self, job: dict[str, Any]) -> None:
         if self._worker is None or not self._worker.alive:
-            if self._worker is not None:
-                self._worker.close()
+            self._end_worker()
             self._worker = self.start()
+            if self._closed:  # while it was starting
+                self._end_worker()
             try:
                 for again in self._prelude:
                     self._repeat(again)
             except WorkerFailed:
-                self.close()  # unprepared, it would compute with weights of its own
+                self._end_worker()  # unprepared, it would compute with weights of its own
                 raise
-        self._worker.request(job)
+        self._serving().request(job)
+
+    def _serving(self) -> Worker:
+        """The worker; another thread may have ended it since.
+
+        Raises:
+            WorkerFailed: it has.
+        """
+        worker = self._worker
+        if worker is None:
+            raise WorkerFailed("stopped", "the check was interrupted", side=self.side)
+        return worker
 
     def _repeat(self, job: dict[str, Any]) -> None:
-        if self._worker is not None:
-            path = self.folder / job["capture"].rsplit("/", 1)[-1]
-            if path.exists():
-                discard(path)
-            self._worker.request(job)
+        path = self.folder / job["capture"].rsplit("/", 1)[-1]
+        if path.exists():
             discard(path)
+        self._serving().request(job)
+        discard(path)
 
     def close(self) -> None:
-        """End the worker."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        """End the worker, also one that another thread waits for or is about to start; there will be no other."""
+        self._closed = True
+        self._end_worker()
+
+    def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
 
 
 def _valid(path: Path, key: str) -> bool:
@@ -172,9 +188,14 @@ def both(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> 
     Raises:
         WorkerFailed: a side failed; where both did, the reference's failure, with the candidate's as its cause.
     """
-    with ThreadPoolExecutor(2) as pool:
+    pool = ThreadPoolExecutor(2)
+    try:
         first, second = pool.submit(reference), pool.submit(candidate)
         error, other = first.exception(), second.exception()
+    except BaseException:  # interrupted: whoever holds the workers ends them, and nothing waits for the jobs' time limit
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
     if error is not None:
         if isinstance(error, WorkerFailed) and isinstance(other, WorkerFailed):
             raise error from other

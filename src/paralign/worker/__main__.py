@@ -1,4 +1,7 @@
-"""The worker process: reads the path of a job file a line from standard input, answers a line of JSON each.
+"""The worker process: reads requests from standard input, answers a line of JSON each.
+
+A request is a line of JSON: ``job``, the path of a job file, and ``token``, which the answer repeats. When standard input ends, the process
+ends: at once where a job is under way.
 
 It runs under any interpreter; paralign need not be installed there: the package is loaded from the folder that this file
 lies in, and nothing else of that folder's surroundings gets onto the path. What a side prints goes to the log.
@@ -9,9 +12,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import queue
+import signal
 import sys
+import threading
 import traceback
-from typing import Any, Dict, TextIO
+from typing import Any, Dict, Iterator, Optional, TextIO
+
+#: number of the request "signal me when my parent dies" in Linux's <sys/prctl.h>
+_SET_DEATH_SIGNAL = 1
+
+#: seconds between two looks at whether the parent is still the same
+_LOOK = 1.0
 
 
 def _find_paralign() -> None:
@@ -38,6 +50,59 @@ def _claim_streams() -> "tuple[TextIO, TextIO]":
     return requests, answers
 
 
+class _Requests:
+    """The parent's requests. A thread reads them, so that the parent's end is seen while a job is under way."""
+
+    def __init__(self, pipe: TextIO) -> None:
+        self._pipe = pipe
+        self._lines: "queue.Queue[Optional[str]]" = queue.Queue()
+        self._working = False
+        self._parent = os.getppid()
+        _die_with_parent()
+        for act in (self._read, self._look):
+            threading.Thread(target=act, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._pipe:
+            self._lines.put(line)
+        self._lines.put(None)
+        if self._working:
+            _end()
+
+    def _look(self) -> None:
+        """Where a descriptor of the pipe lives on in another process, it does not end: the parent's number tells."""
+        pause = threading.Event()
+        while os.getppid() == self._parent:
+            pause.wait(_LOOK)
+        _end()
+
+    def __iter__(self) -> Iterator[str]:
+        while True:
+            line = self._lines.get()
+            if line is None:
+                return
+            self._working = True
+            yield line
+            self._working = False
+
+
+def _end() -> None:
+    """End this process now, whatever its other threads do."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends, where it can (Linux): also while compiled code keeps Python's lock."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+    except (ImportError, OSError, AttributeError):  # pragma: no cover - an interpreter without ctypes, a C library without prctl
+        return
+
+
 def _failure(error: BaseException) -> Dict[str, Any]:
     from paralign.errors import ParalignError
     from paralign.worker.frames import user_frames
@@ -57,10 +122,11 @@ def _failure(error: BaseException) -> Dict[str, Any]:
 
 def main(path: str) -> None:
     """Serve jobs for the side described by the JSON file at ``path`` until standard input ends."""
-    requests, answers = _claim_streams()
+    pipe, answers = _claim_streams()
+    requests = _Requests(pipe)
 
     def answer(message: Dict[str, Any]) -> None:
-        answers.write(json.dumps(message) + "\n")
+        answers.write(json.dumps(dict(message, token=token)) + "\n")
         answers.flush()
 
     from paralign.worker import files
@@ -70,12 +136,14 @@ def main(path: str) -> None:
     files.install(side["ignore"])
     session = None
     for line in requests:
+        request = json.loads(line)
+        token = request["token"]
         try:
             if session is None:
                 session = _session(side)
             from paralign.worker.tasks import perform
 
-            with open(line.strip(), encoding="utf-8") as file:
+            with open(request["job"], encoding="utf-8") as file:
                 job = json.load(file)
             answer({"event": "done", "answer": perform(session, job)})
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a side's code may raise anything, sys.exit() included; it crosses the border as data
