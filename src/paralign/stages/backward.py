@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from paralign.comparison import compare_pair
 from paralign.errors import WorkerFailed
 from paralign.locate.settings import code_at
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, locating, nonfinite, resolution, running, update
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
+from paralign.stages import forward, locating, nonfinite, resolution, running, schedule, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 from paralign.stages.places import Kind, Place, place_of
@@ -52,7 +52,7 @@ def run(context: Context) -> StageResult:
         )
     values = {"inputs": context.inputs, "labels": context.labels}
     idle = context.lacking("backward", "build_optimizer")
-    options = {"modes": context.settings.modes, "steps": 0 if idle else context.settings.steps}
+    options = {"modes": context.settings.modes, "steps": 0 if idle else context.settings.steps, "ahead": schedule.STEPS}
     reference, candidate = context.record_runs("backward", options, values, {"sparing": True})
     untested = [f"{note}: no update was tested" for note in idle.notes] if idle else []
     result = spent(StageResult("backward", notes=untested), reference, candidate)
@@ -63,26 +63,38 @@ def run(context: Context) -> StageResult:
             methods[method.name] = method
             result.notes += [note for note in notes if note not in result.notes]
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
+    result.coverage += [] if idle else [Coverage("steps", context.settings.steps)]
+    scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"))
     conclude(result, " and ".join(methods))
     if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):
         nonfinite.explain(context, result, context.settings.modes[0])
-    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
-    if not idle and any(place.mode != "train" for place in _places(wrong)):
-        agreed = not any(place.is_before_updates for place in _places(wrong))
-        update.explain(context, result, reference, agreed=agreed)
+    if not idle:
+        _explain_update(context, result, reference)
         conclude(result, " and ".join(methods))
     if context.settings.modules != "none":
         _locate(context, result)
         _replay(context, result)
+    _say_unjudged(result)
+    if result.verdict == DIVERGED:
+        result.divergence = result.divergence or scheduled or _first_wrong(context, result)
+    return result
+
+
+def _explain_update(context: Context, result: StageResult, reference: Capture) -> None:
+    """Look at the update by itself where steps in eval mode differ; a schedule that differs later than the trained steps needs none."""
+    places = _places([p for p in result.pairs if p.judged and p.verdict == DIVERGED])
+    if any(place.mode != "train" and place.kind is not Kind.SCHEDULE for place in places):
+        update.explain(context, result, reference, agreed=not any(place.is_before_updates for place in places))
+
+
+def _say_unjudged(result: StageResult) -> None:
+    """Notes on what was not judged: gradients that are rounding, running variances that differ as the frameworks do."""
     unjudged = [place for place in _places([p for p in result.pairs if not p.judged]) if place.kind is Kind.GRADIENT]
     if unjudged:
         result.notes.append(
             f"gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: {len(unjudged)}"
         )
     result.notes += [running.BIASED] if any(running.BIASED in p.notes for p in result.pairs) else []
-    if result.verdict == DIVERGED:
-        result.divergence = result.divergence or _first_wrong(context, result)
-    return result
 
 
 def _locate(context: Context, result: StageResult) -> None:

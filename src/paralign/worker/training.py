@@ -11,6 +11,7 @@ from paralign.adapters.base import Training
 from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run, perturbed
+from paralign.worker.schedule import ahead
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
 
@@ -100,8 +101,9 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     """Training steps on one batch, from the same weights, in eval and in train mode.
 
     In train mode dropout and other random layers are off; a model that is random all the same is not trained, and the answer
-    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer), and
-    ``sparing`` (what a run in lower precision adds is left out where the float64 run succeeded). Recorded for every step: ``loss`` and
+    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer),
+    ``ahead`` (steps that the schedule is followed without the model), and ``sparing`` (what a run in lower precision adds is left out
+    where the float64 run succeeded). Recorded for every step: ``loss`` and
     ``lr``. In eval mode, every gradient, and after the last step every parameter's whole change under its name (role ``parameter``).
     In train mode, after the first step, every gradient and every buffer: later steps would only multiply the differences of the first.
     """
@@ -115,6 +117,8 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
                 act = partial(training.perform, values, options["steps"], answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
+        if options.get("ahead") and options["steps"]:
+            answer["schedule"] = ahead(session, writer, options["ahead"], trainer(session), optimizer_of)
     return answer
 
 
