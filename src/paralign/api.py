@@ -18,7 +18,7 @@ from paralign.registry import BY_NAME
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
-from paralign.run.live import Live, functions_of
+from paralign.run.live import Live, check_functions, functions_of
 from paralign.run.process import Process, environment
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from paralign.run.project import Project, SideSettings
+
+#: said once where the stages that are asked for run on weights that are not all the reference's
+UNCARRIED = "not all weights could be carried over: see `paralign check weights`"
 
 #: the two sides, as they are called in folders and reports
 SIDES = ("reference", "candidate")
@@ -98,6 +101,7 @@ def check(
             raise UsageError(
                 f"the {name} must be a Side, not {type(side).__name__}", hint="check(Side(model=...), Side(model=...), inputs=...)"
             )
+        check_functions(name, side)
     settings = Settings(
         seed=seed,
         steps=steps,
@@ -334,17 +338,17 @@ def _run(
 
 def _say_follows(result: CheckResult, carried: StageResult | None) -> None:
     """Say of the last stage, where it diverged, which earlier divergence it may only have inherited."""
-    last = result.stages[-1]
-    if (
-        carried is not None
-        and carried.verdict == DIVERGED
-        and "weights" not in {s.name for s in result.stages}
-        and BY_NAME[last.name].needs_weights
-    ):
-        last.warnings.insert(0, "not all weights could be carried over: see `paralign check weights`")
-    earlier = [s.name for s in result.stages if s.name in BY_NAME[last.name].follows and s.verdict == DIVERGED]
-    if last.verdict == DIVERGED and earlier:
-        last.notes.insert(0, f"may only follow from {' and '.join(earlier)}: look there first")
+    *before, last = result.stages
+    wrong = [s.name for s in before if s.verdict == DIVERGED]
+    hidden = carried is not None and carried.verdict == DIVERGED and "weights" not in {s.name for s in result.stages}
+    if last.verdict == DIVERGED:
+        last.follows = [name for name in BY_NAME[last.name].follows if name in wrong or (hidden and name == "weights")]
+    if hidden and BY_NAME[last.name].needs_weights and not any(_speaks_of_weights(s) for s in result.stages):
+        last.warnings.insert(0, UNCARRIED)
+
+
+def _speaks_of_weights(stage: StageResult) -> bool:
+    return "weights" in stage.follows or UNCARRIED in stage.warnings
 
 
 def _describe(context: Context, result: CheckResult, functions: dict[str, list[str]] | None) -> None:

@@ -25,6 +25,7 @@ from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
     from types import FrameType
 
     from paralign.model import CheckResult
@@ -189,6 +190,8 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from rich.console import Console
 
     from paralign.api import check_project
@@ -203,7 +206,7 @@ def _check(options: argparse.Namespace) -> int:
                 print(f"paralign: {step} …", file=sys.stderr, flush=True)
 
         result, folder = check_project(directory, stages, out=options.out, fresh=options.fresh, strict=options.strict, progress=progress)
-    return _show(result, json=options.json, footer=f"report: {folder / 'report.json'}")
+    return _show(result, json=options.json, footer=f"report: {folder / 'report.json'}", root=Path(directory).resolve())
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
@@ -240,7 +243,7 @@ def _locate(options: argparse.Namespace) -> int:
     return _show(locate_captures(options.reference, options.candidate), json=options.json, footer="")
 
 
-def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False) -> int:
+def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False, root: Path | None = None) -> int:
     if json:
         print(result.to_json())
     else:
@@ -250,7 +253,7 @@ def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False) -
         out = console()
         if full:
             out.print(pairs(result))
-        out.print(render(result))
+        out.print(render(result, root))
         if footer:
             out.print(footer, style="dim", soft_wrap=True, highlight=False, markup=False)
     return CODES[result.verdict]

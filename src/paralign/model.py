@@ -258,8 +258,10 @@ class Coverage:
 
 @dataclass
 class StageResult:
-    """What one stage came to. ``divergences`` are all independent guilty points that were found, ``divergence`` the first.
+    """What one stage came to.
 
+    ``divergences`` are all guilty points that were found, ``divergence`` the first; several may have one fault. ``follows`` names earlier
+    stages that diverged, whose fault this one may only have inherited.
     ``coverage`` says, in numbers, how much was looked at of what is only looked at in part.
     """
 
@@ -276,6 +278,13 @@ class StageResult:
     seconds: Dict[str, float] = field(default_factory=dict)
     peak_bytes: Dict[str, float] = field(default_factory=dict)
     coverage: List[Coverage] = field(default_factory=list)
+    follows: List[str] = field(default_factory=list)
+
+    def list_first(self) -> "StageResult":
+        """Put ``divergence`` at the head of ``divergences``, where a stage set it alone; returns itself."""
+        if self.divergence is not None:
+            self.divergences = [self.divergence, *(d for d in self.divergences if d is not self.divergence)]
+        return self
 
     @property
     def worst(self) -> Optional[Pair]:
@@ -307,6 +316,7 @@ class CheckResult:
                 {
                     "name": stage.name,
                     "verdict": stage.verdict,
+                    "follows": stage.follows,
                     "method": stage.method,
                     "coverage": [asdict(c) for c in stage.coverage],
                     "error": worst.error if worst else None,

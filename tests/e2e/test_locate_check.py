@@ -197,7 +197,7 @@ def test_two_faults_are_found_in_one_run(run, port):
     missing = next(one for one in found if one["what"] == "missing")
     assert missing["reference"]["source"] == line_of(port, "reference.py", "tanh")
     assert missing["reference"]["op"] == "aten.tanh.default"
-    assert "fault 2, independent of those before it" in done.out
+    assert "point 2, perhaps of the same fault" in done.out
 
 
 def test_a_gradient_that_is_cut_off_is_located(run, port):

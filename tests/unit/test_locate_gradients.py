@@ -307,6 +307,22 @@ def test_another_probability_is_a_finding():
     assert randomness.findings(randomness.aligned([said(p=0.1)], [said(p=0.1 + 1e-8)])) == []
 
 
+def test_the_same_difference_at_many_modules_is_one_finding():
+    rates = [0.01 * n for n in range(1, 45)]
+    ours = [said(module=f"blocks.{n}.drop", p=p) for n, p in enumerate(rates)]
+    missing = randomness.findings([(one, None) for one in ours])
+    assert len(missing) == 1
+    assert "blocks.0.drop" in missing[0].cause
+    assert missing[0].cause.endswith("; likewise at 43 more: blocks.1.drop, blocks.2.drop, blocks.3.drop …")
+    extra = randomness.findings([(None, one) for one in ours[:2]])
+    assert [finding.cause.endswith("likewise at 1 more: blocks.1.drop") for finding in extra] == [True]
+    other = randomness.findings([(one, said(module=one["module"], p=one["p"] / 2)) for one in ours])
+    assert len(other) == 1
+    assert other[0].fix.startswith("set the probability to 0.01; set the probability to 0.02; ")
+    two = [(said(module="a"), None), (said(module="b", op="rrelu"), None), (None, said(module="c"))]
+    assert len(randomness.findings(two)) == 3
+
+
 def test_a_mask_takes_the_place_of_uniform_numbers_and_not_of_normal_ones():
     assert randomness.aligned([said()], [said(family="uniform", p=None)])[0][1] is not None
     assert randomness.aligned([said()], [said(family="normal", p=None)]) == [(said(), None), (None, said(family="normal", p=None))]

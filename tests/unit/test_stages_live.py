@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paralign.api import _differences, check, failed
+from paralign.api import _differences, _say_follows, check, failed
 from paralign.errors import UsageError, WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Side
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, CheckResult, Side, StageResult
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(8, 6).astype("float32")
@@ -254,7 +254,43 @@ def test_stages_run_in_their_order_and_a_later_divergence_points_back(paths):
     wrong = {**program(), "model": lambda x: model(x) * 2}
     result = run(program(), wrong, "infer", "forward", paths=paths)
     assert [s.name for s in result.stages] == ["forward", "infer"]
-    assert result["infer"].notes[0] == "may only follow from forward: look there first"
+    assert result["infer"].follows == ["forward"]
+    assert result.to_dict()["stages"][1]["follows"] == ["forward"]
+
+
+def test_a_divergence_without_a_line_is_listed_as_well(paths):
+    stage = run(program(), program(scale=2), "infer", paths=paths)
+    assert stage.verdict == DIVERGED
+    assert stage.divergences == [stage.divergence]
+    assert stage.divergence is not None
+
+
+def test_weights_that_were_not_asked_for_and_are_wrong_are_said_once():
+    carried, result = StageResult("weights", DIVERGED), CheckResult()
+    for name, verdict in (("loss", ALIGNED), ("forward", DIVERGED), ("backward", DIVERGED)):
+        result.stages.append(StageResult(name, verdict))
+        _say_follows(result, carried)
+    assert [len(stage.warnings) for stage in result.stages] == [1, 0, 0]
+    assert [stage.follows for stage in result.stages] == [[], ["weights"], ["weights", "forward"]]
+
+
+class Descent:
+    """An optimizer, as a user may hand it over in place of a function that makes one."""
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"optimizer": Descent()}, r"the candidate's optimizer must be a function, optimizer\(parameters\) -> optimizer, not a Descent"),
+        ({"optimizer": [Descent()]}, r"must be a function, optimizer\(parameters\) -> optimizer, not a list"),
+        ({"loss": 1.0}, r"loss must be a function, loss\(outputs, labels\), not a float"),
+        ({"dataset": [X]}, r"dataset must be a function, build_dataset\(split\), not a list"),
+        ({"functions": {"metric": 3}}, r"functions\['metric'\] must be a function, metric\(outputs, labels\), not an int"),
+    ],
+)
+def test_an_object_in_place_of_a_function_is_refused_with_what_is_expected(given, what):
+    with pytest.raises(UsageError, match=what):
+        run(model, {"model": model, **given})
 
 
 def test_nothing_asked_of_a_side_is_done_twice():

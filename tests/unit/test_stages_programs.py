@@ -189,8 +189,20 @@ def last_of_equals(outputs, labels):
 def test_ties_only_warn():
     result = run(metric(accuracy), metric(last_of_equals), "metric", inputs=np.tile(X, (5, 1)), labels=np.arange(40) % 3)
     assert result.verdict == ALIGNED
-    assert [w for w in result.warnings if w.startswith("probe_ties.accuracy: on tied scores the metrics differ")]
+    assert [
+        w
+        for w in result.warnings
+        if w.startswith("probe_ties.accuracy: on coarsely rounded scores, many of them equal, the metrics differ")
+    ]
     assert not [p for p in result.pairs if p.key.startswith("probe") and p.judged]
+
+
+def test_probes_say_nothing_of_metrics_that_differ_on_the_real_scores():
+    def shifted(outputs, labels):
+        return {"accuracy": accuracy(outputs, labels)["accuracy"] + 0.5}
+
+    result = run(metric(accuracy), metric(shifted), "metric", inputs=np.tile(X, (5, 1)), labels=np.arange(40) % 3)
+    assert (result.verdict, result.warnings) == (DIVERGED, [])
 
 
 def test_empty_classes_only_warn():

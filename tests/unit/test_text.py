@@ -22,7 +22,7 @@ from paralign.model import (
     StageResult,
     Stats,
 )
-from paralign.report.text import FRAMES, MOST, STYLE, details, figure, pairs, render, table
+from paralign.report.text import FRAMES, LONGEST, MOST, STYLE, details, figure, pairs, render, table
 
 
 def shown(renderable, width=200):
@@ -135,6 +135,64 @@ def test_where_it_starts_was_found_among_the_modules():
         "    candidate: no counterpart found",
         "    its inputs agree",
     ]
+
+
+def test_paths_below_the_project_are_shown_from_there(tmp_path):
+    point = Point("fc", "Linear", f"{tmp_path}/net.py:3", "self.fc(x)")
+    other = Point("fc", "Linear", f"{tmp_path}x/net.py:3", "self.fc(x)")
+    where = Divergence(
+        point, other, last_agreeing=f"in  relu  {tmp_path}/net.py:2", notes=[f"by {tmp_path}/a.py:1, /else{tmp_path}/b.py:2"]
+    )
+    lines = [line for part in details(StageResult("forward", DIVERGED, divergence=where), tmp_path) for line in shown(part)]
+    assert lines[2:8] == [
+        "    last that agrees: in  relu  net.py:2",
+        "    reference: fc  Linear  net.py:3",
+        "               self.fc(x)",
+        f"    candidate: fc  Linear  {tmp_path}x/net.py:3",
+        "               self.fc(x)",
+        f"    by a.py:1, /else{tmp_path}/b.py:2",
+    ]
+
+
+def test_arguments_that_agree_are_left_out():
+    one = Point("fc", "conv", arguments={"padding": [1, 1], "stride": 2, "groups": 1, "only": True, "kernel_size": [3, 5]})
+    two = Point("fc", "conv", arguments={"padding": 1, "stride": [2, 2], "groups": 2, "kernel_size": [3, 3]})
+    lines = [line.strip() for line in told(StageResult("forward", DIVERGED, divergence=Divergence(one, two)))]
+    assert "reference's arguments: groups=1, only=True, kernel_size=[3, 5]" in lines
+    assert "candidate's arguments: groups=2, kernel_size=[3, 3]" in lines
+    same = Divergence(Point("fc", "conv", arguments={"groups": 1}), Point("fc", "conv", arguments={"groups": 1}))
+    assert not [line for line in told(StageResult("forward", DIVERGED, divergence=same)) if "arguments" in line]
+
+
+def test_an_error_within_the_noise_is_not_said_to_be_a_share_of_it():
+    within = Divergence(Point("fc"), Point("fc"), what="order", error=1e-9, noise=1e-7, error_before=0.0, confirmed=True)
+    assert "error 1.0e-09; of its inputs 0" in [line.strip() for line in told(StageResult("forward", DIVERGED, divergence=within))]
+
+
+def test_long_texts_of_others_are_cut_in_the_middle():
+    names = "missing keys: " + ", ".join(f"class_{n}" for n in range(1000)) + ". That is all"
+    failure = {"side": "candidate", "type": "KeyError", "message": names, "frames": [], "log": None}
+    stages = [
+        StageResult("infer", ERROR, failure=failure),
+        StageResult("forward", ALIGNED, notes=[names], warnings=[names]),
+    ]
+    for stage in stages:
+        text = " ".join(told(stage))
+        assert "missing keys: class_0, class_1," in text
+        assert "That is all" in text
+        assert "characters left out: report.json has them" in text
+        assert len(text) < 2 * (LONGEST + 200)
+
+
+def test_that_the_weights_are_wrong_is_said_first_and_once():
+    stages = [
+        StageResult("forward", DIVERGED, pairs=[pair()], notes=["a note"], follows=["weights"]),
+        StageResult("backward", DIVERGED, pairs=[pair()], notes=["a note"], follows=["weights", "forward"]),
+    ]
+    lines = [line.strip() for line in shown(render(CheckResult(stages)))]
+    at = [n for n, line in enumerate(lines) if line.startswith("the weights are wrong")]
+    assert [lines[n - 1] for n in at] == ["forward diverged"]
+    assert lines[lines.index("backward diverged") + 1] == "may only follow from forward: look there first"
 
 
 FAILURE = {

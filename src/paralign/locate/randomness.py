@@ -85,20 +85,40 @@ def wrong_data(judgement: Judgement) -> int:
 SAME = 1e-6
 
 
+#: modules that are named of a finding that holds at many
+NAMED = 3
+
+
 def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
-    """What differs in whether, and with which probability, operations are random."""
-    found = []
+    """What differs in whether, and with which probability, operations are random; the same at several modules as one finding."""
+    groups: dict[tuple[str, ...], list[tuple[Said, Finding]]] = {}
     for one, other in pairs:
         if one is None and other is not None:
             cause = f"{_at(other)} is random; the reference has no random operation there"
-            found.append(Finding("random operation", cause, "remove it, or see why it is off in the reference's train mode"))
+            found = Finding("random operation", cause, "remove it, or see why it is off in the reference's train mode")
+            groups.setdefault(("extra", other["op"]), []).append((other, found))
         elif other is None and one is not None:
             cause = f"the reference is random at {_at(one)}{_share(one)}; the candidate has no random operation there"
-            found.append(Finding("random operation", cause, "add it, or see whether the layer is in train mode"))
+            found = Finding("random operation", cause, "add it, or see whether the layer is in train mode")
+            groups.setdefault(("missing", one["op"]), []).append((one, found))
         elif one is not None and other is not None and _differ(one, other):
             cause = f"{_at(other)} drops {other['p']:.6g} of its input, the reference {one['p']:.6g} ({_at(one)})"
-            found.append(Finding("probability", cause, f"set the probability to {one['p']:.6g}"))
-    return found
+            found = Finding("probability", cause, f"set the probability to {one['p']:.6g}")
+            groups.setdefault(("probability", one["op"], other["op"]), []).append((other, found))
+    return [_with_others(group) for group in groups.values()]
+
+
+def _with_others(group: list[tuple[Said, Finding]]) -> Finding:
+    """The first finding of a group, with the modules of the others."""
+    finding = group[0][1]
+    others = list(dict.fromkeys(said["module"] or "the model itself" for said, _ in group[1:]))
+    if len(group) > 1:
+        shown = ", ".join(others[:NAMED]) + (" …" if len(others) > NAMED else "")
+        finding.cause += f"; likewise at {len(group) - 1} more: {shown}"
+        fixes = list(dict.fromkeys(each.fix for _, each in group))
+        if len(fixes) > 1:
+            finding.fix = "; ".join(fixes[:NAMED]) + (" …" if len(fixes) > NAMED else "") + ", in the order of the operations"
+    return finding
 
 
 def _differ(one: Said, other: Said) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -14,6 +16,7 @@ from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rich.console import RenderableType
 
@@ -27,6 +30,9 @@ FRAMES = 6
 #: pairs listed below a diverged stage
 MOST = 5
 
+#: characters of a message, a note or a warning that are shown: about six lines of a terminal; report.json has the whole
+LONGEST = 600
+
 
 def figure(value: float | None) -> str:
     """A number in three digits; a dash where there is none."""
@@ -35,15 +41,41 @@ def figure(value: float | None) -> str:
     return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.1e}"  # noqa: PLR2004 - what reads well without an exponent
 
 
-def render(result: CheckResult) -> RenderableType:
-    """Preflight, one line a stage, what diverged and where, warnings and failures, the verdict."""
+def shortened(text: str) -> str:
+    """A text of others with its middle left out where it is long: how it begins and how it ends tell most."""
+    left_out = len(text) - LONGEST
+    if left_out <= 0:
+        return text
+    return f"{text[: LONGEST * 3 // 4]} … ({left_out:,} characters left out: report.json has them) … {text[-(LONGEST // 4) :]}"
+
+
+def relative(text: Text, root: Path | None) -> Text:
+    """A text with the paths below a folder as they are from there."""
+    if root is None or not root.name:
+        return text
+    prefix = re.compile(r"(?<![\w./\\-])" + re.escape(f"{root}{os.sep}"))
+    while (found := prefix.search(text.plain)) is not None:
+        text = text[: found.start()] + text[found.end() :]
+    return text
+
+
+def render(result: CheckResult, root: Path | None = None) -> RenderableType:
+    """Preflight, one line a stage, what diverged and where, warnings and failures, the verdict.
+
+    Args:
+        result: of a check, or a comparison.
+        root: the project's folder, from which paths are shown; None shows them whole.
+    """
     parts: list[RenderableType] = [Text(line, style="dim") for line in result.preflight]
     parts.append(table(result))
     told: list[Any] = []
+    weights = False
     for stage in result.stages:
         again = stage.failure is not None and stage.failure in told
-        parts += [Text(f"{stage.name} {stage.verdict}: the same failure", "dim")] if again else details(stage)
+        shown = details(stage, root, weights_told=weights)
+        parts += [Text(f"{stage.name} {stage.verdict}: the same failure", "dim")] if again else shown
         told.append(stage.failure)
+        weights = weights or "weights" in stage.follows
     parts.append(Text.assemble("verdict: ", (result.verdict, STYLE[result.verdict])))
     return Group(*parts)
 
@@ -70,30 +102,41 @@ def _verdict(stage: StageResult) -> Text:
     return Text.assemble((stage.verdict, STYLE[stage.verdict]), *(f", {part}" for part in stage.coverage))
 
 
-def details(stage: StageResult) -> Iterator[RenderableType]:
-    """What is to be said of one stage beyond its line."""
-    lines: list[Text] = []
+def details(stage: StageResult, root: Path | None = None, *, weights_told: bool = False) -> Iterator[RenderableType]:
+    """What is to be said of one stage beyond its line; that the weights are wrong only where that was not told before."""
+    lines = _follows(stage, weights_told=weights_told)
     if stage.failure:
         lines += _failure(stage.failure)
     if stage.divergence is not None:
         lines += _divergence(stage.divergence, located=all(p is not stage.divergence.pair for p in stage.pairs))
         for number, other in enumerate(stage.divergences[1:], 2):
-            lines += _divergence(other, located=True, title=f"fault {number}, independent of those before it:")
+            lines += _divergence(other, located=True, title=f"point {number}, perhaps of the same fault:")
     lines += [line for finding in stage.findings for line in _finding(finding)]
     if stage.verdict in (DIVERGED, UNDERPOWERED):
         wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
         lines += [_pair(p) for p in wrong[:MOST]]
         if len(wrong) > MOST:
             lines.append(Text(f"… and {len(wrong) - MOST} more in report.json", "dim"))
-    lines += [Text.assemble(("warning: ", "yellow"), w) for w in stage.warnings]
-    lines += [Text(f"note: {n}", "dim") for n in stage.notes]
+    lines += [Text.assemble(("warning: ", "yellow"), shortened(w)) for w in stage.warnings]
+    lines += [Text(f"note: {shortened(n)}", "dim") for n in stage.notes]
     if lines:
         yield Text.assemble((stage.name, "bold"), " ", (stage.verdict, STYLE[stage.verdict]))
-        yield Padding(Group(*lines), (0, 0, 0, 2), expand=False)
+        yield Padding(Group(*(relative(line, root) for line in lines)), (0, 0, 0, 2), expand=False)
+
+
+def _follows(stage: StageResult, *, weights_told: bool) -> list[Text]:
+    """Which earlier stages to look at first."""
+    lines = []
+    if "weights" in stage.follows and not weights_told:
+        lines.append("the weights are wrong: what differs here may only follow from that. Put them right first (`paralign check weights`)")
+    others = [name for name in stage.follows if name != "weights"]
+    if others:
+        lines.append(f"may only follow from {' and '.join(others)}: look there first")
+    return [Text(line, "bold yellow") for line in lines]
 
 
 def _failure(failure: dict[str, Any]) -> list[Text]:
-    lines = [Text.assemble((f"the {failure['side']} failed: ", "red"), f"{failure['type']}: {failure['message']}")]
+    lines = [Text.assemble((f"the {failure['side']} failed: ", "red"), f"{failure['type']}: {shortened(failure['message'])}")]
     lines += [Text(f"  {frame}", "dim") for frame in failure["frames"][-FRAMES:]]
     if failure.get("log"):
         lines.append(Text(f"log: {failure['log']}", overflow="fold"))
@@ -115,7 +158,7 @@ def _divergence(divergence: Divergence, *, located: bool, title: str = "where it
     lines += [Text(f"  {difference}") for difference in _arguments(divergence)]
     if located:
         notes = divergence.notes or (divergence.pair.notes if divergence.pair is not None else [])
-        lines += [Text(f"  {note}", "yellow") for note in notes]
+        lines += [Text(f"  {shortened(note)}", "yellow") for note in notes]
     if divergence.what:
         lines.append(Text(f"  {_measured(divergence)}"))
     return lines
@@ -123,10 +166,9 @@ def _divergence(divergence: Divergence, *, located: bool, title: str = "where it
 
 def _measured(divergence: Divergence) -> str:
     """The errors at a guilty point, in words."""
-    noise = divergence.noise or math.inf
-    said = f"error {figure(divergence.error)}" + (
-        f", {figure((divergence.error or 0.0) / noise)} times its noise" if divergence.error else ""
-    )
+    ratio = (divergence.error or 0.0) / (divergence.noise or math.inf)
+    beyond = ratio > 1.0  # elements in another order, say, are guilty without an error in what they are
+    said = f"error {figure(divergence.error)}" + (f", {figure(ratio)} times its noise" if beyond else "")
     said += f"; of its inputs {figure(divergence.error_before)}"
     if divergence.confirmed and divergence.error_after is not None:
         said += f"; of the outputs with the reference's value put here {figure(divergence.error_after)}"
@@ -134,11 +176,21 @@ def _measured(divergence: Divergence) -> str:
 
 
 def _arguments(divergence: Divergence) -> list[str]:
-    """The arguments of both operations, where there are any."""
-    given = [
-        (side, p.arguments) for side, p in (("reference", divergence.reference), ("candidate", divergence.candidate)) if p and p.arguments
-    ]
-    return [f"{side}'s arguments: " + ", ".join(f"{name}={value}" for name, value in found.items()) for side, found in given]
+    """The arguments of both operations that the other has not, or not so; all where there is only one operation."""
+    sides = {"reference": divergence.reference, "candidate": divergence.candidate}
+    given = {side: {} if point is None else point.arguments for side, point in sides.items()}
+    if None not in sides.values():
+        same = {n for n, value in given["reference"].items() if n in given["candidate"] and _alike(value, given["candidate"][n])}
+        given = {side: {n: value for n, value in found.items() if n not in same} for side, found in given.items()}
+    return [f"{side}'s arguments: " + ", ".join(f"{n}={value}" for n, value in found.items()) for side, found in given.items() if found]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two arguments of one name mean the same: a number and a list of that number alone do."""
+    ends = [list(value) if isinstance(value, (list, tuple)) else [value] for value in (one, other)]
+    longest = max(map(len, ends))
+    spread = [end * longest if len(end) == 1 else end for end in ends]
+    return spread[0] == spread[1]
 
 
 def _finding(finding: Finding) -> list[Text]:
@@ -169,7 +221,7 @@ def _pair(pair: Pair) -> Text:
             + (f" at {list(pair.stats.max_abs_at)}" if pair.stats.max_abs_at is not None else "")
         )
     for note in pair.notes:
-        text.append(f"\n  {note}", "yellow")
+        text.append(f"\n  {shortened(note)}", "yellow")
     return text
 
 

@@ -6,7 +6,8 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import ParalignError, WorkerFailed
+from paralign.errors import ParalignError, UsageError, WorkerFailed
+from paralign.registry import SIGNATURES
 from paralign.worker.frames import user_frames
 from paralign.worker.session import Session
 from paralign.worker.tasks import perform
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 #: one job at a time in this process: sides share its generators of random numbers, and often a framework's settings
 _WORKING = threading.Lock()
+
+#: argument of :class:`Side` that is a function -> how it is called
+CALLED = {
+    "optimizer": "optimizer(parameters) -> optimizer",
+    **{argument: SIGNATURES[argument] for argument in ("loss", "metric", "predict", "transforms", "export")},
+    **{argument: SIGNATURES[f"build_{argument}"] for argument in ("scheduler", "dataset", "dataloader")},
+}
 
 
 class Live:
@@ -81,3 +89,26 @@ def functions_of(side: Side, parameters: Callable[[Any], list[Any]]) -> dict[str
     }
     functions.update({name: function for name, function in named.items() if function is not None})
     return functions
+
+
+def check_functions(name: str, side: Side) -> None:
+    """Refuse an object where a function is expected: an optimizer, say, that belongs to some other copy of the weights.
+
+    Raises:
+        UsageError: such an object.
+    """
+    given = [(argument, getattr(side, argument), signature) for argument, signature in CALLED.items()]
+    given += [(f"functions[{key!r}]", function, SIGNATURES[key]) for key, function in side.functions.items() if key in SIGNATURES]
+    for argument, function, signature in given:
+        if function is not None and not callable(function):
+            raise UsageError(
+                f"the {name}'s {argument} must be a function, {signature}, not {_article(type(function).__name__)}",
+                where=f"Side({argument.partition('[')[0]}=...)",
+                hint=f"give what makes it, such as `lambda parameters: SGD(parameters, 0.1)`: {signature}"
+                if argument == "optimizer"
+                else f"give a function: {signature}",
+            )
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

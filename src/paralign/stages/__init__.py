@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 def run(stage: Stage, context: Context) -> StageResult:
     """Carry out a stage of ``registry.STAGES``: the ``run`` of the file of its name."""
     result: StageResult = import_module(f"paralign.stages.{stage.name}").run(context)
-    return result
+    return result.list_first()

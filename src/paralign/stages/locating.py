@@ -350,7 +350,7 @@ def _notes(guilt: Guilt, what: str, other: Operation | None) -> list[str]:
         lines.ORDER: "the right elements, in another order",
         lines.MISWIRED: "the reference takes another value here",
         lines.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
-        lines.REGION: "computed in other steps than the reference's: the fault lies in one of these lines",
+        lines.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
     }[what]
     notes = [said] if said else []
     if what == lines.REGION:

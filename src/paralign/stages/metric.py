@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 #: what a probe is for, in words
 PROBES = {
-    "ties": "on tied scores the metrics differ: equal values are sorted in another order. The frameworks leave that order open",
-    "one_class": "where only one class occurs the metrics differ: empty classes are treated in another way",
+    "ties": "on coarsely rounded scores, many of them equal, the metrics differ although they agree on the real ones; equal scores may be "
+    "ranked in another order, which the frameworks leave open",
+    "one_class": "where only one class occurs the metrics differ although they agree on the real labels; empty classes may be treated in "
+    "another way",
 }
 
 
@@ -38,13 +40,14 @@ def run(context: Context) -> StageResult:
     result.pairs = paired(
         reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("metric")
     )
+    different = any(p.verdict == DIVERGED for p in result.pairs if not p.key.startswith("probe_"))  # a probe then tells nothing of its own
     for pair in result.pairs:
         record = pair.reference if pair.reference is not None else pair.candidate
         probe = next((name for name in PROBES if record is not None and record.name == f"probe_{name}"), None)
         if probe is not None:
             pair.judged = False
             refused = any(c.manifest.settings["answer"]["probes"].get(probe, "ok") != "ok" for c in (reference, candidate))
-            if pair.verdict != ALIGNED and not refused:
+            if pair.verdict != ALIGNED and not refused and not different:
                 result.warnings.append(f"{pair.key}: {PROBES[probe]}")
     nonfinite.excuse_seen_elsewhere([p for p in result.pairs if p.judged], lambda p: None if p.reference is None else p.reference.leaf)
     _say_refused(result, reference, candidate)

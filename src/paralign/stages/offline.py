@@ -136,4 +136,4 @@ def _concluded(result: StageResult, method: Method, tolerance: Tolerance) -> Che
     conclude(result, method)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
-    return CheckResult([result])
+    return CheckResult([result.list_first()])
