@@ -258,7 +258,7 @@ def test_casting_to_what_is_not_floating(kit, dtype):
 def test_unknown_modes_are_named(kit):
     with pytest.raises(UsageError) as caught:
         kit.adapter.train(kit.models.Net(), "loud")
-    assert str(caught.value) == "there is no mode 'loud'\n  fix:   choose one of: eval, train, quiet"
+    assert str(caught.value) == "there is no mode 'loud'\n  fix:   choose one of: eval, train, quiet, differentiable, apart"
 
 
 def test_modes_go_back(kit):

@@ -304,13 +304,13 @@ def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _perform(op: str, function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], watches: List[Watch]) -> Any:
-    inputs = tensors((args, kwargs), _is_tensor)
+    inputs = tensors((args, {name: value for name, value in kwargs.items() if name != "out"}), _is_tensor)
     for watch in watches:
         watch.before(inputs)
     with ExitStack() as stack:
         for watch in watches:
             stack.enter_context(watch.inside())
-        result = function(*args, **kwargs)
+        result = _written(function(*args, **kwargs), _target(op, inputs, kwargs))
     outputs = tensors(result, _is_tensor)
     if not outputs and result is None:
         outputs = inputs[:1]  # what returns nothing writes into its first argument
@@ -327,6 +327,21 @@ def _perform(op: str, function: Callable[..., Any], args: Tuple[Any, ...], kwarg
                 result = _put(result, outputs, inputs, new)
             outputs = tensors(result, _is_tensor) or outputs
     return result
+
+
+def _target(op: str, inputs: List[Any], kwargs: Dict[str, Any]) -> Any:
+    """The tensor that an operation writes into; None for one that makes a new one."""
+    if kwargs.get("out") is not None:
+        return kwargs["out"]
+    return inputs[0] if op.endswith("_") and inputs else None
+
+
+def _written(result: Any, target: Any) -> Any:
+    """The tensor that was written into, where an operation returns it as another object: they are one and the same."""
+    if not _is_tensor(result) or not _is_tensor(target) or result is target or not (result.is_dense() and target.is_dense()):
+        return result
+    same = result.shape == target.shape and result.dtype == target.dtype and result.data_ptr() == target.data_ptr()
+    return target if same else result
 
 
 def _kind(op: str, attrs: Dict[str, Any]) -> str:

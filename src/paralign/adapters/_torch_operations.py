@@ -77,7 +77,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not 
         kwargs = kwargs or {}
         if self._watch.idle:
             return func(*args, **kwargs)
-        inputs = tensors((args, kwargs), _is_tensor)
+        inputs = tensors((args, _read(func, kwargs)), _is_tensor)
         self._watch.before(inputs)
         with self._watch.inside():
             result = func(*args, **kwargs)
@@ -95,6 +95,12 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
+def _read(func: Any, kwargs: Dict[str, Any]) -> Dict[str, Any]:
+    """The keyword arguments that an operation reads: not those that it only fills (``out``)."""
+    filled = {argument.name for argument in func._schema.arguments if argument.is_out}  # noqa: SLF001 - as in _written
+    return {name: value for name, value in kwargs.items() if name not in filled}
+
+
 def _written(func: Any, args: Tuple[Any, ...]) -> List[Any]:
     """The arguments that an operation without results has written into."""
     written = [argument.alias_info is not None and argument.alias_info.is_write for argument in func._schema.arguments]  # noqa: SLF001 - PyTorch documents the schema, under this name
@@ -102,11 +108,12 @@ def _written(func: Any, args: Tuple[Any, ...]) -> List[Any]:
 
 
 def _draws(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
-    """Whether an operation that can be random is: attention without dropout, and dropout outside of training, are not."""
+    """Whether an operation that can be random is: layers without dropout, and dropout outside of training, are not."""
     known = {argument.name: argument.default_value for argument in func._schema.arguments}  # noqa: SLF001 - as above
     known.update(zip(list(known), args))
     known.update(kwargs)
-    return known.get("dropout_p") != 0.0 and known.get("train") is not False and known.get("training") is not False
+    probability = known.get("dropout_p", known.get("dropout"))  # the latter of recurrent kernels
+    return probability != 0.0 and known.get("train") is not False and known.get("training") is not False
 
 
 def _attributes(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:

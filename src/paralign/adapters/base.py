@@ -178,7 +178,11 @@ class Adapter(Protocol):
         """Cast floating parameters and buffers to ``dtype`` in place; integer and bool buffers stay as they are."""
 
     def train(self, model: Any, mode: str) -> None:
-        """``eval``; ``train``; or ``quiet``: train mode, with dropout layers and other random layers in eval mode."""
+        """Put the model into a mode.
+
+        ``eval``; ``train``; ``quiet``, train mode with dropout and other random layers off; ``differentiable``, which computes as
+        eval mode does and has a backward pass everywhere; ``apart``, train mode with every draw an operation of its own.
+        """
 
     def no_grad(self) -> AbstractContextManager[None]:
         """No gradients inside."""

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 import numpy as np
 import paddle
 from paddle.nn import RNNCellBase
+from paddle.nn.layer.rnn import RNNBase
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
 from paralign.adapters import _digest_paddle, _exported, _modes, _paddle_operations, _values
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
+from paralign.adapters._paddle_recurrent import in_steps
 from paralign.adapters.base import Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments
@@ -288,8 +290,8 @@ class PaddleAdapter:
             _retype_layer(layer, dtype)
 
     def train(self, model: Any, mode: str) -> None:
-        """Calls the model's own ``train`` or ``eval``; in quiet mode then silences random layers, see ``_modes.set_train``."""
-        _modes.set_train(model, model.sublayers(include_self=True), mode)
+        """Calls the model's own ``train`` or ``eval``; then changes random and recurrent layers, see ``_modes.set_train``."""
+        _modes.set_train(model, model.sublayers(include_self=True), mode, RNNBase, "_cudnn_impl", in_steps)
 
     def no_grad(self) -> AbstractContextManager[None]:
         """``paddle.no_grad``."""

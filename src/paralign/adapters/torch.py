@@ -289,8 +289,8 @@ class TorchAdapter:
                 module.flatten_parameters()  # on a GPU their weights lie in one block, which the cast has split
 
     def train(self, model: Any, mode: str) -> None:
-        """Calls the model's own ``train`` or ``eval``; in quiet mode then silences random layers, see ``_modes.set_train``."""
-        _modes.set_train(model, _eager(model), mode)
+        """Calls the model's own ``train`` or ``eval``; then changes random and recurrent layers, see ``_modes.set_train``."""
+        _modes.set_train(model, _eager(model), mode, torch.nn.RNNBase)
 
     def no_grad(self) -> AbstractContextManager[None]:
         """``torch.no_grad``."""

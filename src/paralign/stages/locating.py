@@ -73,7 +73,7 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
         return [], [], []
     values: dict[str, Capture] = {"inputs": context.inputs}
-    plain: dict[str, Any] = {"mode": "train"}
+    plain: dict[str, Any] = {"mode": "apart"}
     if context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss"):
         values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
     options = {**plain, "runs": [DOUBLE]}

@@ -52,7 +52,7 @@ def constants(session: Session, writer: CaptureWriter, options: Dict[str, Any], 
         numbers.exclude([entry.tensor for entry in session.entries(model) if entry.role == "parameter"])
         numbers.exclude([leaf for _, leaf in leaves(inputs, session.adapter.is_tensor) if session.adapter.is_tensor(leaf)])
         session.adapter.train(model, "eval")
-        with session.adapter.no_grad(), session.adapter.operations(numbers), tracer.watching():
+        with session.passing(), session.adapter.operations(numbers), tracer.watching():
             session.call(inputs, model)
     ids: List[int] = []
     for step in tracer.steps:

@@ -210,10 +210,10 @@ def evaluate(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     session.seed()
     with session.untouched():
         session.adapter.train(session.model, "eval")
-        with session.adapter.no_grad():
+        with session.passing():
             number = -1
             for number, (inputs, labels) in enumerate(_pairs_of(session, options, values)):
-                session.save_tree(writer, f"output_{number}", session.call(inputs))
+                session.save_tree(writer, f"output_{number}", session.call(session.fresh(inputs)))
                 session.save_tree(writer, f"labels_{number}", labels, role="input")
     return {"batches": number + 1}
 

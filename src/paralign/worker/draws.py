@@ -30,6 +30,10 @@ _FAMILIES = {
 }
 
 
+#: the probability that PyTorch's bernoulli_ has where it is called without one
+_HALF = 0.5
+
+
 class Draw(NamedTuple):
     """``family`` of the numbers, the share ``p`` that a mask drops (None where it is not told), and the numbers, if they are at hand."""
 
@@ -50,6 +54,8 @@ def drawn(operation: "Operation") -> Optional[Draw]:
         return Draw(MASK, float(p), operation.outputs[1] if name == "native_dropout" else None)
     family = _FAMILIES.get(name, name)
     kept = operation.attrs.get("p") if family == MASK else None
+    if kept is None and operation.op.endswith("bernoulli_.float"):
+        kept = _HALF
     return Draw(family, None if kept is None else 1.0 - float(kept), operation.outputs[0])
 
 

@@ -42,7 +42,7 @@ def calls(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
         session.adapter.train(session.model, "eval")
         session.seed()
         arguments = session.inputs(values["inputs"], NATIVE)
-        with session.adapter.no_grad(), session.adapter.observe(session.model, lambda call: found.setdefault(call.name)):
+        with session.passing(), session.adapter.observe(session.model, lambda call: found.setdefault(call.name)):
             session.call(arguments)
     return {"calls": list(found)}
 
@@ -91,7 +91,7 @@ def _pass(session: Session, writer: CaptureWriter, options: Dict[str, Any], inpu
         adapter.train(session.model, "eval")
         session.seed()
         watch = options.get("modules", "none")
-        with adapter.no_grad():
+        with session.passing():
             if watch == "none":
                 outputs = session.call(arguments)
             else:

@@ -46,7 +46,7 @@ RECENT = 256
 def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
     """Watch one or several passes.
 
-    Options: ``runs`` (as in ``forward``); ``mode`` (``eval``, ``train``, ``quiet``); ``backward`` (also the loss and every gradient);
+    Options: ``runs`` (as in ``forward``); ``mode`` (of the adapter); ``backward`` (also the loss and every gradient);
     ``steps`` (training steps in that mode before the pass that is watched);
     ``keep`` (values to be written whole: [operation, place], [operation, "written"] for what it changed besides its
     results, or [-1, name] for what was given), ``keep_gradients`` (the same of
@@ -94,7 +94,7 @@ def _pass(
             trainer(session).backward(loss)
             recorder.parameter_gradients()
         else:
-            with adapter.no_grad(), adapter.operations(recorder, session.model):  # type: ignore[attr-defined] # as above
+            with session.passing(), adapter.operations(recorder, session.model):  # type: ignore[attr-defined] # as above
                 outputs = session.call(inputs)
             recorder.settle("outputs", outputs)
 

@@ -26,7 +26,7 @@ def infer(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
     with session.untouched():
         session.adapter.train(session.model, "eval")
         session.seed()
-        with session.adapter.no_grad():
+        with session.passing():
             if "predict" in session.functions:
                 for number, path in enumerate(options["paths"]):
                     add_leaves(session, writer, f"predict_{number}", _predict(session, path), role="output", attrs={"path": path})

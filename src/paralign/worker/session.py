@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -58,6 +59,7 @@ class Session:
         self._live = live
         self._revision = revision
         self._before: Optional[Tuple[Dict[str, Typed], Any]] = None
+        self._gradients = _Gradients()
         #: id of a module -> the lines that constructed it
         self.built: Dict[int, Tuple[str, ...]] = {}
         if self._adapter is not None:
@@ -149,6 +151,38 @@ class Session:
         if isinstance(inputs, (tuple, list)):
             return called(*inputs)
         return called(inputs)
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """No gradients inside, as in evaluation; unless the model fails so, as where its forward pass registers hooks."""
+        if self._gradients.kept:
+            yield
+            return
+        try:
+            with self.adapter.no_grad():
+                yield
+        except Exception:
+            self._gradients.stopped = True
+            raise
+
+    def keep_gradients(self) -> bool:
+        """Have passes keep gradients from now on; False where no pass has failed without them, or keeping them was tried before."""
+        if not self._gradients.stopped or self._gradients.tried:
+            return False
+        self._gradients.kept = self._gradients.tried = True
+        return True
+
+    def forgo_gradients(self) -> None:
+        """Have passes go without gradients again: keeping them did not help."""
+        self._gradients.kept = False
+
+    def fresh(self, value: Any) -> Any:
+        """The same tree with tensors of their own memory: what a pass does to its inputs in place, the next does not see."""
+        if isinstance(value, dict):
+            return {key: self.fresh(item) for key, item in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(self.fresh(item) for item in value)
+        return self.adapter.from_array(self.adapter.to_array(value)) if self.adapter.is_tensor(value) else value
 
     # -- state -------------------------------------------------------------------------------------------------------------
 
@@ -272,6 +306,17 @@ class Session:
             yield writer
             writer.manifest.resources = {"seconds": time.perf_counter() - began, "peak_bytes": peak_bytes()}
             writer.manifest.files = {} if self._live else files.depended_on()
+            if self._gradients.kept:
+                writer.manifest.notes.append("passes kept gradients: the model does not run without (a hook in its forward pass?)")
+
+
+@dataclass
+class _Gradients:
+    """Whether passes keep gradients: ``stopped``, one has failed without; ``tried``, keeping them was tried; ``kept``, they are now."""
+
+    stopped: bool = False
+    tried: bool = False
+    kept: bool = False
 
 
 def _copy(value: Typed) -> Typed:

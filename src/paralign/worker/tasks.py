@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from paralign.capture import Capture, CaptureWriter
+from paralign.capture import Capture, CaptureWriter, discard
 from paralign.worker import constants, data, forward, operations, program, sample, state, stepping, training, update
 from paralign.worker.session import Session
 
@@ -37,7 +37,35 @@ TASKS: Dict[str, Task] = {
 
 
 def perform(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
-    """Do one job and return its short answer; the values are in the capture."""
+    """Do one job and return its short answer; the values are in the capture.
+
+    Passes that only record outputs go without gradients. Where one fails so, the job is done once more with them.
+    """
+    failed = None
+    try:
+        answer = _do(session, job)
+    except Exception as error:
+        if not session.keep_gradients():
+            raise
+        failed = error
+    else:
+        if not answer.get("failed") or not session.keep_gradients():
+            return answer
+    try:
+        return _again(session, job)
+    except Exception:  # noqa: BLE001 - any: then the first attempt stands, with its failure if it had one
+        session.forgo_gradients()
+        if failed is not None:
+            raise failed from None
+        return _again(session, job)
+
+
+def _again(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
+    discard(job["capture"])
+    return _do(session, job)
+
+
+def _do(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
     values = {name: Capture.open(path) for name, path in job.get("values", {}).items()}
     with session.capture(job["capture"], job["task"], job.get("settings", {})) as writer:
         answer = TASKS[job["task"]](session, writer, job.get("options", {}), values)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
 
 #: modes of the backward task -> mode of the adapter
-MODES = {"eval": "eval", "train": "quiet"}
+MODES = {"eval": "differentiable", "train": "quiet"}
 
 
 def trainer(session: Session) -> Training:
@@ -135,7 +135,7 @@ def train(session: Session, inputs: Any, labels: Any, steps: int) -> None:
     adapter.clear_gradients(session.model, None)
     optimizer, scheduler = optimizer_of(session)
     for _ in range(steps):
-        result = session.function("loss")(session.call(inputs), labels)
+        result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
         adapter.backward(scalar_of(result, session.adapter.is_tensor))
         adapter.step(optimizer)
         adapter.step_scheduler(optimizer, scheduler)
@@ -163,6 +163,7 @@ class _Training:
         if self.run.startswith("perturbed"):
             inputs = perturbed(session, inputs, self.state, seed=int(self.run.rsplit("-", 1)[1]))
         session.adapter.train(session.model, MODES[self.mode])
+        self._say_trained()
         if self.mode == "train" and _is_random(session, inputs, self.state):
             answer["random"][self.run] = "two passes with different seeds differ although dropout layers are off"
             return
@@ -183,10 +184,18 @@ class _Training:
     def _fields(self, step: int) -> Dict[str, Any]:
         return {"run": f"{self.run}:{self.mode}", "step": step}
 
+    def _say_trained(self) -> None:
+        """Note in the capture that layers were in train mode although the steps are those of eval mode."""
+        modes = self.session.adapter.mode(self.session.model) if self.mode == "eval" else None
+        kinds = sorted({type(layer).__name__ for layer, training, *_ in modes or () if training})
+        note = f"{', '.join(kinds)} ran in train mode without dropout: the kernels of recurrent layers have no backward pass in eval mode"
+        if kinds and note not in self.writer.manifest.notes:
+            self.writer.manifest.notes.append(note)
+
     def _one(self, step: int, inputs: Any, labels: Any, optimizer: Any) -> None:
         """Forward and backward of one step."""
         session, fields = self.session, self._fields(step)
-        result = session.function("loss")(session.call(inputs), labels)
+        result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
         session.save_tree(self.writer, "loss", result, role="scalar", **fields)
         for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
@@ -200,10 +209,10 @@ def _is_random(session: Session, inputs: Any, state: Dict[str, Typed]) -> bool:
     """Whether two forward passes with different seeds differ; the state is put back."""
     seen = []
     precision = session.precisions()
-    with session.adapter.no_grad():
+    with session.passing():
         for seed in (session.base_seed, session.base_seed + 1):
             session.adapter.seed(seed)
-            outputs = session.call(inputs)
+            outputs = session.call(session.fresh(inputs))
             known = session.adapter.is_tensor
             seen.append([session.adapter.to_array(leaf).array.copy() for _, leaf in leaves(outputs, known) if known(leaf)])
             session.restore(state)

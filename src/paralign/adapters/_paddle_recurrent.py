@@ -1,0 +1,36 @@
+"""Recurrent layers of Paddle in single steps, where every operation and every draw is seen."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import paddle
+from paddle.nn.layer.rnn import concat_states, split_states
+
+
+def in_steps(layer: Any) -> Callable[..., Any]:
+    """What takes the place of a layer's kernel: its cells, one after the other, with dropout between them.
+
+    The numbers of a dropout lie time first, as they do inside the kernel and in PyTorch. Paddle's own path without the kernel does
+    not take the states that it makes for layers with one state.
+    """
+    both, components = layer.num_directions == 2, layer.state_components  # noqa: PLR2004 - forward and backward
+
+    def run(inputs: Any, initial_states: Any, sequence_length: Any) -> Any:
+        single = components == 1 and isinstance(initial_states, (list, tuple))
+        states = split_states(initial_states[0] if single else initial_states, both, components)
+        final = []
+        for number, cells in enumerate(layer):
+            given = _dropped(layer, inputs) if number else inputs
+            inputs, state = cells(given, states[number], sequence_length)
+            final.append(state)
+        return inputs, concat_states(final, both, components)
+
+    return run
+
+
+def _dropped(layer: Any, inputs: Any) -> Any:
+    if layer.time_major:
+        return paddle.nn.functional.dropout(inputs, layer.dropout, training=layer.training)
+    turned = paddle.nn.functional.dropout(inputs.transpose([1, 0, 2]), layer.dropout, training=layer.training)
+    return turned.transpose([1, 0, 2])

@@ -1,0 +1,164 @@
+"""Small models of both frameworks, checked whole: right ports are aligned, wrong ones are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.model import ALIGNED, DIVERGED
+
+torch, paddle = pytest.importorskip("torch"), pytest.importorskip("paddle")
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.paddle,
+    pytest.mark.filterwarnings("ignore"),
+]
+
+RANDOM = np.random.RandomState(0)
+#: batch, time, features
+SEQUENCE = RANDOM.randn(4, 7, 6).astype("float32")
+ROWS = RANDOM.randn(4, 6).astype("float32")
+
+
+def checked(reference, candidate, inputs, stages=("weights", "forward", "loss", "backward"), optimizer=True):
+    """The result of a check; the loss is the mean of the squared outputs."""
+    ours = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)} if optimizer else {}
+    theirs = {"optimizer": lambda p: paddle.optimizer.SGD(0.1, parameters=p)} if optimizer else {}
+    return check(
+        Side(framework="torch", functions={"build_model": reference}, loss=lambda o, labels: ((o - labels) ** 2).mean(), **ours),
+        Side(framework="paddle", functions={"build_model": candidate}, loss=lambda o, labels: ((o - labels) ** 2).mean(), **theirs),
+        inputs=inputs,
+        labels=np.float32(0.5) * np.ones(1, "float32"),
+        stages=list(stages),
+    )
+
+
+def verdicts(result):
+    return {stage.name: stage.verdict for stage in result.stages}
+
+
+# -- recurrent layers --------------------------------------------------------------------------------------------------------
+
+
+def recurrent(kind, *, both, dropout=(0.0, 0.0), layers=2):
+    """A recurrent layer and a Linear layer on what it makes, by both frameworks; ``dropout`` of either."""
+
+    class Reference(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = getattr(torch.nn, kind)(6, 5, layers, batch_first=True, bidirectional=both, dropout=dropout[0])
+            self.head = torch.nn.Linear(10 if both else 5, 3)
+
+        def forward(self, x):
+            return self.head(self.layer(x)[0][:, -1])
+
+    class Candidate(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            name = {"RNN": "SimpleRNN"}.get(kind, kind)
+            self.layer = getattr(paddle.nn, name)(6, 5, layers, direction="bidirect" if both else "forward", dropout=dropout[1])
+            self.head = paddle.nn.Linear(10 if both else 5, 3)
+
+        def forward(self, x):
+            return self.head(self.layer(x)[0][:, -1])
+
+    return Reference, Candidate
+
+
+@pytest.mark.parametrize(("kind", "both"), [("LSTM", False), ("GRU", True), ("RNN", False)])
+def test_recurrent_layers_are_aligned_in_every_stage(kind, both):
+    result = checked(*recurrent(kind, both=both, dropout=(0.5, 0.5) if kind == "LSTM" else (0.0, 0.0)), SEQUENCE)
+    assert set(verdicts(result).values()) == {ALIGNED}
+    assert any("ran in train mode without dropout" in note for note in result["backward"].notes)
+    replayed = any("drew what the reference drew" in note for note in result["backward"].notes)
+    assert replayed == (kind == "LSTM")
+
+
+@pytest.mark.parametrize("dropout", [(0.5, 0.3), (0.0, 0.2)])
+def test_another_dropout_between_recurrent_layers_diverges(dropout):
+    result = checked(*recurrent("GRU", both=True, dropout=dropout), SEQUENCE, ("weights", "backward"))
+    assert verdicts(result)["backward"] == DIVERGED
+    assert [f.rule for f in result["backward"].findings] == ["probability" if dropout[0] else "random operation"]
+
+
+# -- what a pass does to its inputs, and to tensors in place ---------------------------------------------------------------------
+
+
+class DoublesItsInput(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.linear(x.mul_(2))
+
+
+class Doubles(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = paddle.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.linear(x * 2)
+
+
+def test_each_pass_has_its_own_copy_of_the_inputs():
+    assert set(verdicts(checked(DoublesItsInput, Doubles, ROWS)).values()) == {ALIGNED}
+
+
+class CopiesOver(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.add(x.copy_(y), y, out=torch.empty_like(x))
+
+
+class CopiesOverToo(paddle.nn.Layer):
+    def forward(self, x, y):
+        out = paddle.empty_like(x)
+        paddle.add(x.copy_(y), y, out=out)
+        return out
+
+
+class CopiesTheWrongWay(paddle.nn.Layer):
+    def forward(self, x, y):
+        return y.copy_(x) + x
+
+
+@pytest.mark.parametrize(("candidate", "verdict"), [(CopiesOverToo, ALIGNED), (CopiesTheWrongWay, DIVERGED)])
+def test_values_written_over_others(candidate, verdict):
+    inputs = {"x": ROWS, "y": ROWS[::-1].copy()}
+    assert verdicts(checked(CopiesOver, candidate, inputs, ("weights", "forward")))["forward"] == verdict
+
+
+# -- gradients -------------------------------------------------------------------------------------------------------------------
+
+
+class Two(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(6, 3), torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.one(x) + self.two(x)
+
+
+def hooked(factor):
+    class Hooked(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = paddle.nn.Linear(6, 3), paddle.nn.Linear(6, 3)
+
+        def forward(self, x):
+            made = self.two(x)
+            made.register_hook(lambda gradient: factor * gradient)
+            return self.one(x) + made
+
+    return Hooked
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1, ALIGNED), (2, DIVERGED)])
+def test_a_hook_registered_in_the_forward_pass(factor, verdict):
+    result = checked(Two, hooked(factor), ROWS)
+    assert verdicts(result) == {"weights": ALIGNED, "forward": ALIGNED, "loss": ALIGNED, "backward": verdict}
+    assert any("passes kept gradients" in note for note in result["forward"].notes)
