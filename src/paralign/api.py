@@ -19,7 +19,8 @@ from paralign.report import artifacts
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of
-from paralign.run.process import Process, environment
+from paralign.run.locking import locked
+from paralign.run.process import Process, environment, sweep
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
 from paralign.stages import locating, watching
@@ -171,7 +172,9 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
     if out is not None:
         path = Path(out)
         _make(path)
-        yield path.resolve()
+        with locked(path.resolve()):
+            artifacts.invalidate(path, STAGES)
+            yield path.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="paralign-") as folder:
         yield Path(folder)
@@ -209,25 +212,28 @@ def check_project(
     folder = Path(out).resolve() if out is not None else project.out.resolve()
     _make(folder, "workers", "captures")
     told = progress or (lambda _: None)
-    try:
-        result, context = _checked(project, names, folder, told, fresh=fresh)
-    except Outdated as reason:
-        told("the reference again, from the start")
-        result, context = _checked(project, names, folder, told, fresh=True)
-        result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
-    artifacts.write(result, context.artifacts, folder)
+    with locked(folder) as lock:
+        sweep(folder / "workers")
+        artifacts.invalidate(folder, names)
+        try:
+            result, context = _checked(project, names, folder, told, fresh=fresh, lock=lock)
+        except Outdated as reason:
+            told("the reference again, from the start")
+            result, context = _checked(project, names, folder, told, fresh=True, lock=lock)
+            result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
+        artifacts.write(result, context.artifacts, folder)
     return result, folder
 
 
 def _checked(
-    project: Project, names: list[str], folder: Path, progress: Callable[[str], None], *, fresh: bool
+    project: Project, names: list[str], folder: Path, progress: Callable[[str], None], *, fresh: bool, lock: Path
 ) -> tuple[CheckResult, Context]:
     """The stages of a project.
 
     Raises:
         Outdated: captures of the reference that were reused are not what it computes now; never with ``fresh``.
     """
-    with _sides(project, folder, fresh=fresh) as context:
+    with _sides(project, folder, fresh=fresh, lock=lock) as context:
         result = _run(context, names, progress, lambda: _given(project, context, folder), None)
         if context.reference.reused:
             reused = ", ".join(sorted(context.reference.reused))
@@ -236,17 +242,17 @@ def _checked(
 
 
 @contextmanager
-def _sides(project: Project, folder: Path, *, fresh: bool) -> Iterator[Context]:
+def _sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = None) -> Iterator[Context]:
     """Both sides of a project, ready to record into a folder; their workers end when this is left."""
     with ExitStack() as stack:
-        reference = _recorder(project, "reference", project.reference, folder, reuse=not fresh)
-        candidate = _recorder(project, "candidate", project.candidate, folder, reuse=False)
+        reference = _recorder(project, "reference", project.reference, folder, reuse=not fresh, lock=lock)
+        candidate = _recorder(project, "candidate", project.candidate, folder, reuse=False, lock=lock)
         stack.callback(reference.close)
         stack.callback(candidate.close)
         yield Context(reference, candidate, project.settings)
 
 
-def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool) -> Recorder:
+def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:
     (folder / "workers" / f"{name}.log").write_bytes(b"")
     identity: dict[str, Any] = {
         "module": str(side.module),
@@ -262,7 +268,10 @@ def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, 
 
     def start() -> Process:
         ignore = [str(folder / "captures"), str(folder / "workers")]
-        return Process(name, side, folder / "workers", project.folder, seed=project.settings.seed, timeout=project.timeout, ignore=ignore)
+        settings = project.settings
+        return Process(
+            name, side, folder / "workers", project.folder, seed=settings.seed, timeout=project.timeout, ignore=ignore, lock=lock
+        )
 
     return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import signal
 import sys
 import threading
@@ -20,6 +22,8 @@ from paralign.errors import (
     UnsupportedTensor,
     UsageError,
     WorkerFailed,
+    WriteFailed,
+    unwritten,
 )
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 
 #: verdict -> exit code
 CODES = {ALIGNED: 0, DIVERGED: 1, ERROR: 3, UNDERPOWERED: 4, NOT_TESTED: 4}
+
+#: what the system says where a file cannot be written: no space left, over the quota, over the limit of a file's size, read-only
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 #: exit code of a fault of paralign's own
 SOFTWARE = 70
@@ -122,15 +129,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         with _ended_by_signals():
-            return run(options)
+            code = run(options)
+            sys.stdout.flush()
+            return code
     except (UsageError, EnvironmentUnavailable) as error:
-        return _fail(error, 2 if isinstance(error, UsageError) else 3)
+        return _fail(error, 2 if isinstance(error, UsageError) and not isinstance(error, WriteFailed) else 3)
     except (CaptureFormatError, UnsafeFile, UnsupportedTensor, WorkerFailed) as error:
         return _fail(error, 3)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except Exception:  # noqa: BLE001 - a fault of ours: shown whole, and never with the exit code of a divergence
+    except Exception as error:  # noqa: BLE001 - a fault of ours: shown whole, and never with the exit code of a divergence
+        if isinstance(error, OSError) and error.errno in DISK:
+            _abandon_output()
+            return _fail(unwritten(error.filename or "the output", error), 3)
         traceback.print_exc()
         return SOFTWARE
 
@@ -154,6 +166,14 @@ def _ended_by_signals() -> Iterator[None]:
     finally:
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _abandon_output() -> None:
+    """Where standard output cannot be written, drop what is left of it: the interpreter would try, and fail, again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for as long as the process lives
 
 
 def _options_first(arguments: list[str]) -> list[str]:

@@ -34,6 +34,26 @@ class UsageError(ParalignError):
     """A command, setting or argument is wrong (exit code 2)."""
 
 
+class WriteFailed(UsageError):
+    """A file cannot be written: a full disk, a limit of its size, no permission (exit code 3)."""
+
+
+def unwritten(path: object, fault: OSError, what: str = "the file", rest: str = "") -> WriteFailed:
+    """The error that says why something cannot be written.
+
+    Args:
+        path: the file or folder.
+        fault: what the system says.
+        what: what it is.
+        rest: what became of what was there before.
+    """
+    return WriteFailed(
+        f"{what} cannot be written: {fault.strerror or fault}",
+        where=str(path),
+        hint=f"check the free space and the permissions of this folder{rest}",
+    )
+
+
 class CaptureFormatError(ParalignError):
     """A capture, shard or other file of ours is corrupt, truncated or of an unknown version."""
 

@@ -336,7 +336,7 @@ def test_a_disk_that_is_full_halfway(tmp_path, suffix):
         [sys.executable, "-m", "paralign", "convert", "weights", "a.safetensors", f"out{suffix}", "--overwrite"],
         cwd=tmp_path, capture_output=True, text=True, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
     )  # fmt: skip
-    assert (done.returncode, "the file cannot be written" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "the file cannot be written" in done.stderr) == (3, True), done.stderr
     assert (tmp_path / f"out{suffix}").read_bytes() == b"precious"
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
@@ -345,7 +345,7 @@ def test_a_disk_that_is_too_full_to_begin(tmp_path, capsys, monkeypatch):
     save(tmp_path / "a.safetensors", {"t": sample("float32", (1 << 10,))})
     real = os.statvfs(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*real[:4], 0, *real[5:])))
-    assert main(["convert", "weights", str(tmp_path / "a.safetensors"), str(tmp_path / "b.pth")]) == 2
+    assert main(["convert", "weights", str(tmp_path / "a.safetensors"), str(tmp_path / "b.pth")]) == 3
     assert "the disk is too full" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
 

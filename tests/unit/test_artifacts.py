@@ -10,6 +10,7 @@ import pytest
 
 from paralign.capture import Capture, CaptureWriter, load_foreign
 from paralign.dtypes import Typed
+from paralign.errors import WriteFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, Manifest, Noise, Pair, StageResult, Stats
 from paralign.report import artifacts
 from paralign.run.project import STAGES
@@ -203,8 +204,9 @@ def test_files_are_replaced_whole(tmp_path, monkeypatch):
     artifacts.replace(path, "new ÷")
     assert path.read_text(encoding="utf-8") == "new ÷"
     monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(WriteFailed, match="cannot be written: full"):
         artifacts.replace(path, "half")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
     assert path.read_text(encoding="utf-8") == "new ÷"
 
 

@@ -7,8 +7,8 @@ format). All paths inside are relative, so it can be moved. Nothing that is read
 from __future__ import annotations
 
 from paralign.capture.foreign import load_foreign, save_foreign
-from paralign.capture.layout import discard
+from paralign.capture.layout import clear, discard
 from paralign.capture.reader import Capture
 from paralign.capture.writer import CaptureWriter
 
-__all__ = ["Capture", "CaptureWriter", "discard", "load_foreign", "save_foreign"]
+__all__ = ["Capture", "CaptureWriter", "clear", "discard", "load_foreign", "save_foreign"]

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Dict, Mapping, Union, cast
 import numpy as np
 
 from paralign.capture.npy import MAGIC, read_npy
-from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError
+from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError, unwritten
 
 #: deflate cannot shrink more than this
 _LARGEST_RATIO = 1032
@@ -94,7 +94,7 @@ def save_foreign(path: Union[str, Path], values: Mapping[Any, Any]) -> None:
 
     Raises:
         UnsupportedTensor: a value that :func:`load_foreign` would refuse; names its key.
-        UsageError: the file cannot be written; an older one stays as it was.
+        WriteFailed: the file cannot be written; an older one stays as it was.
     """
     _check(values, "")
     name = os.fspath(path)
@@ -106,11 +106,7 @@ def save_foreign(path: Union[str, Path], values: Mapping[Any, Any]) -> None:
             np.save(handle, np.array(dict(values), dtype=object))
         temporary.replace(target)
     except OSError as fault:
-        raise UsageError(
-            f"the file cannot be written: {fault.strerror or fault}",
-            where=str(target),
-            hint="check the free space and the permissions of this folder",
-        ) from fault
+        raise unwritten(target, fault) from fault
     finally:
         if temporary.exists():
             temporary.unlink()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 
-from paralign.errors import CaptureFormatError, UsageError
+from paralign.errors import CaptureFormatError, UsageError, WriteFailed, unwritten
 from paralign.model import ROLES, SCHEMA, Manifest, Record, plain
 
 #: stands in every manifest, so that a folder can be told from any other
@@ -80,7 +81,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` to a temporary name and rename it.
 
     Raises:
-        UsageError: a value that JSON cannot hold, or the folder cannot be written.
+        UsageError: a value that JSON cannot hold.
+        WriteFailed: the folder cannot be written.
     """
     content = {"format": FORMAT, **{key: _jsonable(value, f"manifest field {key!r}") for key, value in vars(manifest).items()}}
     target, temporary = folder / MANIFEST, folder / (MANIFEST + ".tmp")
@@ -89,15 +91,14 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         temporary.replace(target)
     except OSError as fault:
         raise unwritable(target, fault) from fault
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
-def unwritable(path: Path, fault: OSError) -> UsageError:
+def unwritable(path: Path, fault: OSError) -> WriteFailed:
     """The error that says why a part of a capture cannot be written."""
-    return UsageError(
-        f"the capture cannot be written: {fault.strerror or fault}",
-        where=str(path),
-        hint="check the free space and the permissions of this folder",
-    )
+    return unwritten(path, fault, "the capture")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -275,6 +276,40 @@ def discard(path: Union[str, Path]) -> None:
     if (folder / SHARDS).is_dir():
         (folder / SHARDS).rmdir()
     folder.rmdir()
+
+
+def clear(path: Union[str, Path]) -> None:
+    """Make room for a capture: delete the one that is there, or what is left where its writing or deletion was cut short.
+
+    Raises:
+        UsageError: as :func:`discard`.
+        WriteFailed: it cannot be deleted.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        return
+    try:
+        if folder.is_symlink() or not folder.is_dir() or not _is_remnant(folder):
+            discard(folder)
+            return
+        if (folder / (MANIFEST + ".tmp")).exists():
+            (folder / (MANIFEST + ".tmp")).unlink()
+        if (folder / SHARDS).exists():
+            (folder / SHARDS).rmdir()
+        folder.rmdir()
+    except OSError as fault:
+        raise unwritten(folder, fault, "the capture") from fault
+
+
+def _is_remnant(folder: Path) -> bool:
+    """Whether a folder holds nothing but what is there before a capture has a manifest, or after it is gone."""
+    for entry in folder.iterdir():
+        if entry.name == SHARDS and entry.is_dir() and not entry.is_symlink():
+            if next(entry.iterdir(), None) is not None:
+                return False
+        elif entry.name != MANIFEST + ".tmp":
+            return False
+    return True
 
 
 def _own_files(folder: Path) -> List[Path]:

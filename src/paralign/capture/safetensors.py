@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Dict, List, Mapping, NamedTuple, Optional, Tup
 import numpy as np
 
 from paralign.dtypes import STORAGE, Typed, is_complex
-from paralign.errors import CaptureFormatError, UnsupportedTensor, UsageError
+from paralign.errors import CaptureFormatError, UnsupportedTensor, UsageError, unwritten
 
 #: canonical name -> code in the header
 CODES: Dict[str, str] = {
@@ -67,7 +67,7 @@ def write(path: Union[str, Path], tensors: Mapping[str, Typed], metadata: Option
 
     Raises:
         UnsupportedTensor: an element type without a code (complex: see :func:`pairs`), or storage of another type.
-        UsageError: the file cannot be written; nothing is left behind.
+        WriteFailed: the file cannot be written; nothing is left behind.
     """
     target = Path(path)
     header, order = _header(tensors, metadata)
@@ -79,11 +79,7 @@ def write(path: Union[str, Path], tensors: Mapping[str, Typed], metadata: Option
                 _write_elements(handle, tensors[name].array)
         temporary.replace(target)
     except OSError as fault:
-        raise UsageError(
-            f"the file cannot be written: {fault.strerror or fault}",
-            where=str(target),
-            hint="check the free space and the permissions of this folder",
-        ) from fault
+        raise unwritten(target, fault) from fault
     finally:
         if temporary.exists():
             temporary.unlink()

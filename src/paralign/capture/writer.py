@@ -183,10 +183,17 @@ class CaptureWriter:
         try:
             self.flush()
         finally:
-            self._records.close()
             self._block = None
+            self._close_records()
         self.manifest.complete, self.manifest.records = complete, self._count
         write_manifest(self.path, self.manifest)
+
+    def _close_records(self) -> None:
+        """Close the file of records; what it could not write before it tries again now, and fails again."""
+        try:
+            self._records.close()
+        except OSError as fault:
+            raise unwritable(self.path / RECORDS, fault) from fault
 
     def __enter__(self) -> "CaptureWriter":  # noqa: PYI034 - Self is not in the typing of Python 3.8
         return self

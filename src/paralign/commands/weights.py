@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import UsageError
+from paralign.errors import UsageError, unwritten
 
 if TYPE_CHECKING:
     import argparse
@@ -187,7 +188,10 @@ def _save(found: Conversion, path: Path) -> None:
         temporary.write_text(head + to_toml(found.rules), encoding="utf-8")
         temporary.replace(path)
     except OSError as fault:
-        raise UsageError(f"the rules cannot be written: {fault.strerror}", where=str(path), hint="give another path") from fault
+        raise unwritten(path, fault, "the file of rules") from fault
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _show(found: Conversion, rules: Path | None, *, json: bool, planned: bool) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.errors import UsageError
+from paralign.errors import UsageError, unwritten
 from paralign.formats import numpy, paddle, torch
 from paralign.formats.checkpoint import Entry
 from paralign.formats.safetensors import safetensors_size, write_safetensors
@@ -115,11 +115,7 @@ def write(
             _write_all(staging, targets, shards, kind, whole, _Meter(total, progress))
             staging.commit()
         except OSError as fault:
-            raise UsageError(
-                f"the file cannot be written: {fault.strerror or fault}",
-                where=str(destination),
-                hint="check the free space and the permissions of this folder; what was there before is untouched",
-            ) from fault
+            raise unwritten(destination, fault, rest="; what was there before is untouched") from fault
     return targets
 
 

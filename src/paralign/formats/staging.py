@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from paralign.errors import UsageError
+from paralign.errors import UsageError, WriteFailed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -84,12 +84,12 @@ def check_space(folder: Path, needed: int) -> None:
     """Refuse to begin what cannot end.
 
     Raises:
-        UsageError: the folder's file system has fewer bytes free; says both numbers.
+        WriteFailed: the folder's file system has fewer bytes free; says both numbers.
     """
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if needed > free:
-        raise UsageError(
+        raise WriteFailed(
             f"the disk is too full: {needed} bytes are needed, {free} are available",
             where=str(folder),
             hint="free some space or give a destination on another disk",

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,20 @@ import numpy as np
 
 from paralign.capture import save_foreign
 from paralign.compat.reprod_log import report_lines
+from paralign.errors import unwritten
 from paralign.registry import STAGES
 from paralign.report.text import figure
 from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from paralign.capture import Capture
     from paralign.model import CheckResult, Record, StageResult
+
+#: what a check came to; written last
+REPORT = "report.json"
 
 #: stage -> the guides' name of its arrays
 FILES = {stage.name: stage.arrays for stage in STAGES if stage.arrays}
@@ -30,9 +36,15 @@ Arrays = "dict[str, np.ndarray[Any, Any]]"
 
 
 def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], folder: Path) -> None:
-    """Write ``report.json`` and, for every stage with values, the guides' files."""
-    replace(folder / "report.json", result.to_json() + "\n")
-    (folder / "log").mkdir(exist_ok=True)
+    """Write the guides' files for every stage with values, then ``report.json``: where that is, everything is.
+
+    Raises:
+        WriteFailed: a full disk, a limit of sizes, no permission; no file is half-written.
+    """
+    try:
+        (folder / "log").mkdir(exist_ok=True)
+    except OSError as fault:
+        raise unwritten(folder / "log", fault, "the folder") from fault
     framework = str(result.candidate.get("framework", "candidate"))
     for stage in result.stages:
         if stage.name in FILES:
@@ -43,6 +55,22 @@ def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fol
             save_foreign(folder / f"{name}_ref.npy", reference)
             save_foreign(folder / f"{name}_{framework if framework != 'ref' else 'candidate'}.npy", candidate)
             replace(folder / "log" / f"{stage.name}_diff.log", "\n".join(log(stage, reference, candidate)) + "\n")
+    replace(folder / REPORT, result.to_json() + "\n")
+
+
+def invalidate(folder: Path, stages: Sequence[str]) -> None:
+    """Remove what an earlier check said of these stages: a check that is cut short must not leave its verdict behind.
+
+    Raises:
+        WriteFailed: a file cannot be removed.
+    """
+    try:
+        (folder / REPORT).unlink(missing_ok=True)
+        for stage in stages:
+            if stage in FILES:
+                _forget(stage, "candidate", folder)
+    except OSError as fault:
+        raise unwritten(folder, fault, "the result of an earlier check") from fault
 
 
 def _forget(stage: str, framework: str, folder: Path) -> None:
@@ -53,10 +81,20 @@ def _forget(stage: str, framework: str, folder: Path) -> None:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all.
+
+    Raises:
+        WriteFailed: it cannot be written; what was there before is untouched.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as fault:
+        raise unwritten(path, fault) from fault
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def arrays(stage: str, capture: Capture) -> dict[str, np.ndarray[Any, Any]]:

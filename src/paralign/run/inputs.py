@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.capture import Capture, CaptureWriter, discard, load_foreign
+from paralign.capture import Capture, CaptureWriter, clear, load_foreign
 from paralign.dtypes import STORAGE, Typed, narrow, typed
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.model import Manifest
@@ -21,8 +21,7 @@ DISTRIBUTIONS = ("normal", "uniform", "integers", "zeros", "ones", "arange")
 
 def save(folder: Path, name: str, value: Any) -> Capture:
     """Write nested arrays as a capture with one tree called ``name``; what an earlier run left there is replaced."""
-    if folder.exists():
-        discard(folder)
+    clear(folder)
     digest = hashlib.sha256()
     manifest = Manifest(stage="inputs", settings={"trees": {name: structure(value, _is_array)}})
     with CaptureWriter(folder, manifest) as writer:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import EnvironmentUnavailable, WorkerFailed
+from paralign.errors import EnvironmentUnavailable, WorkerFailed, unwritten
 from paralign.run.launching import Guard, await_group, kill_group, launch
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ TAIL = 12
 #: characters of a foreign line that a failure quotes
 QUOTED = 80
 
+#: how the names of job files and descriptions of sides end
+JOB, DESCRIPTION = "-job.json", "-side.json"
+
 
 class Process:
     """A worker process of one side.
@@ -55,15 +58,27 @@ class Process:
         seed: what it is seeded with.
         timeout: seconds that one job may take.
         ignore: folders whose files are not among those that the side depends on.
+        lock: the file of the output folder's lock, which the process holds as long as it lives; None without one.
     """
 
-    def __init__(self, side: str, settings: SideSettings, folder: Path, cwd: Path, *, seed: int, timeout: float, ignore: list[str]) -> None:
+    def __init__(
+        self,
+        side: str,
+        settings: SideSettings,
+        folder: Path,
+        cwd: Path,
+        *,
+        seed: int,
+        timeout: float,
+        ignore: list[str],
+        lock: Path | None = None,
+    ) -> None:
         self.side, self.timeout, folder = side, timeout, folder.resolve()
         self.log = folder / f"{side}.log"
-        self._jobs = folder / f"{side}-job.json"
-        description = folder / f"{side}-side.json"
+        name = f"{side}-{secrets.token_hex(4)}"
+        self._jobs, self._description = folder / f"{name}{JOB}", folder / f"{name}{DESCRIPTION}"
         write_own(
-            description,
+            self._description,
             json.dumps(
                 {
                     "side": side,
@@ -74,13 +89,14 @@ class Process:
                     "seed": seed,
                     "revision": revision(settings.root),
                     "ignore": ignore,
+                    "lock": None if lock is None else str(lock),
                 }
             ),
         )
         self._received = bytearray()
         self._ending = False
         self._using = threading.Lock()  # held while the pipes are in use
-        self._process = self._start(settings, description, cwd)
+        self._process = self._start(settings, self._description, cwd)
         self._guard = Guard(self._process.pid)
 
     def _start(self, settings: SideSettings, description: Path, cwd: Path) -> subprocess.Popen[bytes]:
@@ -216,6 +232,9 @@ class Process:
         self._process.wait()
         await_group(self._process.pid)
         self._guard.close()
+        for path in (self._jobs, self._description):
+            with suppress(OSError):
+                path.unlink()
         with self._using:  # a request under way sees the end within POLL
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
@@ -255,11 +274,25 @@ def open_log(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "ab")
 
 
+def sweep(folder: Path) -> None:
+    """Remove the job files of workers that were killed; the folder is locked."""
+    for path in folder.iterdir():
+        if path.name.endswith((JOB, DESCRIPTION)):
+            path.unlink(missing_ok=True)
+
+
 def write_own(path: Path, text: str) -> None:
-    """Write a new file in place of what is there; a link is replaced, not written through."""
-    path.unlink(missing_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+    """Write a new file in place of what is there; a link is replaced, not written through.
+
+    Raises:
+        WriteFailed: it cannot be written.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as fault:
+        raise unwritten(path, fault) from fault
 
 
 def revision(root: Path) -> str | None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from paralign.capture import Capture, discard
+from paralign.capture import Capture, clear, discard
 from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA
 from paralign.worker.files import fingerprint
@@ -103,8 +103,7 @@ class Recorder:
         }
         reusable = (self.reuse or name in self._have) and _valid(path, key)
         if not reusable:
-            if path.exists():
-                discard(path)
+            clear(path)
             self._request(job)
         elif name not in self._have:
             self.reused.add(name)
@@ -156,8 +155,7 @@ class Recorder:
 
     def _repeat(self, job: dict[str, Any]) -> None:
         path = self.folder / job["capture"].rsplit("/", 1)[-1]
-        if path.exists():
-            discard(path)
+        clear(path)
         self._serving().request(job)
         discard(path)
 

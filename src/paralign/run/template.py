@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from paralign.errors import UsageError
+from paralign.errors import UsageError, unwritten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,6 +123,7 @@ def write(directory: Path) -> list[Path]:
 
     Raises:
         UsageError: one of the files is there already; then none is written.
+        WriteFailed: one cannot be written; then none is.
     """
     there = [name for name in FILES if (directory / name).exists()]
     if there:
@@ -133,7 +135,8 @@ def write(directory: Path) -> list[Path]:
         for name, text in FILES.items():
             (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"the project cannot be written: {error.strerror}", where=str(directory), hint="name a folder that can be written to"
-        ) from error
+        for name in FILES:  # none of them was there before
+            with suppress(OSError):
+                (directory / name).unlink()
+        raise unwritten(directory, error, "the project") from error
     return [directory / name for name in FILES]

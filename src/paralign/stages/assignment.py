@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from paralign import weights as mapping
-from paralign.capture import Capture, CaptureWriter, discard
+from paralign.capture import Capture, CaptureWriter, clear
 from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, Manifest, Tolerance
@@ -110,8 +110,7 @@ def load(context: Context, plan: Plan) -> Capture:
 def write(context: Context, plan: Plan, fetch: Callable[[str], Typed | None], only: Collection[str] | None = None) -> Capture:
     """The candidate's state (or some tensors of it), made from the reference's by the plan, as a capture that the candidate can load."""
     folder, key = context.candidate.folder / "given", _recorded(context).manifest.settings.get("key")
-    if folder.exists():
-        discard(folder)
+    clear(folder)
     named = hashlib.sha256(repr([key, plan.rows(), sorted(only or ())]).encode()).hexdigest()
     with CaptureWriter(folder, Manifest(side="candidate", stage="weights", settings={"key": named})) as writer:
         for target in plan.targets:
@@ -162,8 +161,7 @@ class Trials:
 
     def _moved_state(self) -> Capture:
         folder = self.context.reference.folder / "moved"
-        if folder.exists():
-            discard(folder)
+        clear(folder)
         with CaptureWriter(folder, Manifest(side="reference", stage="weights")) as writer:
             for record in _recorded(self.context).records:
                 if record.name in self.moved:

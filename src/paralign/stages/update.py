@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.capture import Capture, CaptureWriter, discard
+from paralign.capture import Capture, CaptureWriter, clear
 from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
 from paralign.comparison.judge import LOUD
@@ -181,8 +181,7 @@ def _moved(context: Context, gradients: Capture, run: str, count: int) -> Captur
     folder, plan = context.candidate.folder / "gradients", context.plan
     if plan is None:
         raise AssertionError("the weights are carried over before the backward stage")
-    if folder.exists():
-        discard(folder)
+    clear(folder)
     key = hashlib.sha256(repr([gradients.manifest.settings.get("key"), run, count, plan.rows()]).encode()).hexdigest()
     with CaptureWriter(folder, Manifest(side="candidate", stage="backward", settings={"key": key})) as writer:
         for step in range(count):

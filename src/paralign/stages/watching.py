@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paralign.capture import Capture, CaptureWriter, discard
+from paralign.capture import Capture, CaptureWriter, clear
 from paralign.capture import digest as digests
 from paralign.errors import WorkerFailed
 from paralign.locate import constants
@@ -160,8 +160,7 @@ class Watched(Recorded):
     def _write(self, patches: Sequence[Patch], gradients: Sequence[GradientPatch] = ()) -> Capture:
         self._attempts += 1
         folder = self.context.candidate.folder / f"{self.name}-patches"
-        if folder.exists():
-            discard(folder)
+        clear(folder)
         with CaptureWriter(folder, Manifest(side="candidate", stage="patches", settings={"key": f"patches {self._attempts}"})) as writer:
             for patch in patches:
                 writer.add(f"{patch.number}:{patch.place}", patch.value, role="output", op=patch.op, attrs={"made": list(patch.shape)})

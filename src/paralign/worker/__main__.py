@@ -103,6 +103,30 @@ def _die_with_parent() -> None:
         return
 
 
+def _hold(lock: Optional[str]) -> None:
+    """Hold the output folder's lock until this process ends: a check that follows one that was killed waits for it.
+
+    Children that the side forks let go of it.
+    """
+    if lock is None:
+        return
+    try:
+        import fcntl
+
+        file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # a system or file system without such locks
+        return
+
+    def release() -> None:
+        try:
+            os.close(file)
+        except OSError:  # the side has closed all descriptors
+            return
+
+    os.register_at_fork(after_in_child=release)
+
+
 def _failure(error: BaseException) -> Dict[str, Any]:
     from paralign.errors import ParalignError
     from paralign.worker.frames import user_frames
@@ -134,6 +158,7 @@ def main(path: str) -> None:
     with open(path, encoding="utf-8") as file:
         side = json.load(file)
     files.install(side["ignore"])
+    _hold(side.get("lock"))
     session = None
     for line in requests:
         request = json.loads(line)
