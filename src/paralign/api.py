@@ -221,7 +221,7 @@ def check_project(
             told("the reference again, from the start")
             result, context = _checked(project, names, folder, told, fresh=True, lock=lock)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
-        artifacts.write(result, context.artifacts, folder)
+        artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold)
     return result, folder
 
 

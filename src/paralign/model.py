@@ -155,10 +155,21 @@ class Tolerance:
     atol: Optional[float] = None
     rtol: Optional[float] = None
 
+    @property
+    def absolute(self) -> bool:
+        """Whether it replaces error ÷ noise."""
+        return self.atol is not None or self.rtol is not None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value:g}" for name in ("ratio", "atol", "rtol") if (value := getattr(self, name)) is not None)
+
 
 @dataclass
 class Pair:
-    """Two records held to be the same point, and what was measured on them; either record may be missing."""
+    """Two records held to be the same point, and what was measured on them; either record may be missing.
+
+    ``granted`` is the user's absolute tolerance where that decided: error ÷ noise then says nothing about the verdict, and is None.
+    """
 
     key: str
     reference: Optional[Record]
@@ -170,6 +181,7 @@ class Pair:
     verdict: str = NOT_TESTED
     notes: List[str] = field(default_factory=list)
     judged: bool = True
+    granted: Optional[Tolerance] = None
 
     @property
     def error(self) -> Optional[float]:
@@ -180,9 +192,9 @@ class Pair:
 
     @property
     def ratio(self) -> Optional[float]:
-        """Error ÷ noise; None where either is missing."""
+        """Error ÷ noise; None where either is missing, or neither decided."""
         error = self.error
-        if error is None or self.noise is None:
+        if error is None or self.noise is None or self.granted is not None:
             return None
         if self.noise.value == 0.0:
             return 0.0 if error == 0.0 else math.inf
@@ -383,6 +395,7 @@ def _pair_to_dict(pair: Pair) -> Dict[str, Any]:
         "noise": pair.noise.value if pair.noise else None,
         "noise_from": pair.noise.how if pair.noise else None,
         "ratio": pair.ratio,
+        "granted": asdict(pair.granted) if pair.granted else None,
         "stats": asdict(pair.stats) if pair.stats else None,
         "notes": pair.notes,
     }
@@ -410,6 +423,8 @@ def _divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
 def _badness(pair: Pair) -> Tuple[int, float]:
     rank = {ALIGNED: 0, NOT_TESTED: 0, UNDERPOWERED: 1, DIVERGED: 2, ERROR: 3}[pair.verdict]
     ratio = pair.ratio
+    if pair.granted is not None and pair.stats is not None and pair.error != math.inf:
+        return rank, pair.stats.max_abs
     return rank, (-1.0 if rank == 0 else math.inf) if ratio is None else ratio
 
 

@@ -11,7 +11,7 @@ import pytest
 from paralign.capture import Capture, CaptureWriter, load_foreign
 from paralign.dtypes import Typed
 from paralign.errors import WriteFailed
-from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, Manifest, Noise, Pair, StageResult, Stats
+from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, Manifest, Noise, Pair, StageResult, Stats, Tolerance
 from paralign.report import artifacts
 from paralign.run.project import STAGES
 from paralign.worker.session import DOUBLE, NATIVE
@@ -124,8 +124,36 @@ def test_a_log_is_reprod_logs_with_our_verdict_after_it():
         "output: ",
         "\tmean diff: check passed: False, value: 0.5",
         "diff check failed",
+        "paralign: mean differences beyond the threshold of 1e-06 ([report] diff_threshold)",
         "paralign: diverged (error / noise = 2, judged by float64)",
     ]
+
+
+def test_no_log_ends_in_a_conclusion_that_contradicts_the_verdict():
+    near = X + np.float32(1e-4)
+    aligned = messages(artifacts.log(stage(ALIGNED, [pair(verdict=ALIGNED)]), {"output": X}, {"output": near}))
+    assert [line for line in aligned if line.startswith("diff check")] == []
+    assert aligned[-2:] == [
+        "paralign: mean differences beyond the threshold of 1e-06 ([report] diff_threshold)",
+        "paralign: aligned (error / noise = 2, judged by float64)",
+    ]
+    diverged = messages(artifacts.log(stage(DIVERGED, [pair()]), {"output": X}, {"output": X}))
+    assert diverged[1:] == ["\tmean diff: check passed: True, value: 0.0", "paralign: diverged (error / noise = 2, judged by float64)"]
+
+
+def test_the_threshold_of_the_logs_is_a_setting(made, tmp_path):
+    result = CheckResult([stage()], candidate={"framework": "paddle"})
+    captures = {"forward": (made(*FORWARD), made(("output", X + np.float32(1e-4), {"run": NATIVE, "leaf": "logits"})))}
+    for threshold, told in ((1e-6, False), (1e-3, True)):
+        artifacts.write(result, captures, tmp_path, threshold)
+        log = (tmp_path / "log" / "forward_diff.log").read_text()
+        assert (f"check passed: {told}" in log, "diff check passed" in log, "diff check failed" in log) == (True, told, False)
+
+
+def test_what_the_users_tolerance_decided_has_no_ratio():
+    found = pair(verdict=ALIGNED)
+    found.granted = Tolerance(atol=1.0)
+    assert messages(artifacts.log(stage(ALIGNED, [found]), {"x": X}, {"x": X}))[-1] == "paralign: aligned (judged by float64)"
 
 
 def test_what_reprod_log_could_not_compare_is_named_after_its_lines():

@@ -100,6 +100,14 @@ def test_the_users_tolerance_leaves_no_doubt(files, options, verdict):
     assert files({"x": X32}, {"x": X32 * np.float32(1.001)}, **options).verdict == verdict
 
 
+@pytest.mark.parametrize(("atol", "verdict"), [(1e-3, ALIGNED), (1e-4, DIVERGED)])
+def test_two_figures_are_judged_by_the_users_tolerance_alone(files, atol, verdict):
+    stage = files({"top1": 0.7512, "top5": 0.92}, {"top1": 0.7516, "top5": 0.92}, atol=atol)
+    assert (stage.verdict, stage.method) == (verdict, f"the user's tolerance: atol {atol:g}")
+    assert [(p.ratio, p.granted.atol) for p in stage.pairs] == [(None, atol)] * 2
+    assert stage.worst.key == "top1"
+
+
 @pytest.mark.parametrize("options", [{"atol": -1.0}, {"rtol": float("nan")}])
 def test_an_impossible_tolerance_is_refused(files, options):
     with pytest.raises(UsageError):

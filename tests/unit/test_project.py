@@ -160,6 +160,7 @@ WRONG = {
     "no steps": ({"tables": "[backward]\nsteps = 0"}, "'steps' must be at least 1"),
     "no samples": ({"tables": "[data]\nsamples = 0"}, "'samples' must be at least 1"),
     "a negative tolerance": ({"tables": "[tolerance]\nratio = -1"}, "'ratio' must not be negative"),
+    "a negative threshold of the logs": ({"tables": "[report]\ndiff_threshold = -1"}, "'diff_threshold' must not be negative"),
     "a tolerance that is no number": ({"tables": "[tolerance.loss]\natol = nan"}, "'atol' must not be negative"),
     "an unknown stage of tolerance": ({"tables": "[tolerance.losses]\natol = 1"}, "unknown key 'losses'; did you mean 'loss'?"),
     "a tolerance of a stage that is no table": ({"tables": "[tolerance]\nloss = 1"}, "'loss' must be of type dict, not int"),

@@ -40,6 +40,7 @@ def judge(pair: Pair, *, limit: float, tolerance: Tolerance | None = None, exact
     Raises:
         UsageError: the pair was measured without the tolerance that it is to be judged by.
     """
+    pair.granted = None
     pair.verdict = _by_records(pair) or _by_numbers(pair, limit, tolerance or Tolerance(), exact=exact)
     return pair.verdict
 
@@ -69,7 +70,8 @@ def _by_numbers(pair: Pair, limit: float, tolerance: Tolerance, *, exact: bool) 
     if not finite(stats) and not exact:
         _note(pair, "nothing finite was compared: every element is NaN or infinite on both sides, which proves nothing")
         return UNDERPOWERED
-    if tolerance.atol is not None or tolerance.rtol is not None:
+    if tolerance.absolute:
+        pair.granted = tolerance
         return _either(_within(pair.key, stats, tolerance))
     rounded = any(record is not None and is_floating(record.dtype) for record in (pair.reference, pair.candidate))
     if exact or pair.noise is None or not rounded:

@@ -1,7 +1,7 @@
 """The files that a check leaves: ``report.json``, and what the migration guides ask for.
 
 ``<stage>_ref.npy`` and ``<stage>_<framework>.npy`` are dictionaries as reprod_log writes them, with the values of the native
-(float32) runs; ``log/<stage>_diff.log`` is its report, with our verdict on a line after it.
+(float32) runs; ``log/<stage>_diff.log`` is its lines, concluded by our verdict: no threshold knows of rounding.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from paralign.capture import save_foreign
 from paralign.compat.reprod_log import report_lines
 from paralign.errors import unwritten
+from paralign.model import ALIGNED
 from paralign.registry import STAGES
 from paralign.report.text import figure
 from paralign.worker.session import NATIVE
@@ -35,8 +36,14 @@ FILES = {stage.name: stage.arrays for stage in STAGES if stage.arrays}
 Arrays = "dict[str, np.ndarray[Any, Any]]"
 
 
-def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], folder: Path) -> None:
+def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], folder: Path, threshold: float = 1e-6) -> None:
     """Write the guides' files for every stage with values, then ``report.json``: where that is, everything is.
+
+    Args:
+        result: of a check.
+        captures: stage -> the captures of both sides.
+        folder: where they go.
+        threshold: the greatest mean difference that passes in the lines of the logs.
 
     Raises:
         WriteFailed: a full disk, a limit of sizes, no permission; no file is half-written.
@@ -54,7 +61,7 @@ def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fol
             name = FILES[stage.name]
             save_foreign(folder / f"{name}_ref.npy", reference)
             save_foreign(folder / f"{name}_{framework if framework != 'ref' else 'candidate'}.npy", candidate)
-            replace(folder / "log" / f"{stage.name}_diff.log", "\n".join(log(stage, reference, candidate)) + "\n")
+            replace(folder / "log" / f"{stage.name}_diff.log", "\n".join(log(stage, reference, candidate, threshold)) + "\n")
     replace(folder / REPORT, result.to_json() + "\n")
 
 
@@ -120,19 +127,27 @@ def _name(stage: str, record: Record) -> str | None:
     return record.key
 
 
-def log(stage: StageResult, reference: dict[str, np.ndarray[Any, Any]], candidate: dict[str, np.ndarray[Any, Any]]) -> list[str]:
-    """The lines of a diff log: reprod_log's, then what it cannot compare, then our verdict."""
+def log(
+    stage: StageResult, reference: dict[str, np.ndarray[Any, Any]], candidate: dict[str, np.ndarray[Any, Any]], threshold: float = 1e-6
+) -> list[str]:
+    """The lines of a diff log: reprod_log's about each array, then what it cannot compare, then our verdict, which concludes."""
     now = datetime.now().astimezone()
     stamp = f"[{now:%Y/%m/%d %H:%M:%S}] root INFO:"
     shared = [k for k in reference if k in candidate and reference[k].shape == candidate[k].shape and reference[k].size]
-    lines, _ = report_lines({k: _subtractable(reference[k]) for k in shared}, {k: _subtractable(candidate[k]) for k in shared}, now=now)
+    sides = ({k: _subtractable(side[k]) for k in shared} for side in (reference, candidate))
+    lines, passed = report_lines(*sides, threshold=threshold, now=now)
+    if passed != (stage.verdict == ALIGNED):
+        lines = lines[:-1]  # "diff check …": a threshold that knows nothing of rounding does not contradict the verdict
+    if not passed and shared:
+        lines.append(f"{stamp} paralign: mean differences beyond the threshold of {threshold:g} ([report] diff_threshold)")
     lines += [
         f"{stamp} paralign: {key}: not comparable: {_told(reference.get(key))} against {_told(candidate.get(key))}"
         for key in [*reference, *(k for k in candidate if k not in reference)]
         if key not in shared
     ]
     worst = stage.worst
-    numbers = f" (error / noise = {figure(worst.ratio)}, judged by {stage.method})" if worst is not None else ""
+    ratio = f"error / noise = {figure(worst.ratio)}, " if worst is not None and worst.granted is None else ""
+    numbers = f" ({ratio}judged by {stage.method})" if worst is not None else ""
     return [*lines, f"{stamp} paralign: {stage.verdict}{numbers}"]
 
 

@@ -47,6 +47,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "backward": {"steps": int, "modes": list},
     "forward": {"modules": str},
     "weights": {"mode": str, "rules": str},
+    "report": {"diff_threshold": (int, float)},
     "tolerance": {"ratio": (int, float), "atol": (int, float), "rtol": (int, float), **dict.fromkeys(STAGES, dict)},
 }
 _TOP = {"out": str, "stages": list, "seed": int, "timeout": (int, float), "inputs": (dict, list), "labels": (dict, list)}
@@ -81,6 +82,7 @@ class Settings:
     rules: Any = None
     strict: bool = False
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
+    diff_threshold: float = 1e-6
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""
@@ -293,6 +295,9 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     for key, least in (("steps", 1), ("samples", 1), ("batches", 1), ("most", 1)):
         if getattr(settings, key) < least:
             raise UsageError(f"{key!r} must be at least {least}", where=str(path))
+    settings.diff_threshold = float(table.get("report", {}).get("diff_threshold", settings.diff_threshold))
+    if not settings.diff_threshold >= 0:
+        raise UsageError("'diff_threshold' must not be negative", where=f"{path}: [report]")
     limits = table.get("tolerance", {})
     settings.tolerance[""] = _tolerance({k: v for k, v in limits.items() if not isinstance(v, dict)}, "tolerance", path)
     for stage in STAGES:

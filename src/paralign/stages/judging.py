@@ -205,6 +205,9 @@ def points_of(reference: Sequence[Record], candidate: Sequence[Record]) -> list[
 def conclude(result: StageResult, method: Method | str) -> StageResult:
     """The stage's verdict from its pairs; nothing judged is ``not tested``."""
     result.method = method if isinstance(method, str) else method.name
+    granted = dict.fromkeys(str(p.granted) for p in result.pairs if p.judged and p.granted is not None)
+    if granted:
+        result.method = f"the user's tolerance: {'; '.join(granted)}"
     result.verdict = overall([p.verdict for p in result.pairs if p.judged])
     if result.verdict == NOT_TESTED:
         result.notes.append("nothing was compared")

@@ -121,13 +121,7 @@ def _concluded(result: StageResult, method: Method, tolerance: Tolerance) -> Che
                 continue
             pair.noise = Noise(max(EPS[dtype], EPS.get(other, 0.0)), f"one rounding of {dtype}")
             judge(pair, limit=GRANTED if tolerance.ratio is None else tolerance.ratio, tolerance=tolerance)
-            unsure = (
-                pair.error is not None
-                and pair.error <= UNTOLD
-                and tolerance.ratio is None
-                and tolerance.atol is None
-                and tolerance.rtol is None
-            )
+            unsure = pair.error is not None and pair.error <= UNTOLD and tolerance.ratio is None and not tolerance.absolute
             if pair.verdict == DIVERGED and unsure and pair.stats.nan == 0 and pair.stats.inf == 0:
                 pair.verdict = UNDERPOWERED
                 pair.notes.append(
