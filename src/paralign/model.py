@@ -222,7 +222,8 @@ class Divergence:
     """A guilty point: good inputs, bad output.
 
     ``what`` is the kind of fault (``different``, ``missing``, ``extra``, ``miswired``, ``region``, ``given``; ``factor``, ``detached``
-    and others of gradients). ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
+    and others of gradients). ``rule`` is the id of the rule that chose
+    the candidate's line. ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
     result, and of what follows once the reference's value was put there (``confirmed``). ``noise`` is what the operation is granted.
     ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last.
     """
@@ -234,6 +235,7 @@ class Divergence:
     last_agreeing: Optional[str] = None
     confirmed: bool = False
     what: str = ""
+    rule: str = ""
     error_before: Optional[float] = None
     error: Optional[float] = None
     error_after: Optional[float] = None

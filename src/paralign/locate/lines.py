@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate import arrangement, placing, plain, regions
 from paralign.locate.built import constructed, is_container_line, not_exonerated
-from paralign.locate.matching import ALIKE, apart, is_telling, ordered_distance, same_shape
+from paralign.locate.fault_kinds import Kind, foreign, other_mask
+from paralign.locate.line_rules import Proposal, Rule, strongest
+from paralign.locate.matching import apart, is_telling, same_shape
 from paralign.locate.paths import (
     CONTEXT,
-    before_any_moves,
     before_moves,
     common,
     computing,
@@ -27,289 +29,136 @@ if TYPE_CHECKING:
     from paralign.locate.graph import Operation, Value
     from paralign.locate.guilt import Guilt
     from paralign.locate.judgement import Judgement
-    from paralign.locate.search import Trial
-    from paralign.locate.slices import Slices
-
-#: what kind of fault a guilty operation shows
-DIFFERENT, MISSING, EXTRA, MISWIRED, REGION, GIVEN, ORDER = "different", "missing", "extra", "miswired", "region", "given", "order"
 
 
-def classify(guilt: Guilt) -> tuple[str, Operation | None, Operation]:
-    """What kind of fault it is, the reference's operation concerned, and the candidate's.
+@dataclass(frozen=True)
+class Located:
+    """The candidate's line to look at first, further lines that led to the operation, and the rule that chose the line."""
 
-    ``different``: the same inputs, another result. ``missing``: the reference does something with the inputs first. ``extra``: the
-    reference uses the input as it is. ``miswired``: the reference takes another value, which the candidate has too. ``given``: a
-    parameter, buffer or constant that the reference does not have. ``region``: several operations, none of which has a twin.
-    ``order``: the right elements in another order.
+    line: str | None
+    further: tuple[str, ...]
+    rule: str
+
+
+@dataclass(frozen=True)
+class MissingStep:
+    """What rules about a missing step are asked: the reference's operation, the candidate's that goes on without it.
+
+    ``after`` is the reference's operation beside the candidate's.
     """
-    trial, judgement = guilt.trial, guilt.judgement
-    maker, twin = trial.value.maker or trial.suspect, trial.due.maker
-    if guilt.repair is not None:
-        return REGION, twin, guilt.repair.operation
-    if trial.why == "order":
-        return ORDER, twin, maker
-    if trial.why in ("before", "end"):
-        return MISSING, _first_lacking(judgement, trial.due) or twin, trial.suspect if trial.why == "before" else maker
-    turned = _turned(judgement, maker, twin)
-    if turned is not None:
-        return ORDER, twin, turned
-    single = sum(o.kind not in MOVES for o in trial.region) <= 1
-    for value in maker.inputs:
-        first = before_any_moves(value) if single else value
-        if first.maker is None and not judgement.is_right(first):
-            return GIVEN, twin, maker
-    return _of_region(judgement, trial, guilt.slices) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
+
+    guilt: Guilt
+    step: Operation
+    user: Operation
+    after: Operation | None
+
+    @property
+    def judgement(self) -> Judgement:
+        """Of the run as it is."""
+        return self.guilt.judgement
 
 
-def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
-    """The kind of fault of several operations of which one is at fault."""
-    twin, maker = trial.due.maker, trial.value.maker or trial.suspect
-    way = way_to(judgement, trial.due, len(trial.region) + CONTEXT)
-    idle = next((o for o in way if placing.idle_layer(judgement, o, trial.suspect)), None)
-    if idle is not None:
-        return MISSING, idle, trial.suspect
-    if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):
-        return _of_steps(judgement, trial, slices)
-    if twin is None:
-        return DIFFERENT, twin, maker
-    arranged = _otherwise_arranged(judgement, trial.suspect, twin)
-    if arranged is not None:
-        return (*arranged, trial.suspect)
-    first = trial.suspect
-    if first.kind == twin.kind and any(judgement.lacking(v) for v in _foreign(judgement, first, twin) if v.maker is not None):
-        return _by_inputs(judgement, first, twin)
-    return DIFFERENT, twin, first if _is_one(trial) else maker
+@dataclass(frozen=True)
+class Wired:
+    """What rules about a value are asked that an operation takes in place of another one."""
 
+    guilt: Guilt
+    operation: Operation
+    other: Operation
 
-def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[str, Operation | None, Operation]:
-    """The kind of fault of operations of several layers, and which of them is the likeliest."""
-    pair = regions.of_one_layer(judgement, trial.region)
-    if pair is not None:
-        return (DIFFERENT, *pair)
-    told = regions.idle(judgement, trial) or regions.outgrown(judgement, trial.region)
-    told = told or (slices.first_wrong(judgement, trial.region) if slices is not None else None)
-    told = told or regions.likeliest(judgement, trial)
-    told = told or regions.odd(judgement, trial.region, trial.due) or regions.busiest(judgement, trial)
-    return REGION, trial.due.maker, told or trial.suspect
+    @property
+    def judgement(self) -> Judgement:
+        """Of the run as it is."""
+        return self.guilt.judgement
 
-
-def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[str, Operation | None, Operation]:
-    """The kind of fault of a single operation."""
-    twin = computing(trial.due.maker) if trial.why == "meeting" or maker.kind not in MOVES else trial.due.maker
-    if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
-        before = regions.done_before(judgement, maker, twin) if twin is not None else None
-        return EXTRA, twin, before or maker
-    if twin is None or maker.random:
-        return DIFFERENT, twin, maker
-    arranged = _otherwise_arranged(judgement, maker, twin)
-    if arranged is not None:
-        return (*arranged, maker)
-    if judgement.same_inputs(maker, twin):
-        return (MISSING if regions.comes_first(maker, twin) else DIFFERENT), twin, maker
-    return _by_inputs(judgement, maker, twin)
-
-
-def _turned(judgement: Judgement, maker: Operation, twin: Operation | None) -> Operation | None:
-    """What brought elements, which the twin takes in their order, into another before a guilty operation; None without such a thing."""
-    for value in maker.inputs:
-        due = any(p in twin.inputs and same_shape(p, value) for p in judgement.partners(value)) if twin is not None else False
-        if due and judgement.disordered(value):
-            return judgement.disorder(value)
-    return None
-
-
-def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[str, Operation] | None:
-    """What the reference does to the elements that an operation takes as they are, so that the twin has them in another order.
-
-    The candidate either lacks the step or has the elements in that order too, but takes them in another one. None where orders agree.
-    """
-    for value in maker.inputs:
-        due = [p for p in judgement.partners(value) if p in twin.inputs and is_telling(value)]
-        far = [ordered_distance(p, value) for p in due]
-        if not far or any(each is None or each <= ALIKE for each in far) or due[0].maker is None:
-            continue
-        alike = (v for v in judgement.backwards.equals(due[0]) if v is not value)
-        has = any(each is not None and each <= ALIKE for each in (ordered_distance(due[0], v) for v in alike))
-        return (MISWIRED if has else MISSING), due[0].maker
-    return None
-
-
-def _takes(judgement: Judgement, operation: Operation, due: Value) -> bool:
-    """Whether an operation takes a value of the reference."""
-    return any(due in judgement.partners(v) for v in operation.inputs if judgement.is_right(v))
-
-
-def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[str, Operation | None, Operation]:
-    """The kind of fault of an operation that takes other values than its twin."""
-    foreign = _foreign(judgement, maker, twin)
-    lacked = [v for v in foreign if judgement.lacking(v) and v.maker is not None]
-    if lacked and twin.kind == maker.kind and _other_mask(maker, lacked[0]) is not None:
-        return MISWIRED, twin, maker
-    if lacked:
-        return _by_lacked(judgement, maker, twin, lacked[0])
-    computing = [v for v in foreign if v.maker is not None or v.record.role == "parameter"]
-    return (MISWIRED if computing and twin.kind == maker.kind else DIFFERENT), twin, maker
-
-
-def _by_lacked(judgement: Judgement, maker: Operation, twin: Operation, lacked: Value) -> tuple[str, Operation | None, Operation]:
-    """The kind of fault of an operation whose twin takes a value that the candidate lacks."""
-    first = _first_lacking(judgement, lacked)
-    arranged = arrangement.before(judgement, first)
-    if arranged is not None:
-        return (ORDER if arranged[2] else MISSING), *arranged[:2]
-    told = regions.made_plain(judgement, maker, first) or regions.without_effect(judgement, first)
-    if told is not None:
-        return DIFFERENT, first, told
-    if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
-        return DIFFERENT, twin, maker  # what a layer of the framework does first is no step of the program
-    if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked):
-        return (MISWIRED, *_where_it_enters(judgement, maker, twin)[::-1])
-    return (MISWIRED if first is not None and _is_done(judgement, maker, first) else MISSING), first, maker
-
-
-def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Operation, Operation]:
-    """Back along steps that both sides take alike, one of the right value and one of another: where they come to take these."""
-    for _ in range(ALIKE_STEPS):
-        due = [v for v in _foreign(judgement, maker, twin) if judgement.lacking(v) and v.maker is not None]
-        strange = _from_elsewhere(judgement, maker, twin, due[0]) if due else []
-        theirs = computing(due[0].maker) if due else None
-        ours = [o for o in (computing(v.maker) for v in strange) if o is not None and theirs is not None and o.kind == theirs.kind]
-        if not ours or theirs is None or ours[0].order >= maker.order or theirs.order >= twin.order:
-            break
-        maker, twin = ours[0], theirs
-    return maker, twin
-
-
-def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due: Value) -> list[Value]:
-    """What an operation takes that has no part in what the reference makes of its own to come to what is due there.
-
-    Empty where it takes something that has: then a step is missing.
-    """
-    due_there, on_the_way = {v.digest for v in twin.inputs}, {v.digest for o in way_to(judgement, due, REACH) for v in o.inputs}
-    taken = [v for v in maker.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
-    known = [(v, {p.digest for p in judgement.partners(v)}) for v in taken]
-    foreign = [(v, digested) for v, digested in known if not digested & due_there]
-    return [] if any(digested & on_the_way for _, digested in foreign) else [v for v, _ in foreign]
-
-
-def _other_mask(operation: Operation, due: Value) -> Value | None:
-    """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
-    masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
-    return masks[0] if masks and due.record.dtype == "bool" else None
-
-
-def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
-    """Whether the candidate's module does what the reference's does, but with another value: then it was given the wrong one."""
-    if not operation.module:
-        return False
-    alike = [o for o in judgement.candidate.operations if o.module == operation.module and o.kind == lacked.kind and o is not operation]
-    return lacked.module == operation.module and any(o.order < operation.order and o.stack[1:] == operation.stack[1:] for o in alike)
-
-
-def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
-    """Whether all operations of a region belong to one layer of the framework."""
-    modules = {operation.module for operation in region}
-    return len(modules) == 1 and next(iter(modules)) in judgement.candidate.kinds
-
-
-def _is_one(trial: Trial) -> bool:
-    """Whether a region is one operation of the reference, after which only a parameter is joined: a convolution, and its bias."""
-    after = [o for o in trial.region if o is not trial.suspect and o.kind not in MOVES]
-    given = [any(before_any_moves(v).record.role == "parameter" for v in o.inputs) for o in after]
-    alike = trial.twin is not None and trial.suspect in trial.region and trial.twin.kind == trial.suspect.kind
-    return trial.why == "twin" and alike and all(given)
-
-
-def _foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
-    """Inputs of the reference's operation that the candidate's does not take."""
-    known = {p for v in maker.inputs for p in judgement.partners(v)}
-    digested = {p.digest for p in known}
-    return [v for v in twin.inputs if is_telling(v) and v not in known and v.digest not in digested]
-
-
-def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
-    """The first operation on the way to a value that the candidate lacks."""
-    maker = value.maker
-    while maker is not None:
-        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None and v.maker.kind != "fill"), None)
-        if before is None:
-            return maker
-        maker = before.maker
-    return None
-
-
-#: reference operations that are followed back from what is due
-REACH = 400
-
-#: steps that both sides take alike, of another value each, and that are followed back
-ALIKE_STEPS = 8
 
 #: numbers that differ by less than this share are the same, stored in another precision
 SAME = 1e-6
 
 
-def candidate_line(guilt: Guilt, what: str, other: Operation | None, operation: Operation) -> tuple[str | None, tuple[str, ...]]:
-    """The candidate's line to look at first, and further lines that led to the operation.
+def candidate_line(guilt: Guilt, what: Kind, other: Operation | None, operation: Operation) -> Located:
+    """The candidate's line to look at first.
 
     A layer of the framework that does something else with right inputs is wrong in how it was constructed; an operation that has
-    other inputs than its twin is wrong where it is called; a missing one where its input was handed on too early.
+    other inputs than its counterpart is wrong where it is called; a missing one where its input was handed on too early.
     """
     judgement = guilt.judgement
     if guilt.repair is not None:
-        return guilt.repair.line, operation.stack
-    if what == MISSING and other is not None:
-        line = _lacking_line(guilt, other, operation)
-        if line is not None:
-            return line, operation.stack
-    if what in (MISWIRED, REGION) and operation.stack:
-        return _wire(guilt, operation, other if what == MISWIRED else None), operation.stack
-    taken = plain.input_line(operation, other) if what == DIFFERENT else None
-    by_layer = (taken is None and what in (DIFFERENT, GIVEN)) or is_container_line(judgement.candidate, operation)
+        return Located(guilt.repair.line, operation.stack, "formula-repair")
+    if what == Kind.MISSING and other is not None:
+        proposal = _lacking_line(guilt, other, operation)
+        if proposal is not None:
+            return Located(proposal.answer, operation.stack, proposal.rule)
+    if what in (Kind.MISWIRED, Kind.REGION) and operation.stack:
+        proposal = (
+            _wired_line(Wired(guilt, operation, other)) if what == Kind.MISWIRED and other is not None else _region_line(guilt, operation)
+        )
+        return Located(proposal.answer, operation.stack, proposal.rule)
+    taken = plain.input_line(operation, other) if what == Kind.DIFFERENT else None
+    by_layer = (taken is None and what in (Kind.DIFFERENT, Kind.GIVEN)) or is_container_line(judgement.candidate, operation)
     built = constructed(judgement.candidate, operation.module) if by_layer else ()
     if built:
         first = not_exonerated(judgement, guilt, operation, built, by_construction=True, twin=other)
-        return first, tuple(dict.fromkeys([*built, *operation.stack]))
+        return Located(first, tuple(dict.fromkeys([*built, *operation.stack])), "construction-site")
     if not operation.stack:
-        return None, ()
-    found: str | None = operation.stack[0]
-    if what == ORDER:
-        found = _as_listed(operation, other) or arrangement.otherwise_shaped(operation, other) or found
-    elif what == DIFFERENT:
-        found = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
-        found = found or taken or not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False)
-    return found, operation.stack
+        return Located(None, (), "")
+    return _own_line(guilt, what, other, operation, taken)
 
 
-def _lacking_line(guilt: Guilt, missing: Operation, operation: Operation) -> str | None:
+def _own_line(guilt: Guilt, what: Kind, other: Operation | None, operation: Operation, taken: str | None) -> Located:
+    """A line of the operation's own stack, or that of what it takes; ``taken`` made a simple value that it takes."""
+    if what == Kind.ORDER:
+        listed = _as_listed(operation, other) or arrangement.otherwise_shaped(operation, other)
+        return Located(listed, operation.stack, "element-order") if listed else Located(operation.stack[0], operation.stack, "call-site")
+    if what != Kind.DIFFERENT:
+        return Located(operation.stack[0], operation.stack, "call-site")
+    shaped = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
+    if shaped is not None:
+        return Located(shaped, operation.stack, "input-shape")
+    if taken is not None:
+        return Located(taken, operation.stack, "simple-input")
+    line = not_exonerated(guilt.judgement, guilt, operation, operation.stack, by_construction=False)
+    return Located(line, operation.stack, "call-not-shared")
+
+
+def _lacking_line(guilt: Guilt, missing: Operation, operation: Operation) -> Proposal[str] | None:
     """The line at which a step of the reference is missing, of whose result the candidate's operation makes something else."""
-    judgement, ended, after = guilt.judgement, guilt.trial.why == "end", guilt.trial.due.maker
-    if ended:
-        line = placing.place(judgement, guilt.mended or judgement, missing, operation, None)
-        return line or _given_back(operation, missing, judgement)
+    judgement, after = guilt.judgement, guilt.trial.due.maker
+    if guilt.trial.why == "end":
+        return strongest(MISSING_AT_END_RULES, MissingStep(guilt, missing, operation, None))
     user = placing.taken_plainly(judgement, missing, operation)
     if user is not operation:
         after = next((u for v in missing.outputs for u in v.users if u.kind == user.kind), after)
-    line = placing.beside_idle_layer(judgement, missing, user) or placing.elsewhere(judgement, missing, user)
-    line = line or placing.left_unused(judgement, missing) or placing.in_helper(judgement, missing, user)
-    line = line or regions.without_term(judgement, user, guilt.trial.twin)
-    line = line or plain.input_line(user, guilt.trial.twin, judgement.reference.operations)
-    line = line or regions.beside(judgement, missing, user, after)
-    line = line or placing.place(judgement, guilt.mended or judgement, missing, user, after)
-    return line or _handed_on(judgement, missing, user, after)
+    return strongest(MISSING_RULES, MissingStep(guilt, missing, user, after))
 
 
-def _wire(guilt: Guilt, operation: Operation, other: Operation | None) -> str:
-    """The line that handed an operation another value than the reference's; of a region, where there is no such operation, its own."""
+def _region_line(guilt: Guilt, operation: Operation) -> Proposal[str]:
+    """The line of a region of which ``operation`` is to be looked at first."""
     judgement = guilt.judgement
-    if other is None:
-        told = operation is not guilt.trial.suspect  # something speaks for this operation of the region
-        made = _made_for_it(judgement, operation, None, guilt.trial.due)
-        return made or (None if told else _of_numbers(judgement, guilt.trial.region)) or operation.stack[0]
-    if any(v.record.role == "parameter" for v in _foreign(judgement, operation, other)):
+    made = _made_for_it(judgement, operation, None, guilt.trial.due)
+    if made is not None:
+        return Proposal("value-made-for-it", made)
+    singled_out = operation is not guilt.trial.suspect
+    numbers = None if singled_out else _of_numbers(judgement, guilt.trial.region)
+    return Proposal("numbers-of-region", numbers) if numbers is not None else Proposal("call-site", operation.stack[0])
+
+
+def _wired_line(asked: Wired) -> Proposal[str]:
+    """The line that handed an operation another value than the reference's."""
+    if any(v.record.role == "parameter" for v in foreign(asked.judgement, asked.operation, asked.other)):
         # which parameters it takes was decided where its module was chosen
-        return not_exonerated(judgement, guilt, operation, operation.stack, by_construction=False, alike=True)
-    made = _made_for_it(judgement, operation, other, guilt.trial.due) if other.kind == operation.kind else None
-    return made or _named_for_it(judgement, operation, other) or _called(judgement, operation, other)
+        stack = asked.operation.stack
+        return Proposal(
+            "module-chosen", not_exonerated(asked.judgement, asked.guilt, asked.operation, stack, by_construction=False, alike=True)
+        )
+    return strongest(WIRED_RULES, asked) or Proposal("value-handed-on", _called(asked.judgement, asked.operation, asked.other))
+
+
+def _made_in_its_place(asked: Wired) -> str | None:
+    """The line that made, for this operation alone, the value that it takes in place of the reference's."""
+    if asked.other.kind != asked.operation.kind:
+        return None
+    return _made_for_it(asked.judgement, asked.operation, asked.other, asked.guilt.trial.due)
 
 
 def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) -> str | None:
@@ -410,7 +259,7 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
     if all(o.kind != operation.kind for o in way):
         return None
     taken = {v.digest for o in way for v in o.inputs}
-    mask = next((m for v in way[0].inputs if (m := _other_mask(operation, v)) is not None), None)
+    mask = next((m for v in way[0].inputs if (m := other_mask(operation, v)) is not None), None)
     source = computing(mask.maker) if mask is not None and not is_telling(mask) else None
     if source is not None and source.stack:
         return source.stack[0]
@@ -459,3 +308,52 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     arrived = max((common(operation, user) for user in right), default=0)  # so far it was handed on rightly
     shared = max(common(other, maker), arrived)
     return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - shared))]
+
+
+def _placed(asked: MissingStep) -> str | None:
+    mended = asked.guilt.mended or asked.judgement
+    return placing.place(asked.judgement, mended, asked.step, asked.user, asked.after)
+
+
+#: where a step of the reference is missing after all others
+MISSING_AT_END_RULES: tuple[Rule[MissingStep, str], ...] = (
+    Rule("end-placed", "between the counterparts of the reference's neighbouring operations", _placed),
+    Rule("end-given-back", "where the output is given back", lambda m: _given_back(m.user, m.step, m.judgement)),
+)
+
+#: where a step of the reference is missing before an operation
+MISSING_RULES: tuple[Rule[MissingStep, str], ...] = (
+    Rule(
+        "missing-idle-layer",
+        "a layer that is built and never called: beside its neighbours",
+        lambda m: placing.beside_idle_layer(m.judgement, m.step, m.user),
+    ),
+    Rule("missing-elsewhere", "the candidate does the step at another place", lambda m: placing.elsewhere(m.judgement, m.step, m.user)),
+    Rule("missing-unused", "what is made and never used: where it could be used first", lambda m: placing.left_unused(m.judgement, m.step)),
+    Rule(
+        "missing-in-helper", "in the function that the neighbouring steps are in", lambda m: placing.in_helper(m.judgement, m.step, m.user)
+    ),
+    Rule(
+        "missing-term", "a sum or product without one of its terms", lambda m: regions.without_term(m.judgement, m.user, m.guilt.trial.twin)
+    ),
+    Rule(
+        "missing-simple-value",
+        "a simple value in place of what the step makes",
+        lambda m: plain.input_line(m.user, m.guilt.trial.twin, m.judgement.reference.operations),
+    ),
+    Rule(
+        "missing-beside", "an operation that takes the step's other operand", lambda m: regions.beside(m.judgement, m.step, m.user, m.after)
+    ),
+    Rule("missing-placed", "between the counterparts of the reference's neighbouring operations", _placed),
+    Rule("missing-handed-on", "where the value is handed on without the step", lambda m: _handed_on(m.judgement, m.step, m.user, m.after)),
+)
+
+#: where an operation takes another value than the reference's
+WIRED_RULES: tuple[Rule[Wired, str], ...] = (
+    Rule("value-made-for-it", "where the value was made, if nothing else rightly takes it", _made_in_its_place),
+    Rule(
+        "value-named-for-it",
+        "where the value got the name by which it is taken",
+        lambda w: _named_for_it(w.judgement, w.operation, w.other),
+    ),
+)

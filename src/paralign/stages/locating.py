@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.errors import UsageError
 from paralign.locate import built as built_at
 from paralign.locate import constants, gradient_lines, lines, randomness
+from paralign.locate.fault_kinds import Kind, classify
 from paralign.locate.gradients import LEAST, Fault, proven
 from paralign.locate.judgement import FLOOR, Judgement
 from paralign.locate.matching import is_telling
@@ -272,26 +273,29 @@ def merged(found: list[Divergence]) -> list[Divergence]:
 
 def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
     """A fault as it is reported; ``watched`` may be asked how numbers were made that enter it."""
-    what, other, operation = lines.classify(guilt)
+    what, other, operation = classify(guilt)
     judgement = guilt.judgement
-    source, further = lines.candidate_line(guilt, what, other, operation)
+    located = lines.candidate_line(guilt, what, other, operation)
+    source, further, rule = located.line, located.further, located.rule
     made = _made(guilt, what, operation, watched) if watched is not None else None
     if made is not None:
-        what, source, further = lines.GIVEN, made, (made, *operation.stack)
-    elif what == lines.REGION and watched is not None and (first := constants.of_region(guilt, watched.numbers)) is not None:
-        operation, source, further = first, first.source, first.stack
+        what, source, further, rule = Kind.GIVEN, made, (made, *operation.stack), "origin-of-numbers"
+    elif what == Kind.REGION and watched is not None and (first := constants.of_region(guilt, watched.numbers)) is not None:
+        operation, source, further, rule = first, first.source, first.stack, "region-of-numbers"
     if guilt.repair is not None and guilt.repair.number is not None and watched is not None:
-        source = watched.number_line(guilt.repair.line, guilt.repair.number) or source
+        number = watched.number_line(guilt.repair.line, guilt.repair.number)
+        source, rule = (source, rule) if number is None else (number, "origin-of-number")
     built = source is not None and source in built_at.constructed(judgement.candidate, operation.module)
     before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
     chain = _chain(judgement, operation)
     return Divergence(
         _point(judgement.reference, other, built_at.reference_line(judgement.reference, other, built=built), ()),
         _point(judgement.candidate, operation, source, further),
-        inputs_agree=what != lines.GIVEN,
+        inputs_agree=what != Kind.GIVEN,
         last_agreeing=chain[-1] if chain else None,
         confirmed=guilt.confirmed,
-        what=what,
+        what=what.value,
+        rule=rule,
         error_before=before,
         error=guilt.error,
         error_after=guilt.after,
@@ -302,14 +306,14 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
     )
 
 
-def _made(guilt: Guilt, what: str, operation: Operation, watched: Watched) -> str | None:
+def _made(guilt: Guilt, what: Kind, operation: Operation, watched: Watched) -> str | None:
     """The line that made the numbers which enter a fault, where these are to blame.
 
     Those that enter the first of several steps are, if no change of a single step would mend the result and no other step stands out.
     """
     bare = constants.given(guilt, operation, *guilt.trial.region)
-    made = watched.origin(bare, what == lines.GIVEN) if bare else None
-    first = what == lines.REGION and guilt.repair is None and operation is guilt.trial.suspect
+    made = watched.origin(bare, what == Kind.GIVEN) if bare else None
+    first = what == Kind.REGION and guilt.repair is None and operation is guilt.trial.suspect
     own = constants.given(guilt, operation) if made is None and first else []
     return watched.origin(own, True) if own else made
 
@@ -342,18 +346,18 @@ def _said(operation: Operation) -> str:
     return "  ".join(part for part in (operation.module, operation.op, operation.source or "") if part)
 
 
-def _notes(guilt: Guilt, what: str, other: Operation | None) -> list[str]:
+def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
     said = {
-        lines.DIFFERENT: "right inputs, another result",
-        lines.MISSING: f"the reference does something first that is missing here: {_said(other)}" if other else "",
-        lines.EXTRA: "the reference goes on with the input as it is: this step is not there",
-        lines.ORDER: "the right elements, in another order",
-        lines.MISWIRED: "the reference takes another value here",
-        lines.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
-        lines.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
+        Kind.DIFFERENT: "right inputs, another result",
+        Kind.MISSING: f"the reference does something first that is missing here: {_said(other)}" if other else "",
+        Kind.EXTRA: "the reference goes on with the input as it is: this step is not there",
+        Kind.ORDER: "the right elements, in another order",
+        Kind.MISWIRED: "the reference takes another value here",
+        Kind.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
+        Kind.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
     }[what]
     notes = [said] if said else []
-    if what == lines.REGION:
+    if what == Kind.REGION:
         region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
         notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
     notes += [f"with one change the result is the reference's: {guilt.repair.what}"] if guilt.repair is not None else []

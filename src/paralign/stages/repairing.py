@@ -10,6 +10,7 @@ from paralign.capture import digest as digests
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.locate import lines, regions
+from paralign.locate.fault_kinds import Kind, classify
 from paralign.locate.guilt import Guilt
 from paralign.locate.matching import broadcasts
 from paralign.locate.paths import way_to
@@ -51,21 +52,21 @@ def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -
             first[0].repair = repair
             return first
     for guilt in doubtful:
-        what = lines.classify(guilt)[0]
-        if what == lines.EXTRA:  # that it is not there is a change of its own
+        what = classify(guilt)[0]
+        if what == Kind.EXTRA:  # that it is not there is a change of its own
             continue
         repair = _repair(laboratory, guilt.judgement, (guilt.trial.value, guilt.trial.due), guilt.trial.region, [guilt])
-        told = what in (lines.MISSING, lines.MISWIRED) and repair is not None and repair.cost >= VALUE
+        told = what in (Kind.MISSING, Kind.MISWIRED) and repair is not None and repair.cost >= VALUE
         guilt.repair = None if told else repair  # the reference's step, or what it takes, tells the place
     return found
 
 
 def _is_plain(guilt: Guilt) -> bool:
     """Whether a fault is known without trying: one operation that the reference has as well, and that takes the same."""
-    what, other, operation = lines.classify(guilt)
-    if what in (lines.ORDER, lines.GIVEN):
+    what, other, operation = classify(guilt)
+    if what in (Kind.ORDER, Kind.GIVEN):
         return True
-    return what == lines.DIFFERENT and other is not None and other.kind == operation.kind
+    return what == Kind.DIFFERENT and other is not None and other.kind == operation.kind
 
 
 def _repair(
@@ -88,7 +89,7 @@ def _repair(
     plain = [v for o in way for v in o.inputs if v.maker is None or not v.maker.inputs]
     numbers = {n for o in way for n in regions.numbers(o.arguments)} | {n for v in plain for n in regions.constant(v)}
     repairs = Formula(operations, arrays, numbers, beside).repairs(value, arranged(wanted[due], value.shape))
-    named = {lines.candidate_line(guilt, *lines.classify(guilt))[0] for guilt in found}
+    named = {lines.candidate_line(guilt, *classify(guilt)).line for guilt in found}
     return next((r for r in repairs if r.line in named), next(iter(repairs), None))
 
 

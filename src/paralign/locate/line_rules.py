@@ -1,0 +1,56 @@
+"""Rules that choose a line: each has an id, so that a report names the one that spoke and a benchmark can leave it out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+#: ids of rules that are not asked, separated by commas: how a benchmark measures what a rule earns
+ABLATE = "PARALIGN_ABLATE"
+
+
+@dataclass(frozen=True)
+class Rule(Generic[Asked, Answer]):
+    """One way to choose a line or an operation.
+
+    Args:
+        id: kebab-case, unique in the package; part of ``report.json``.
+        about: what it knows, in one line.
+        propose: its answer about what it is asked, or None where it has nothing to say.
+    """
+
+    id: str
+    about: str
+    propose: Callable[[Asked], Answer | None]
+
+
+@dataclass(frozen=True)
+class Proposal(Generic[Answer]):
+    """What a rule answered."""
+
+    rule: str
+    answer: Answer
+
+
+def strongest(rules: Sequence[Rule[Asked, Answer]], asked: Asked) -> Proposal[Answer] | None:
+    """The answer of the first rule that has one; rules stand in the order of their strength. None where no rule answers."""
+    left_out = ablated()
+    for rule in rules:
+        if rule.id in left_out:
+            continue
+        answer = rule.propose(asked)
+        if answer:
+            return Proposal(rule.id, answer)
+    return None
+
+
+def ablated() -> frozenset[str]:
+    """The ids that the environment says to leave out."""
+    return frozenset(filter(None, os.environ.get(ABLATE, "").split(",")))
