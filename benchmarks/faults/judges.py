@@ -59,9 +59,9 @@ def same_line(source: str | None, truth: set[str]) -> bool:
 def side(module: ModuleType, framework: str) -> Any:
     """A side of a check, from a program's module."""
     from paralign import Side
-    from paralign.model import FUNCTIONS
+    from paralign.registry import SIGNATURES
 
-    names = [name for name in FUNCTIONS if name not in ("inputs", "labels") and hasattr(module, name)]
+    names = [name for name in SIGNATURES if name not in ("inputs", "labels") and hasattr(module, name)]
     return Side(framework=framework, functions={name: getattr(module, name) for name in names})
 
 

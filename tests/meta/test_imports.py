@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import pkgutil
 import resource
 import subprocess
@@ -87,6 +88,32 @@ def imports_of_all() -> dict[str, set[str]]:
             named += inner & modules if inner <= modules else [*(inner & modules), node.module or ""]
         found[module(path)] = {name for name in named if name in modules and name not in ("paralign", module(path))}
     return found
+
+
+def unresolved(tree: ast.AST) -> list[str]:
+    """Names that a tree imports from the package, and that are not there."""
+    wrong = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "paralign":
+            try:
+                home = importlib.import_module(node.module)
+            except ModuleNotFoundError:
+                wrong.append(node.module)
+                continue
+            absent = [alias.name for alias in node.names if not hasattr(home, alias.name)]
+            inner = hasattr(home, "__path__")
+            wrong += [f"{node.module}.{name}" for name in absent if not (inner and importlib.util.find_spec(f"{node.module}.{name}"))]
+    return wrong
+
+
+@pytest.mark.parametrize("folder", ["bench", "benchmarks", "examples"])
+def test_programs_beside_the_package_import_what_is_there(folder):
+    scripts = sorted((SOURCE.parents[1] / folder).rglob("*.py"))
+    assert [f"{path.name}: {name}" for path in scripts for name in unresolved(ast.parse(path.read_text()))] == []
+
+
+def test_a_name_that_is_gone_would_be_seen():
+    assert unresolved(ast.parse("from paralign.errors import Gone")) == ["paralign.errors.Gone"]
 
 
 def test_no_module_imports_itself_through_others():
