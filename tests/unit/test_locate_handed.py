@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from paralign.locate import built
-from paralign.locate.handed import argument_line, differing, table_line
+from paralign.locate.handed import argument_line, bound_line, differing, table_line
 
 TEXT = """\
 class Block:
@@ -74,6 +74,42 @@ def test_arguments_have_other_names_in_the_two_frameworks():
     theirs = {"stride": [1, 1], "padding": [1, 1], "groups": 1, "eps": 1e-6, "transposed": False}
     assert differing(ours, theirs) >= {"stride", "epsilon"}
     assert not differing(ours, theirs) & {"padding", "groups", "data_format"}
+
+
+BOUND = """\
+NORM = partial(BatchNorm2D, momentum=0.1)
+
+
+class Block:
+    def __init__(self, width, norm=None):
+        self.norm = norm(width)
+        self.own = norm(width, momentum=0.5)
+        self.other = NORM(width)
+
+
+class Net:
+    def __init__(self, norm=None):
+        if norm is None:
+            norm = partial(
+                BatchNorm2D,
+                momentum=0.01,
+            )
+        self.first = Block(8, norm)
+        self.second = Block(8, norm=lambda width: BatchNorm2D(width, momentum=0.2))
+        self.third = Block(8, norm=NORM)
+        self.fourth = Block(8, norm=choose(momentum))
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "found"),
+    [([6, 18], 16), ([6, 19], 19), ([6, 20], 1), ([8, 18], 1), ([7, 18], None), ([6, 21], None), ([6], None), ([], None), ([99], None)],
+)
+def test_an_argument_that_was_bound_to_what_is_called(tmp_path, way, found):
+    path = tmp_path / "net.py"
+    path.write_text(BOUND, encoding="utf-8")
+    line = bound_line([f"{path}:{number}" for number in way], {"momentum"})
+    assert line == (None if found is None else f"{path}:{found}")
 
 
 TABLES = """\

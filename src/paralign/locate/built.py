@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.assigned import Code
-from paralign.locate.handed import argument_line, differing, table_line
+from paralign.locate.handed import argument_line, bound_line, differing, table_line
 from paralign.locate.paths import computing, computing_users, made
 from paralign.locate.written import calls
 
@@ -94,6 +94,8 @@ def not_exonerated(
     fine = any(o.kind == operation.kind and constructed(g, o.module)[:1] == lines[:1] for g, o in right)
     if by_construction and found == lines[0] and due is not None and due.kind == operation.kind and (fine or len(alike_built) == 1):
         return argument_line(lines, differing(operation.arguments, due.arguments)) or found
+    if by_construction and found == lines[0] and due is not None and due.kind == operation.kind:
+        return bound_line(lines, differing(operation.arguments, due.arguments)) or found
     passing = [o for _, o in others if o.source == operation.source]
     kept = _own_setting(judgement.candidate, operation, passing) if passing and not (by_construction or alike) else None
     return kept or found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from paralign.locate.assigned import Code
 from paralign.locate.written import parsed
 
 if TYPE_CHECKING:
@@ -36,6 +37,54 @@ def argument_line(lines: Sequence[str], names: set[str]) -> str | None:
     """
     found = _decided(lines, names)
     return found[0] if found is not None else None
+
+
+def bound_line(lines: Sequence[str], names: set[str]) -> str | None:
+    """The line where an argument was bound to what the innermost line calls (``partial``, a lambda); None where none was.
+
+    What is called is followed through helpers that hand it on as their own parameter.
+
+    Args:
+        lines: as in :func:`argument_line`.
+        names: what the argument may be called.
+    """
+    if not lines or _given(lines[0], names, set())[1] is not None:
+        return None
+    function, called = _callees(lines[0])
+    for name in called:
+        at, value = _handed(lines, function, name)
+        bound = Code(at).value_of(value) if value is not None else None
+        if isinstance(bound, ast.Name):
+            bound = _global(at, bound.id)
+        words = [k.value.lineno for n in (ast.walk(bound) if bound is not None else ()) if isinstance(n, ast.Call) for k in n.keywords
+                 if k.arg in names]  # fmt: skip
+        if len(words) == 1:
+            return f"{at.rpartition(':')[0]}:{words[0]}"
+    return None
+
+
+def _handed(lines: Sequence[str], function: Function | None, name: str) -> tuple[str, ast.expr | None]:
+    """Where a name that the innermost line reads got its value, and that value as it is written there."""
+    parameters = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)] if function else []
+    if function is None or name not in parameters or _is_bound(function, name):
+        return lines[0], ast.Name(name)
+    own = 1 if parameters[0] in ("self", "cls") else 0
+    line, _, value = _followed(lines[1:], {name}, {parameters.index(name) - own}) or (lines[0], None, None)
+    return line, value
+
+
+def _callees(line: str) -> tuple[Function | None, list[str]]:
+    """The function around a line, and the names that the line calls."""
+    function, nodes = _around(line)
+    number = int(line.rpartition(":")[2])
+    return function, [n.func.id for n in nodes if isinstance(n, ast.Call) and n.lineno == number and isinstance(n.func, ast.Name)]
+
+
+def _global(line: str, name: str) -> ast.expr | None:
+    """What a file assigns to a name outside of functions and classes, where it does so once."""
+    tree = parsed(line.rpartition(":")[0])
+    found = [n.value for n in (tree.body if tree else ()) if isinstance(n, ast.Assign) for t in n.targets if _names(t) == {name}]
+    return found[0] if len(found) == 1 else None
 
 
 def table_line(lines: Sequence[str], names: set[str]) -> tuple[str, str] | None:
@@ -74,9 +123,12 @@ def _decided(lines: Sequence[str], names: set[str]) -> tuple[str, Function | Non
 
     There is no value where the call leaves it to the default of the function that it calls.
     """
-    if not names:
-        return None
-    places, optional = {_ORDER.index(name) for name in names if name in _ORDER}, False
+    return _followed(lines, names, {_ORDER.index(name) for name in names if name in _ORDER}) if names else None
+
+
+def _followed(lines: Sequence[str], names: set[str], places: set[int]) -> tuple[str, Function | None, ast.expr | None] | None:
+    """As ``_decided``, of an argument that the innermost call takes by these names, or at these places."""
+    optional = False
     for line in lines:
         function, value = _given(line, names, places)
         if value is None:
@@ -108,16 +160,22 @@ def _is_plain(line: str) -> bool:
 
 def _given(line: str, names: set[str], places: set[int]) -> tuple[Function | None, ast.expr | None]:
     """The function around a line, and what its call gives for an argument; None where that is not said there, or more than once."""
-    file, _, text = line.rpartition(":")
-    tree, number = parsed(file), int(text)
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr | ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)] if tree else []
-    function = next((n for n in reversed(nodes) if isinstance(n, Function)), None)  # breadth first: the innermost is the last
+    function, nodes = _around(line)
+    number = int(line.rpartition(":")[2])
     calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno == number] or [n for n in nodes if isinstance(n, ast.Call)]
     found = [k.value for call in calls for k in call.keywords if k.arg in names]
     if not found:
         plain = [call for call in calls if not any(isinstance(a, ast.Starred) for a in call.args)]
         found = [call.args[place] for call in plain for place in places if place < len(call.args)]
     return function, found[0] if len(found) == 1 else None
+
+
+def _around(line: str) -> tuple[Function | None, list[ast.expr | ast.stmt]]:
+    """The function around a line, and every part of the file that the line is a part of."""
+    file, _, text = line.rpartition(":")
+    tree, number = parsed(file), int(text)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr | ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)] if tree else []
+    return next((n for n in reversed(nodes) if isinstance(n, Function)), None), nodes  # breadth first: the innermost is the last
 
 
 def _is_bound(function: Function, name: str) -> bool:

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.comparison import compare_pair
 from paralign.errors import WorkerFailed
+from paralign.locate.handed import argument_line, bound_line
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, locating, nonfinite, resolution, running, schedule, update
+from paralign.stages import forward, locating, nonfinite, resolution, running, schedule, stepping, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 from paralign.stages.places import Kind, Place, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from paralign.capture import Capture
     from paralign.dtypes import Typed
@@ -434,7 +435,24 @@ def _first_wrong(context: Context, result: StageResult) -> Divergence | None:
         if built and point is not None and point.source is None:
             point.source, point.lines = built[0], built[1:]
             point.code = code_at(built[0])
+    pair = found.pair
+    if found.candidate is not None and pair is not None:
+        shares = [running.kept(r, context.framework(s)) for r, s in ((pair.reference, "reference"), (pair.candidate, "candidate"))]
+        if None not in shares and shares[0] != shares[1]:
+            _set_momentum(found, found.candidate, shares)
     return found
+
+
+def _set_momentum(found: Divergence, point: Point, shares: Sequence[float | None]) -> None:
+    """Point at the line that sets a wrong momentum, and say what it means."""
+    lines = [line for line in (point.source, *point.lines) if line is not None]
+    line = argument_line(lines, {"momentum"}) or bound_line(lines, {"momentum"})
+    if line is not None:
+        stepping.move(point, line)
+    found.notes.append(
+        f"a step keeps {shares[1]:.6g} of the old statistics here, {shares[0]:.6g} in the reference: "
+        "PyTorch's momentum weighs the new ones, Paddle's the old ones"
+    )
 
 
 def first_wrong(result: StageResult) -> Divergence | None:
