@@ -430,8 +430,10 @@ def _first_wrong(context: Context, result: StageResult) -> Divergence | None:
     captures = context.artifacts.get("weights")
     if found is None or captures is None:
         return found
+    ends = (found.pair.reference, found.pair.candidate) if found.pair is not None else ()
+    held = any(record is not None and record.role != "scalar" for record in ends)  # a loss or a rate belongs to no layer
     for point, capture in zip((found.reference, found.candidate), captures, strict=True):
-        built = capture.manifest.settings.get("built", {}).get(point.name.rpartition(".")[0]) if point is not None else None
+        built = capture.manifest.settings.get("built", {}).get(point.name.rpartition(".")[0]) if point is not None and held else None
         if built and point is not None and point.source is None:
             point.source, point.lines = built[0], built[1:]
             point.code = code_at(built[0])
