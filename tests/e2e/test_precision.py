@@ -70,3 +70,88 @@ def test_updates_below_the_last_bit_of_the_weights_prove_nothing():
     result = tiny(1e-16)
     assert result.verdict == "underpowered"
     assert "the update was not tested" in said(result)
+
+
+# -- what the port builds itself --------------------------------------------------------------------------------------------------
+
+
+def table(base):
+    return np.cos(np.arange(8)[:, None] / base ** (np.arange(0, 16) / 16)).astype("float32")
+
+
+class Reference(torch.nn.Module):
+    """A table of positions, a random projection, a mask, a frozen parameter."""
+
+    def __init__(self, base=10000.0, *, persistent=True):
+        super().__init__()
+        self.fc = torch.nn.Linear(16, 16)
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.register_buffer("pos", torch.tensor(table(base)), persistent=persistent)
+        self.register_buffer("drawn", torch.randn(16, 16))
+        self.register_buffer("mask", torch.triu(torch.full((8, 8), float("-inf")), 1))
+        self.fixed = torch.nn.Parameter(torch.tensor(table(500.0)), requires_grad=False)
+
+    def forward(self, x):
+        x = self.norm(self.fc(x + self.pos + self.fixed)) @ self.drawn
+        return torch.softmax(x @ x.transpose(1, 2) + self.mask, -1) @ x
+
+
+class Port(paddle.nn.Layer):
+    """The same, its mask with another number for what is masked."""
+
+    def __init__(self, base=10000.0, fixed=500.0, *, persistent=True):
+        super().__init__()
+        self.fc = paddle.nn.Linear(16, 16)
+        self.norm = paddle.nn.BatchNorm1D(8)
+        self.register_buffer("pos", paddle.to_tensor(table(base)), persistable=persistent)
+        self.register_buffer("drawn", paddle.randn([16, 16]))
+        self.register_buffer("mask", paddle.triu(paddle.full([8, 8], -1e9), 1))
+        self.fixed = paddle.create_parameter([8, 16], "float32", default_initializer=paddle.nn.initializer.Assign(table(fixed)))
+        self.fixed.stop_gradient = True
+
+    def forward(self, x):
+        x = self.norm(self.fc(x + self.pos + self.fixed)) @ self.drawn
+        return paddle.nn.functional.softmax(x @ x.transpose([0, 2, 1]) + self.mask, -1) @ x
+
+
+POSITIONS = np.random.default_rng(1).standard_normal((2, 8, 16)).astype("float32")
+
+
+def weights(reference, candidate):
+    return both(reference, candidate, inputs=POSITIONS)["weights"]
+
+
+def test_what_both_sides_build_alike_is_aligned():
+    result = weights(Reference, Port)
+    assert result.verdict == ALIGNED, said(result)
+    assert "both sides construct, compared before the reference's were copied: 3" in said(result)
+
+
+@pytest.mark.parametrize("wrong", [{"base": 1000.0}, {"fixed": 400.0}, {"base": 9900.0, "persistent": False}])
+def test_a_table_that_the_port_builds_wrongly_diverges(wrong):
+    result = weights(lambda: Reference(persistent=wrong.get("persistent", True)), lambda: Port(**wrong))
+    assert result.verdict == "diverged"
+    bad = [p.reference.name for p in result.pairs if p.verdict == "diverged"]
+    assert bad == (["fixed"] if "fixed" in wrong else ["pos"])
+    if "base" in wrong:
+        assert 'register_buffer("pos"' in result.divergence.candidate.code
+
+
+def test_tables_that_a_checkpoint_brings_are_its_own():
+    state = Reference(500.0).state_dict()
+
+    def loaded():
+        model = Reference()
+        model.load_state_dict(state)
+        return model
+
+    assert weights(loaded, Port).verdict == ALIGNED
+
+
+def test_a_model_that_was_there_before_leaves_open_what_a_table_is():
+    torch.manual_seed(0)
+    sides = Side(model=Reference()), Side(model=Port(1000.0))
+    result = check(*sides, inputs=POSITIONS, stages=["weights"])["weights"]
+    assert result.verdict == "underpowered"
+    assert "pos" in said(result)
+    assert "build_model" in said(result)

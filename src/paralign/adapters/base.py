@@ -227,6 +227,33 @@ class Observing(Protocol):
         """
 
 
+#: a module (by ``id``) and the name of a tensor that it holds
+Place = Tuple[int, str]
+
+
+class History:
+    """What was seen while a model was built; modules are kept, so that no ``id`` is used twice.
+
+    ``registered`` and ``before_load`` map places to values, ``lines`` to the lines of the user's code that registered a buffer.
+    ``replaces`` says that a checkpoint took the place of tensors instead of being copied into them.
+    """
+
+    def __init__(self) -> None:
+        self.registered: Dict[Place, Typed] = {}
+        self.before_load: Dict[Place, Typed] = {}
+        self.lines: Dict[Place, Tuple[str, ...]] = {}
+        self.replaces = False
+        self.modules: List[Any] = []
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A framework whose models can be watched while they are built."""
+
+    def history(self) -> AbstractContextManager[History]:
+        """What buffers held when they were registered inside the context, and what was there before a checkpoint was loaded."""
+
+
 @runtime_checkable
 class Training(Protocol):
     """A framework with gradients and optimizers."""

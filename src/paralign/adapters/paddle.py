@@ -16,7 +16,7 @@ from paddle.nn import RNNCellBase
 from paddle.nn.layer.rnn import RNNBase
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
-from paralign.adapters import _digest_paddle, _exported, _modes, _paddle_operations, _values
+from paralign.adapters import _digest_paddle, _exported, _history, _modes, _paddle_operations, _values
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
@@ -29,7 +29,7 @@ from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageErro
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from paralign.adapters.base import OperationSink, Select, Sink
+    from paralign.adapters.base import History, OperationSink, Select, Sink
 
 #: canonical name -> type of this version of the framework, and back
 _TYPES = {name: getattr(paddle, name) for name in STORAGE if hasattr(paddle, name) and name not in ("uint16", "uint32", "uint64")}
@@ -53,7 +53,7 @@ _FLAGS = (
 #: kinds of layers that register running statistics as parameters -> their names
 _STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u", "weight_v")}
 
-_PROGRAMS, _WEIGHTS = (".json", ".pdmodel"), ".pdiparams"
+_PROGRAMS, _WEIGHTS, _LOADERS = (".json", ".pdmodel"), ".pdiparams", ("set_state_dict", "set_dict", "load_dict")
 
 
 class PaddleAdapter:
@@ -183,9 +183,8 @@ class PaddleAdapter:
     def state(self, model: Any) -> List[Entry]:
         """Parameters before buffers, layer by layer.
 
-        Paddle registers the running statistics of BatchNorm and the vectors of SpectralNorm as parameters: here they are
-        buffers. BatchNorm's ``momentum`` weighs the *old* statistics, as in Paddle. The empty scratch space of recurrent layers
-        is left out.
+        Paddle registers the running statistics of BatchNorm and the vectors of SpectralNorm as parameters: here they are buffers.
+        BatchNorm's ``momentum`` weighs the *old* statistics, as in Paddle. Recurrent layers' empty scratch space is left out.
         """
         entries: List[Entry] = []
         first: Dict[int, str] = {}
@@ -252,6 +251,10 @@ class PaddleAdapter:
         """By wrapping ``paddle.nn.Layer.__init__`` for the time; also the lines that freeze parameters, by the parameters' ``id``."""
         with constructed(paddle.nn.Layer, self._source) as found, _paddle_operations.freezing(found, self._source):
             yield found
+
+    def history(self) -> AbstractContextManager[History]:
+        """By wrapping ``register_buffer`` and ``set_state_dict`` of ``paddle.nn.Layer`` for the time."""
+        return _history.remembered(self, paddle.nn.Layer, _LOADERS, self._source)
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape."""
@@ -379,8 +382,7 @@ class PaddleAdapter:
             UsageError: the schedule depends on a metric.
         """
         inside = getattr(optimizer, "_learning_rate", None)
-        if scheduler is None and isinstance(inside, LRScheduler):
-            scheduler = inside
+        scheduler = inside if scheduler is None and isinstance(inside, LRScheduler) else scheduler
         if scheduler is None:
             return
         if isinstance(scheduler, ReduceOnPlateau):

@@ -18,7 +18,7 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from paralign.adapters import _digest_torch, _exported, _modes, _torch_operations, _values
+from paralign.adapters import _digest_torch, _exported, _history, _modes, _torch_operations, _values
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters.base import Entry
@@ -30,7 +30,7 @@ from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageErro
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from paralign.adapters.base import OperationSink, Select, Sink
+    from paralign.adapters.base import History, OperationSink, Select, Sink
 
 #: canonical name -> type of this version of the framework, and back
 _TYPES = {name: getattr(torch, name) for name in STORAGE if hasattr(torch, name)}
@@ -246,6 +246,10 @@ class TorchAdapter:
         """By wrapping ``torch.nn.Module.__init__`` for the time; also the lines that freeze parameters, by the parameters' ``id``."""
         with constructed(torch.nn.Module, self._source) as found, _torch_operations.freezing(found, self._source):
             yield found
+
+    def history(self) -> AbstractContextManager[History]:
+        """By wrapping ``register_buffer`` and ``load_state_dict`` of ``torch.nn.Module`` for the time."""
+        return _history.remembered(self, torch.nn.Module, ("load_state_dict",), self._source)
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape."""

@@ -6,7 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair, judge
+from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Point, StageResult
+from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
 from paralign.stages.context import spent
 from paralign.stages.judging import Method, conclude
@@ -33,6 +35,7 @@ def run(context: Context) -> StageResult:
     context.weights, context.plan, proof = reference, plan, None
     context.reference.prepare("load", {"state": reference}, recorded_by="weights")
     result = spent(StageResult("weights"), reference, candidate)
+    states = reference, candidate
     if context.settings.weights == "copy":
         plan, proof = proven(context, result, plan)
         context.plan = plan
@@ -42,10 +45,11 @@ def run(context: Context) -> StageResult:
     result.pairs = _pairs(plan, reference, candidate) + [_lost(move) for move in (*plan.missing, *plan.extra)]
     result.notes += _notes(plan, settled=proof is not None and proof.right)
     _say_unproven(result, plan, proof)
+    result.pairs += constructed.compare(context, result, plan, states) if context.settings.weights == "copy" else []
     conclude(result, EXACT)
     if result.verdict == DIVERGED and result.worst is not None:
         worst = result.worst
-        result.divergence = Divergence(_point(worst.reference), _point(worst.candidate), worst)
+        result.divergence = Divergence(_point(worst.reference, states[0]), _point(worst.candidate, states[1]), worst)
     return result
 
 
@@ -132,5 +136,10 @@ def _some(names: list[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _point(record: Record | None) -> Point | None:
-    return None if record is None else Point(record.name, record.op)
+def _point(record: Record | None, capture: Capture) -> Point | None:
+    """A tensor, with the lines that registered it, or else constructed its layer."""
+    if record is None:
+        return None
+    known = capture.manifest.settings.get("history", {}).get(record.name, {}).get("lines")
+    lines = known or capture.manifest.settings.get("built", {}).get(record.name.rpartition(".")[0]) or [None]
+    return Point(record.name, record.op, lines[0], code_at(lines[0]), list(lines[1:]))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from paralign.adapters import finding
-from paralign.adapters.base import Adapter, Entry, Observing, Training
+from paralign.adapters.base import Adapter, Entry, Observing, Remembering, Training
 from paralign.adapters.finding import detect, load
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
@@ -22,6 +22,9 @@ from paralign.model import Manifest
 from paralign.registry import SIGNATURES
 from paralign.worker import files
 from paralign.worker.trees import leaves, rebuild, structure, to_value
+
+if TYPE_CHECKING:
+    from paralign.adapters.base import History
 
 Functions = Dict[str, Callable[..., Any]]
 
@@ -62,6 +65,8 @@ class Session:
         self._gradients = _Gradients()
         #: id of a module -> the lines that constructed it
         self.built: Dict[int, Tuple[str, ...]] = {}
+        #: what was seen while the model was built; None where the framework cannot tell
+        self.history: "Optional[History]" = None
         if self._adapter is not None:
             self._adapter.use_device(device)
 
@@ -108,10 +113,17 @@ class Session:
         if framework is None:  # not known before there is a model: then of the frameworks that are here
             found = [load(name) for name in finding.imported()]
             framework = found[0] if len(found) == 1 else None
-        if isinstance(framework, Observing):
-            with framework.constructions() as self.built:
-                return build()
-        return build()
+        with ExitStack() as stack:
+            if isinstance(framework, Observing):
+                self.built = stack.enter_context(framework.constructions())
+            if isinstance(framework, Remembering):
+                self.history = stack.enter_context(framework.history())
+            return build()
+
+    def rebuilt(self, seed: int) -> Any:
+        """Another model from ``build_model()``, after another seed."""
+        self.adapter.seed(seed)
+        return self.function("build_model")()
 
     def _keep(self, model: Any) -> None:
         adapter = self.adapter

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, Tuple
+
+import numpy as np
 
 from paralign.adapters.base import Observing, Training
+from paralign.dtypes import widen
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
     from paralign.capture import Capture, CaptureWriter
+    from paralign.dtypes import Typed
     from paralign.worker.session import Session
 
 
@@ -54,7 +58,53 @@ def weights(session: Session, writer: CaptureWriter, options: Dict[str, Any], va
         )
     modules = session.adapter.modules(session.model)
     writer.manifest.settings["built"] = {path: list(session.built[id(module)]) for path, module in modules if id(module) in session.built}
+    writer.manifest.settings["history"] = histories(session)
     return {"entries": len(entries)}
+
+
+def rebuilt(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Some tensors of another model that is built after another seed: what differs then was drawn. Options: ``names``, ``seed``."""
+    wanted = set(options["names"])
+    for entry in session.entries(session.rebuilt(options["seed"])):
+        if entry.name in wanted and entry.shared is None:
+            writer.add(entry.name, session.adapter.to_array(entry.tensor), role=entry.role)
+    return {}
+
+
+def histories(session: Session) -> Dict[str, Dict[str, Any]]:
+    """Where the values of untrained tensors come from, and the lines that registered them, by the tensors' names.
+
+    ``origin`` is ``constructed``; ``loaded`` where a checkpoint has changed it; ``changed`` where something else has, since it was
+    registered; ``given`` where it is not known, because the model was not built here.
+    """
+    modules = dict(session.adapter.modules(session.model))
+    found = {}
+    for entry in session.entries():
+        if not entry.trainable and entry.shared is None and entry.owner in modules:
+            place = id(modules[entry.owner]), entry.leaf
+            lines = session.history.lines.get(place, ()) if session.history is not None else ()
+            found[entry.name] = {"origin": _origin(session, entry, place), "lines": list(lines)}
+    return found
+
+
+def _origin(session: Session, entry: Entry, place: Tuple[int, str]) -> str:
+    history = session.history
+    if history is None or id(session.model) not in session.built:
+        return "given"
+    now = session.adapter.to_array(entry.tensor)
+    if place in history.before_load:
+        return "constructed" if equal(history.before_load[place], now) else "loaded"
+    if entry.role == "buffer" and place not in history.registered:
+        return "given"
+    if history.replaces and entry.persistent:
+        return "loaded"
+    return "changed" if entry.role == "buffer" and not equal(history.registered[place], now) else "constructed"
+
+
+def equal(one: Typed, other: Typed) -> bool:
+    """Whether two values are the same, element by element, whatever their types; NaN is equal to NaN."""
+    first, second = widen(one), widen(other)
+    return first.shape == second.shape and bool(np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"))
 
 
 def load(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:

@@ -18,6 +18,7 @@ TASKS: Dict[str, Task] = {
     "describe": state.describe,
     "weights": state.weights,
     "load": state.load,
+    "rebuilt": state.rebuilt,
     "calls": forward.calls,
     "forward": forward.forward,
     "operations": operations.operations,

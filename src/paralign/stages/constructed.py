@@ -1,0 +1,193 @@
+"""What both sides build themselves: untrained tensors, compared as they were before the reference's are copied over them.
+
+A table of positions, a schedule of noise, a mask: the port would train with its own. What the seed decides, what a checkpoint
+brings and what layers of a framework keep as statistics is not built, and not compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.comparison import compare_pair
+from paralign.dtypes import EPS, Typed, is_floating, widen
+from paralign.errors import WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paralign.capture import Capture
+    from paralign.model import Pair, Record, StageResult
+    from paralign.stages.context import Context
+    from paralign.weights import Plan
+
+#: names under which layers of both frameworks keep statistics and iterates of theirs
+STATISTICS = frozenset(
+    {"running_mean", "running_var", "num_batches_tracked", "_mean", "_variance", "weight_u", "weight_v", "u", "v", "_u", "_v"}
+)
+
+#: relative error of a float32 table that rounding of a few operations explains
+ROUNDED = 1e-5
+
+#: roundings for each entry along the longest axis, that sums, products and arguments of a sine may gather: position 10,000 is known
+#: to 6e-4
+GATHERED = 4 * EPS["float32"]
+
+#: additive masks hold numbers below this; how low they are is for the softmax the same
+MASKED = -50.0
+
+#: tensors that a text lists
+LISTED = 3
+
+
+def compare(context: Context, result: StageResult, plan: Plan, captures: tuple[Capture, Capture]) -> list[Pair]:
+    """The pairs of untrained tensors that both sides construct, judged; remarks go to the result.
+
+    Args:
+        context: the check.
+        result: of the weights stage.
+        plan: where the reference's tensors go.
+        captures: the states of both sides before anything was copied.
+    """
+    pairs = [pair for source in plan.sources if (pair := _pair(plan, source, captures)) is not None]
+    suspects = [p for p in pairs if not _agrees(p)]
+    drawn = _drawn(context, suspects, plan, captures) if suspects else set()
+    origins = [c.manifest.settings.get("history", {}) for c in captures]
+    unknown = []
+    for pair in suspects:
+        origin = _origin(pair, origins)
+        if pair.key in drawn or origin == "loaded":
+            pair.judged, pair.verdict = False, ALIGNED
+            pair.notes.append("drawn at random: not judged" if pair.key in drawn else "a checkpoint decides on it: not judged")
+        elif _is_unsure(pair):
+            pair.verdict = ALIGNED
+            result.warnings.append(
+                f"{_name(pair)}: the candidate builds it {pair.error:.2g} away from the reference's, by rounding or otherwise"
+            )
+        elif origin != "constructed":
+            pair.verdict = UNDERPOWERED
+            unknown.append(_name(pair))
+    _say(result, pairs, unknown)
+    return [p for p in pairs if p.judged]
+
+
+def _say(result: StageResult, pairs: list[Pair], unknown: list[str]) -> None:
+    told = [p for p in pairs if p.judged]
+    if told:
+        result.notes.append(f"untrained tensors that both sides construct, compared before the reference's were copied: {len(told)}")
+    if unknown:
+        result.warnings.append(
+            f"the candidate was built with other values than the reference has in {_some(unknown)}: these were overwritten for the "
+            "comparison. Where they are constants, the port would train with its own; nothing shows whether they are, or were trained or "
+            "drawn. Give build_model in place of a model that is there already, so that it can be watched"
+        )
+
+
+def _name(pair: Pair) -> str:
+    return pair.reference.name if pair.reference is not None else pair.key
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
+
+
+def _is_untrained(record: Record | None) -> bool:
+    if record is None or record.attrs.get("shared"):
+        return False
+    statistic = record.attrs.get("leaf") in STATISTICS and bool(record.attrs.get("kind"))
+    return not statistic and (record.role == "buffer" or not record.attrs.get("trainable", True))
+
+
+def _pair(plan: Plan, source: Record, captures: tuple[Capture, Capture]) -> Pair | None:
+    """One tensor as both sides constructed it; None of what is trained, kept as a statistic, or has no values."""
+    moves = plan.moves_of(source.name)
+    theirs = [m.candidate for m in moves]
+    if not _is_untrained(source) or not all(_is_untrained(record) for record in theirs) or source.location is None:
+        return None
+    value, other = captures[0].value(source), plan.restore(source.name, values(captures[1]))
+    if other is None or (source.role == "parameter" and (_is_constant(value) or _is_constant(other))):
+        return None  # a frozen layer as it is before a checkpoint is loaded
+    first, second = _unmasked(value), _unmasked(other)
+    pair = compare_pair(f"built {source.name}", source, theirs[0], first, second, how=moves[0].how)
+    pair.verdict = ALIGNED if _agrees(pair) else DIVERGED
+    if pair.verdict == DIVERGED:
+        pair.notes.append("the candidate builds it otherwise than the reference, whose values were copied over it")
+    return pair
+
+
+def values(capture: Capture) -> Callable[[str], Typed | None]:
+    """Values by name; None of what was not kept."""
+    held = {r.name: r for r in capture.records if r.location is not None}
+    return lambda name: capture.value(held[name]) if name in held else None
+
+
+def _is_constant(value: Typed) -> bool:
+    return value.array.size == 0 or bool(np.all(value.array == value.array.flat[0]))
+
+
+def _unmasked(value: Typed) -> Typed:
+    """An additive mask with one number for all that is masked; other values as they are."""
+    if not is_floating(value.dtype) or value.dtype.startswith("complex"):
+        return value
+    wide = widen(value)
+    low = wide < MASKED
+    return Typed(np.where(low, wide.dtype.type(MASKED), wide), str(wide.dtype)) if low.any() and not wide[~low].any() else value
+
+
+def _agrees(pair: Pair) -> bool:
+    if pair.stats is None or pair.error is None:
+        return pair.reference is not None and pair.candidate is not None and 0 in pair.reference.shape
+    floating = pair.reference is not None and is_floating(pair.reference.dtype)
+    return pair.stats.mismatched == 0 or (floating and pair.error <= ROUNDED)
+
+
+def _is_unsure(pair: Pair) -> bool:
+    first = pair.reference
+    floating = first is not None and is_floating(first.dtype)
+    return floating and first is not None and pair.error is not None and pair.error <= GATHERED * max(first.shape, default=1)
+
+
+def _origin(pair: Pair, origins: list[dict[str, Any]]) -> str:
+    """``constructed`` where both sides' values are, ``loaded`` where a checkpoint has changed the reference's, else ``given``: unknown."""
+    records = [r for r in (pair.reference, pair.candidate) if r is not None]
+    found = [known.get(r.name, {}).get("origin", "given") for r, known in zip(records, origins, strict=True)]
+    if found[0] == "loaded":
+        return "loaded"
+    if all(not r.attrs.get("persistent", True) for r in records):  # no checkpoint holds it
+        found = ["constructed" if origin == "given" else origin for origin in found]
+    return "constructed" if set(found) == {"constructed"} else "given"
+
+
+def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[Capture, Capture]) -> set[str]:
+    """The keys of those that differ when a side is built again after another seed; all of them where it cannot be built again.
+
+    What was not built here, as the model of a live side, cannot be asked.
+    """
+    found: set[str] = set()
+    for index, recorder in enumerate((context.reference, context.candidate)):
+        known = {name for name, h in captures[index].manifest.settings.get("history", {}).items() if h["origin"] != "given"}
+        asked = {p.key: [name for name in _names(p, plan)[index] if name in known] for p in suspects}
+        names = sorted({name for own in asked.values() for name in own})
+        if not names:
+            continue
+        try:
+            again = values(recorder.record("rebuilt", "rebuilt", {"names": names, "seed": context.settings.seed + 1}))
+        except WorkerFailed:
+            return {p.key for p in suspects}
+        before = values(captures[index])
+        found |= {key for key, own in asked.items() if not all(_same(before(name), again(name)) for name in own)}
+    return found
+
+
+def _names(pair: Pair, plan: Plan) -> tuple[list[str], list[str]]:
+    """The tensors of a pair on both sides."""
+    name = pair.reference.name if pair.reference is not None else ""
+    return [name], [m.candidate.name for m in plan.moves_of(name) if m.candidate is not None]
+
+
+def _same(one: Typed | None, other: Typed | None) -> bool:
+    if one is None or other is None or one.array.shape != other.array.shape:
+        return False
+    return bool(np.array_equal(widen(one), widen(other), equal_nan=is_floating(one.dtype)))
