@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture import Capture
+from paralign.capture.bounds import checked_path
 from paralign.conversion import Conversion, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed
@@ -27,7 +28,7 @@ from paralign.stages import locating, watching
 from paralign.stages import run as run_stage
 from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
-from paralign.weights import Rules, rules_from_toml
+from paralign.weights import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,10 +149,7 @@ def _rules(given: Rules | str | Path | None) -> Rules | None:
         return given
     if not isinstance(given, (str, Path)):
         raise UsageError(f"rules must be Rules or the path of a file, not {type(given).__name__}", hint='check(..., rules="rules.toml")')
-    try:
-        return rules_from_toml(Path(given).read_text(encoding="utf-8"), str(given))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the file of rules cannot be read: {error}", where=str(given), hint="name a TOML file") from error
+    return plain.rules_of(Path(given))
 
 
 def _make(folder: Path, *inner: str) -> None:
@@ -438,7 +436,7 @@ def compare(
     """
     paths = Path(reference), Path(candidate)
     for path in paths:
-        if not path.exists():
+        if not checked_path(path).exists():
             raise UsageError("there is nothing to compare", where=str(path), hint="give two captures (folders), or two .npy or .npz files")
     tolerance = Tolerance(ratio, atol, rtol)
     if paths[0].is_dir() != paths[1].is_dir():
@@ -544,7 +542,7 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
     if candidate is None:
         paths = [path / watching.OPERATIONS for path in paths]
     for path in paths:
-        if not path.is_dir():
+        if not checked_path(path).is_dir():
             raise UsageError(
                 "there is no capture of operations",
                 where=str(path),

@@ -136,6 +136,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, 2 if isinstance(error, UsageError) and not isinstance(error, WriteFailed) else 3)
     except (CaptureFormatError, UnsafeFile, UnsupportedTensor, WorkerFailed) as error:
         return _fail(error, 3)
+    except MemoryError:
+        print("paralign: the memory does not suffice\n  fix:   compare or convert in parts, or on a larger machine", file=sys.stderr)
+        return 3
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -233,12 +236,13 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
     """The project's folder and the stages: the first argument is the folder unless it names a stage and no project."""
     from pathlib import Path
 
+    from paralign.capture.bounds import checked_path
     from paralign.run.project import FILE, STAGES
 
     if not arguments:
         return ".", []
     first = Path(arguments[0])
-    is_path = first.exists() or len(first.parts) > 1
+    is_path = checked_path(first).exists() or len(first.parts) > 1
     if arguments[0] in STAGES:
         is_path = (first / FILE).is_file()
     elif not Path(FILE).is_file():

@@ -5,7 +5,40 @@ A divergence is a result, never an exception.
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Any, ClassVar, Optional, Sequence
+
+#: characters that a refusal quotes of what it refuses
+QUOTED = 200
+#: characters of a whole message: no file and no setting can flood a terminal through what is said about it
+_LONGEST = 2000
+_ITEMS = 16
+
+
+def quoted(value: Any) -> str:
+    """A value as Python writes it, shortened to what a message should hold of something that it refuses.
+
+    >>> quoted("a" * 300) == "'" + "a" * 198 + "…"
+    True
+    >>> quoted((1,) * 100)
+    '(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …'
+    """
+    try:
+        if isinstance(value, (list, tuple)) and len(value) > _ITEMS:  # never written out whole: there may be millions
+            return shortened(repr(value[:_ITEMS])[:-1] + ", …")
+        if isinstance(value, dict) and len(value) > _ITEMS:
+            return f"a dict of {len(value)} entries"
+        return shortened(repr(value[: QUOTED + 1] if isinstance(value, (str, bytes, bytearray)) else value))
+    except (ValueError, RecursionError):  # more digits than Python writes, or nested too deeply
+        return f"a value of type {type(value).__name__}"
+
+
+def shortened(text: str, most: int = QUOTED) -> str:
+    """A text of at most so many characters; what was cut off shows as an ellipsis.
+
+    >>> shortened("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class ParalignError(Exception):
@@ -17,9 +50,15 @@ class ParalignError(Exception):
         hint: what to do about it; names the valid choices where there are any.
     """
 
+    #: characters of each part at most; None: as many as there are
+    longest: ClassVar[Optional[int]] = _LONGEST
+
     def __init__(self, what: str, where: Optional[str] = None, hint: Optional[str] = None) -> None:
-        self.what, self.where, self.hint = what, where, hint
-        super().__init__(what)
+        self.what, self.where, self.hint = self._bounded(what), where and self._bounded(where), hint and self._bounded(hint)
+        super().__init__(self.what)
+
+    def _bounded(self, text: str) -> str:
+        return text if self.longest is None else shortened(text, self.longest)
 
     def __str__(self) -> str:
         lines = [self.what]
@@ -58,6 +97,10 @@ class CaptureFormatError(ParalignError):
     """A capture, shard or other file of ours is corrupt, truncated or of an unknown version."""
 
 
+class TooLarge(CaptureFormatError):
+    """A file asks for more memory, disk or time than a limit allows; names the limit and what raises it."""
+
+
 class UnsafeFile(ParalignError):
     """A file of others holds something other than arrays, scalars and containers; nothing of it was run."""
 
@@ -83,6 +126,8 @@ class WorkerFailed(ParalignError):
         side: ``reference`` or ``candidate``.
         frames: where in the user's own code it passed, ``file:line in function: code``, outermost first.
     """
+
+    longest = None
 
     def __init__(
         self,

@@ -192,9 +192,11 @@ def test_element_types_that_are_not_known(tmp_path):
     assert refused(tmp_path / "x.pth", UnsafeFile).startswith("the file refers to torch.QInt8Storage")
 
 
-def test_a_little_file_that_spans_a_huge_tensor_takes_no_memory(tmp_path):
-    """Stride 0 repeats an element: torch may save such a tensor; it is a view here, and what it would take on disk is asked first."""
+def test_a_little_file_that_spans_a_huge_tensor_takes_no_memory(tmp_path, monkeypatch):
+    """Stride 0 repeats an element: torch may save such a tensor; whoever allows it gets a view, and what it takes on disk is asked first."""
     (tmp_path / "x.pth").write_bytes(torch_zip(tensor(shape=(1 << 30, 1 << 20), strides=(0, 0))))
+    assert f"the tensors of this file unfold to {1 << 52} bytes; at most {1 << 28} are allowed" in refused(tmp_path / "x.pth")
+    monkeypatch.setenv("PARALIGN_MAX_UNFOLDED", str(1 << 52))
     assert open_checkpoint(tmp_path / "x.pth").value("w").array[5, 5] == 0
     with pytest.raises(UsageError, match=rf"the disk is too full: {(1 << 52)}\d* bytes|the disk is too full: \d+ bytes are needed"):
         convert(tmp_path / "x.pth", tmp_path / "y.safetensors")
@@ -307,8 +309,8 @@ def test_members_of_one_name_and_two_checkpoints(tmp_path):
     assert refused(tmp_path / "x.npz", UnsafeFile) == "the archive holds 'virus.exe', which is no array"
 
 
-def test_a_bomb_is_opened_without_being_unpacked(tmp_path):
-    """Opening reads headers only; what unpacks to more than the archive's directory says ends there."""
+def test_a_bomb_is_opened_without_being_unpacked(tmp_path, monkeypatch):
+    """Opening reads headers only, of a bomb that the user trusts; what unpacks to more than the archive's directory says ends there."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 28,)})
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive, archive.open("w.npy", "w") as stream:
@@ -318,6 +320,8 @@ def test_a_bomb_is_opened_without_being_unpacked(tmp_path):
     packed_size = (tmp_path / "x.npz").stat().st_size
     assert packed_size < 6 << 20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "the archive unpacks to 1073741952 bytes; at most 268435456 are allowed" in refused(tmp_path / "x.npz")
+    monkeypatch.setenv("PARALIGN_MAX_UNFOLDED", str(1 << 31))
     assert open_checkpoint(tmp_path / "x.npz").entries["w"].nbytes == 1 << 30
     data = (tmp_path / "x.npz").read_bytes()
     (tmp_path / "y.npz").write_bytes(patched(data, "w.npy", directory={24: size(len(header.getvalue()) + 400)}))
@@ -360,7 +364,7 @@ def entry(start, stop, shape=None, dtype="F32"):
         (safetensors({"a": entry(0, 8)}, bytes(9)), "the file has 1 bytes after its last tensor"),
         (safetensors({"a": entry(0, 8, [3])}, bytes(8)), "shape [3] of F32 takes 12 bytes, its data_offsets hold 8"),
         (safetensors({"a": entry(0, 8, [3], "C64")}, bytes(8)), "at tensor 'a'"),
-        (safetensors({"a": entry(0, 8, [1] * 80 + [2])}, bytes(8)), "the tensor has the impossible shape"),
+        (safetensors({"a": entry(0, 8, [1] * 80 + [2])}, bytes(8)), "tensor 'a' has the impossible shape"),
         (safetensors({"a": entry(0, 8, [2], "F4")}, bytes(8)), "tensor 'a' has the element type 'F4', which is not known here"),
         (safetensors({"a": entry(0, 8, [-2])}, bytes(8)), "its shape [-2] is no list of whole numbers from 0"),
         (

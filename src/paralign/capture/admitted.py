@@ -14,9 +14,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 import numpy as np
 
-from paralign.errors import CaptureFormatError, UnsafeFile
+from paralign.capture.bounds import axes_fault, is_text
+from paralign.errors import CaptureFormatError, UnsafeFile, quoted, shortened
 
 _SLACK = 1 << 16
+#: bits of whole numbers that are keys, and how many may have more: they can be chosen to have one hash, so that a dict takes hours
+_LONG_KEY = 64
+_MOST_LONG_KEYS = 1000
 _ELEMENT = re.compile(r"[biufc][1-9][0-9]{0,8}|[SU](?:0|[1-9][0-9]{0,8})")
 _OBJECTS = ("O", "O4", "O8")
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, np.generic)
@@ -115,7 +119,7 @@ class Reading:
     """
 
     def __init__(self, where: str, size: int, dialect: Dialect = PLAIN) -> None:
-        self.where, self.dialect, self._budget = where, dialect, 4 * size + _SLACK
+        self.where, self.dialect, self._budget, self._long_keys = where, dialect, 4 * size + _SLACK, 0
 
     def damaged(self, cause: str) -> CaptureFormatError:
         """The error for what neither numpy nor Python would write."""
@@ -139,13 +143,19 @@ class Reading:
         """A value that may be a key or in a set."""
         if not isinstance(value, _ATOMS):
             raise self.unsafe(f"the file uses a {called(value)} as a key or in a set", "use texts and numbers as keys")
+        if type(value) is str and not is_text(value):
+            raise self.damaged(f"the key {quoted(value)} holds half of a surrogate pair")
+        if type(value) is int and value.bit_length() > _LONG_KEY:
+            self._long_keys += 1
+            if self._long_keys > _MOST_LONG_KEYS:
+                raise self.damaged(f"more than {_MOST_LONG_KEYS} of its keys are whole numbers of more than {_LONG_KEY} bits")
         return value
 
 
 def called(value: Any) -> str:
     """How errors call something that a file uses."""
     if isinstance(value, Symbol):
-        return f"{value.module}.{value.name}"
+        return shortened(f"{value.module}.{value.name}")
     return {Element: "dtype", Unfinished: "array"}.get(type(value), type(value).__name__)
 
 
@@ -160,7 +170,8 @@ def find(reading: Reading, module: str, name: str) -> Any:
         return reading.dialect.values[symbol]
     if symbol not in _ADMITTED and symbol not in reading.dialect.names and symbol != _NDARRAY:
         raise reading.unsafe(
-            f"the file refers to {module}.{name}, which is refused", "convert what it holds to plain numpy arrays where the file is written"
+            f"the file refers to {shortened(f'{module}.{name}')}, which is refused",
+            "convert what it holds to plain numpy arrays where the file is written",
         )
     return symbol
 
@@ -219,7 +230,7 @@ def _set_array(reading: Reading, target: Unfinished, state: Any) -> None:
         return
     _check_shape(reading, shape)
     if not isinstance(data, list) or math.prod(shape) != len(data):
-        raise reading.damaged(f"an array of shape {shape} does not have as many elements")
+        raise reading.damaged(f"an array of shape {quoted(shape)} does not have as many elements")
     target.items, target.shape = data, shape  # numpy lists objects in C order, whatever the array's own order
 
 
@@ -234,24 +245,27 @@ def _array(reading: Reading, data: Any, element: Element, shape: Any, *, fortran
     length, needed = data.length if isinstance(data, Blob) else len(data), math.prod(shape) * dtype.itemsize
     # a byte takes one or two bytes of UTF-8: what a kept text holds is known for sure only once it is decoded
     if needed > length or needed < (length / 2 if isinstance(data, Blob) and data.text else length):
-        raise reading.damaged(f"an array of shape {shape} and type {dtype} does not take {length} bytes")
+        raise reading.damaged(f"an array of shape {quoted(shape)} and type {dtype} does not take {length} bytes")
     reading.spend(needed)
     if dtype.itemsize == 0:  # an empty text; a shape would cost memory that the file does not show
         if math.prod(shape) > 1:
-            raise reading.damaged(f"an array of shape {shape} has elements of no size")
+            raise reading.damaged(f"an array of shape {quoted(shape)} has elements of no size")
         return np.zeros(shape, dtype)
     if isinstance(data, Blob):
         return Kept(data, dtype, shape, fortran)
     try:
         array: "np.ndarray[Any, Any]" = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C").copy(order="K")
     except ValueError as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
-        raise reading.damaged(f"an array has the impossible shape {shape}") from fault
+        raise reading.damaged(f"an array has the impossible shape {quoted(shape)}") from fault
     return array
 
 
 def _check_shape(reading: Reading, shape: Any) -> None:
     if not isinstance(shape, tuple) or not all(type(length) is int and length >= 0 for length in shape):
         raise reading.damaged("an array's shape is no tuple of whole numbers from 0")
+    fault = axes_fault(shape)
+    if fault is not None:
+        raise reading.damaged(f"an array has the {fault}")
 
 
 def _reconstruct(reading: Reading, kind: Symbol, *_: Any) -> Unfinished:
@@ -285,20 +299,20 @@ def _dtype(reading: Reading, code: str, *_: Any) -> Element:
         return Element("O")
     if _ELEMENT.fullmatch(code) is None:
         raise reading.unsafe(
-            f"the file holds elements of type {code!r}, which are refused",
+            f"the file holds elements of type {quoted(code)}, which are refused",
             "convert them to numbers, booleans or texts where the file is written",
         )
     try:
         np.dtype(code)
     except (TypeError, ValueError) as fault:
-        raise reading.damaged(f"there is no element type {code!r}") from fault
+        raise reading.damaged(f"there is no element type {quoted(code)}") from fault
     return Element(code)
 
 
 def _encode(reading: Reading, text: Any, coding: str) -> Any:
     reading.spend(0 if isinstance(text, Blob) else len(text))
     if coding not in ("latin1", "latin-1"):
-        raise reading.damaged(f"bytes are written as {coding!r}")
+        raise reading.damaged(f"bytes are written as {quoted(coding)}")
     if isinstance(text, Blob):
         return text
     try:

@@ -10,8 +10,9 @@ from typing import Any, BinaryIO, Dict, Mapping, Union, cast
 
 import numpy as np
 
+from paralign.capture.bounds import FACTOR, UNFOLDED, VALUES, open_regular
 from paralign.capture.npy import MAGIC, read_npy
-from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError, unwritten
+from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError, quoted, shortened, unwritten
 
 #: deflate cannot shrink more than this
 _LARGEST_RATIO = 1032
@@ -33,7 +34,7 @@ def load_foreign(path: Union[str, Path]) -> Any:
     """
     where = str(path)
     try:
-        with Path(path).open("rb") as handle:
+        with open_regular(path) as handle:
             start = handle.read(len(MAGIC))
             handle.seek(0)
             if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -56,34 +57,38 @@ def _read_archive(handle: BinaryIO, where: str) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     try:
         with zipfile.ZipFile(handle) as archive:
-            for member in archive.infolist():
+            listed, size = archive.infolist(), os.fstat(handle.fileno()).st_size
+            VALUES.check(len(listed), "the archive holds", where)
+            for member in listed:
+                _check_member(member, where)
+            UNFOLDED.check(sum(member.file_size for member in listed), "the archive unpacks to", where, least=FACTOR * size)
+            for member in listed:
                 if not member.filename.endswith(".npy"):
                     raise UnsafeFile(
-                        f"the archive holds {member.filename!r}, which is no array",
+                        f"the archive holds {quoted(member.filename)}, which is no array",
                         where=where,
                         hint="take it out, or save the arrays again with numpy.savez",
                     )
                 name = member.filename[: -len(".npy")]
                 if name in found:
-                    raise CaptureFormatError(f"the archive holds two arrays called {name!r}", where=where, hint=_REMEDY)
-                _check_member(member, where)
+                    raise CaptureFormatError(f"the archive holds two arrays called {quoted(name)}", where=where, hint=_REMEDY)
                 with archive.open(member) as stream:
-                    found[name] = read_npy(cast("BinaryIO", stream), member.file_size, f"{where}, array {name!r}")
+                    found[name] = read_npy(cast("BinaryIO", stream), member.file_size, f"{where}, array {quoted(name)}")
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as fault:  # by what zipfile meets first
-        raise CaptureFormatError(f"the archive is truncated or damaged: {fault}", where=where, hint=_REMEDY) from fault
+        raise CaptureFormatError(f"the archive is truncated or damaged: {shortened(str(fault))}", where=where, hint=_REMEDY) from fault
     return found
 
 
 def _check_member(member: zipfile.ZipInfo, where: str) -> None:
     if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise CaptureFormatError(
-            f"{member.filename!r} is encrypted or packed in a way that numpy does not use",
+            f"{quoted(member.filename)} is encrypted or packed in a way that numpy does not use",
             where=where,
             hint="save the arrays again with numpy.savez or numpy.savez_compressed",
         )
     if member.file_size > _LARGEST_RATIO * member.compress_size + _SLACK:
         raise CaptureFormatError(
-            f"{member.filename!r} claims to unpack {member.compress_size} bytes to {member.file_size}", where=where, hint=_REMEDY
+            f"{quoted(member.filename)} claims to unpack {member.compress_size} bytes to {member.file_size}", where=where, hint=_REMEDY
         )
 
 

@@ -143,6 +143,8 @@ def _manifest_json(folder: Path) -> Dict[str, Any]:
 
 def _content(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device read without end
+            raise CaptureFormatError("the file is a folder, a pipe or a device", where=str(path), hint="record this run again")
         return path.read_bytes()
     except OSError as fault:
         raise CaptureFormatError(

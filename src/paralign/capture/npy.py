@@ -11,8 +11,9 @@ from typing import Any, BinaryIO, Tuple
 
 import numpy as np
 
+from paralign.capture.bounds import axes_fault
 from paralign.capture.unpickle import unpickle
-from paralign.errors import CaptureFormatError, UnsafeFile
+from paralign.errors import CaptureFormatError, UnsafeFile, quoted
 
 MAGIC = b"\x93NUMPY"
 
@@ -39,17 +40,17 @@ def read_npy(stream: BinaryIO, size: int, where: str) -> Any:
         return _read_objects(stream, size - data, shape, where)
     if not _ELEMENT.fullmatch(descr):
         raise UnsafeFile(
-            f"the file holds elements of type {descr!r}, which are refused",
+            f"the file holds elements of type {quoted(descr)}, which are refused",
             where=where,
             hint="convert them to numbers, booleans or texts where the file is written",
         )
     try:
         dtype = np.dtype(descr)
     except (TypeError, ValueError) as fault:
-        raise _damaged(f"there is no element type {descr!r}", where) from fault
+        raise _damaged(f"there is no element type {quoted(descr)}", where) from fault
     needed = math.prod(shape) * dtype.itemsize
     if needed != size - data:
-        raise _damaged(f"an array of shape {shape} and type {dtype} takes {needed} bytes, {size - data} are there", where)
+        raise _damaged(f"an array of shape {quoted(shape)} and type {dtype} takes {needed} bytes, {size - data} are there", where)
     return _read_array(stream, dtype, shape, where, fortran=fortran)
 
 
@@ -65,7 +66,7 @@ def _read_array(stream: BinaryIO, dtype: "np.dtype[Any]", shape: Tuple[int, ...]
     try:
         return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
     except ValueError as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
-        raise _damaged(f"an array has the impossible shape {shape}", where) from fault
+        raise _damaged(f"an array has the impossible shape {quoted(shape)}", where) from fault
 
 
 def _read_objects(stream: BinaryIO, size: int, shape: Tuple[int, ...], where: str) -> Any:
@@ -111,9 +112,12 @@ def _parse_header(text: bytes, where: str) -> Tuple[str, bool, Tuple[int, ...]]:
     if isinstance(descr, list):
         raise UnsafeFile("the file holds structured elements", where=where, hint="write one array a field")
     if not isinstance(descr, str) or not isinstance(fortran, bool):
-        raise _damaged(f"its header says {header!r}", where)
+        raise _damaged(f"its header says {quoted(header)}", where)
     if not isinstance(shape, tuple) or not all(type(length) is int and length >= 0 for length in shape):
-        raise _damaged(f"its shape {shape!r} is no tuple of whole numbers from 0", where)
+        raise _damaged(f"its shape {quoted(shape)} is no tuple of whole numbers from 0", where)
+    impossible = axes_fault(shape)
+    if impossible is not None:
+        raise _damaged(f"an array has the {impossible}", where)
     return descr, fortran, shape
 
 

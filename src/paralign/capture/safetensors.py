@@ -15,8 +15,9 @@ from typing import Any, BinaryIO, Dict, List, Mapping, NamedTuple, Optional, Tup
 
 import numpy as np
 
+from paralign.capture.bounds import HEADER, axes_fault
 from paralign.dtypes import STORAGE, Typed, is_complex
-from paralign.errors import CaptureFormatError, UnsupportedTensor, UsageError, unwritten
+from paralign.errors import CaptureFormatError, UnsupportedTensor, UsageError, quoted, shortened, unwritten
 
 #: canonical name -> code in the header
 CODES: Dict[str, str] = {
@@ -39,7 +40,6 @@ CODES: Dict[str, str] = {
 _NAMES = {code: name for name, code in CODES.items()}
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 _METADATA = "__metadata__"
-_LONGEST_HEADER = 100_000_000
 _ALIGNMENT = 64
 _REMEDY = "copy the file again from where it came, or write it again"
 
@@ -191,17 +191,18 @@ def _mapped(path: Path) -> "np.ndarray[Any, Any]":
 def read_header(content: "np.ndarray[Any, Any]", path: Path) -> Tuple[Dict[str, Any], int]:
     """The header, and where the data begin."""
     (length,) = struct.unpack("<Q", content[:8].tobytes())
-    if length > min(_LONGEST_HEADER, content.size - 8):
+    if length > content.size - 8:
         raise CaptureFormatError(
             f"the file is truncated or no safetensors file: it claims a header of {length} bytes and has {content.size} in all",
             where=str(path),
             hint=_REMEDY,
         )
+    HEADER.check(length, "the file has a header of", str(path))
     text = content[8 : 8 + length].tobytes()
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as fault:
-        raise CaptureFormatError(f"the header is damaged: {fault}", where=str(path), hint=_REMEDY) from fault
+        raise CaptureFormatError(f"the header is damaged: {shortened(str(fault), 400)}", where=str(path), hint=_REMEDY) from fault
     if not isinstance(header, dict):
         raise CaptureFormatError("the header is damaged: it is no JSON object", where=str(path), hint=_REMEDY)
     return header, 8 + length
@@ -211,7 +212,7 @@ def _unique(items: List[Tuple[str, Any]]) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name, value in items:
         if name in found:
-            raise ValueError(f"the name {name!r} stands in it twice")
+            raise ValueError(f"the name {quoted(name)} stands in it twice")
         found[name] = value
     return found
 
@@ -227,24 +228,26 @@ def read_entry(name: str, fields: Any, data: int, path: Path) -> Entry:
     """One tensor's line of the header, every field checked; ``data`` is where the data begin."""
 
     def fault(cause: str) -> CaptureFormatError:
-        return CaptureFormatError(f"the header is damaged at tensor {name!r}: {cause}", where=str(path), hint=_REMEDY)
+        return CaptureFormatError(f"the header is damaged at tensor {quoted(name)}: {cause}", where=str(path), hint=_REMEDY)
 
     if not isinstance(fields, dict) or set(fields) != {"dtype", "shape", "data_offsets"}:
         raise fault("it must have dtype, shape and data_offsets, and nothing else")
     code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not isinstance(code, str) or code not in _NAMES:
         raise CaptureFormatError(
-            f"tensor {name!r} has the element type {code!r}, which is not known here",
+            f"tensor {quoted(name)} has the element type {quoted(code)}, which is not known here",
             where=str(path),
             hint="known are " + ", ".join(sorted(_NAMES)) + "; convert the tensor where the file was made",
         )
     if not _are_sizes(shape):
-        raise fault(f"its shape {shape!r} is no list of whole numbers from 0")
+        raise fault(f"its shape {quoted(shape)} is no list of whole numbers from 0")
+    if axes_fault(shape) is not None:
+        raise CaptureFormatError(f"tensor {quoted(name)} has the {axes_fault(shape)}", where=str(path), hint=_REMEDY)
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 - start and stop
-        raise fault(f"its data_offsets {offsets!r} are no start and stop")
+        raise fault(f"its data_offsets {quoted(offsets)} are no start and stop")
     needed = math.prod(shape) * STORAGE[_NAMES[code]].itemsize
     if offsets[1] - offsets[0] != needed:
-        raise fault(f"shape {shape} of {code} takes {needed} bytes, its data_offsets hold {offsets[1] - offsets[0]}")
+        raise fault(f"shape {quoted(shape)} of {code} takes {needed} bytes, its data_offsets hold {offsets[1] - offsets[0]}")
     return Entry(_NAMES[code], tuple(shape), data + offsets[0], data + offsets[1])
 
 
@@ -257,10 +260,12 @@ def check_layout(entries: Mapping[str, Entry], data: int, size: int, path: Path)
     end, before = data, ""
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
         if entry.start < end:
-            raise CaptureFormatError(f"the header is damaged: tensors {before!r} and {name!r} overlap", where=str(path), hint=_REMEDY)
+            raise CaptureFormatError(
+                f"the header is damaged: tensors {quoted(before)} and {quoted(name)} overlap", where=str(path), hint=_REMEDY
+            )
         if entry.start > end:
             raise CaptureFormatError(
-                f"the header is damaged: {entry.start - end} bytes before tensor {name!r} belong to no tensor",
+                f"the header is damaged: {entry.start - end} bytes before tensor {quoted(name)} belong to no tensor",
                 where=str(path),
                 hint=_REMEDY,
             )

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Set,
 import numpy as np
 
 from paralign.capture.admitted import PLAIN, Blob, Dialect, Element, Kept, Reading, Symbol, Unfinished, call, called, find, set_state
-from paralign.errors import CaptureFormatError
+from paralign.capture.bounds import VALUES
+from paralign.errors import CaptureFormatError, quoted
 
 _DEEPEST = 64
-_MOST_VALUES = 10_000_000
 _LONGEST_LINE = 4096
 _LEAVES = (type(None), bool, int, float, complex, str, bytes, bytearray, set, frozenset, np.generic, np.ndarray, Blob, Kept)
 _CONSTANTS: Dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
@@ -39,6 +39,10 @@ _LITERALS = frozenset(
         "BYTEARRAY8",
     ]
 )
+#: types of values that are finished as they are, of which files hold many
+_PLAIN = frozenset([type(None), bool, int, float, str, bytes])
+#: bits of a whole number: the range of a float, more than any counter or random state takes
+_LONGEST_INTEGER = 1024
 _OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
 #: operations whose bytes may stay in the file, and how each gives their number
 _LENGTHS = {"BINBYTES": "<I", "BINBYTES8": "<Q", "BYTEARRAY8": "<Q", "BINSTRING": "<i", "BINUNICODE": "<I", "BINUNICODE8": "<Q"}
@@ -59,7 +63,10 @@ def unpickle(stream: BinaryIO, size: int, where: str, dialect: Dialect = PLAIN, 
         CaptureFormatError: it is truncated or damaged.
     """
     reading = Reading(where, size, dialect)
-    return _Assembly(reading).visit(_Machine(reading).run(_Source(stream, size), alone=alone), 0)[0]
+    try:
+        return _Assembly(reading).visit(_Machine(reading).run(_Source(stream, size), alone=alone), 0)[0]
+    except RecursionError as fault:  # of calls that are given calls
+        raise reading.damaged("it is nested too deeply") from fault
 
 
 class _Source:
@@ -163,8 +170,12 @@ class _Machine:
 
     def run(self, source: _Source, *, alone: bool) -> Any:
         """What the program leaves on the stack."""
+        count, most = 0, VALUES.value
         try:
             for operation, argument in source.operations(self._reading.dialect.keep):
+                count += 1
+                if count > most:
+                    VALUES.check(count, "the pickle inside builds at least", self._reading.where)
                 if operation != "STOP":
                     self._apply(operation, argument)
         except ValueError as fault:  # an unknown operation, or the end before STOP
@@ -177,6 +188,8 @@ class _Machine:
 
     def _apply(self, operation: str, argument: Any) -> None:
         if operation in _LITERALS:
+            if type(argument) is int and argument.bit_length() > _LONGEST_INTEGER:
+                raise self._reading.damaged(f"a whole number takes {argument.bit_length()} bits")
             self._stack.append(argument)
         elif operation in _CONSTANTS:
             self._stack.append(_CONSTANTS[operation])
@@ -247,12 +260,14 @@ class _Assembly:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self._leaves = (*_LEAVES, *reading.dialect.leaves)
+        self._most = VALUES.value
         self._open: Set[int] = set()
         self._done: Dict[int, Tuple[Any, int]] = {}
 
     def visit(self, value: Any, depth: int) -> Tuple[Any, int]:
         """A finished value, and how many values it has when written out."""
-        if isinstance(value, (*_LEAVES, *self._reading.dialect.leaves)):
+        if type(value) in _PLAIN or isinstance(value, self._leaves):
             return value, 1
         if id(value) in self._done:
             return self._done[id(value)]
@@ -263,8 +278,8 @@ class _Assembly:
         self._open.add(id(value))
         result, count = self._container(value, depth + 1)
         self._open.discard(id(value))
-        if count > _MOST_VALUES:
-            raise self._unreadable(f"the file unfolds to more than {_MOST_VALUES} values")
+        if count > self._most:
+            VALUES.check(count, "the file unfolds to at least", self._reading.where)
         self._done[id(value)] = result, count
         return result, count
 
@@ -303,4 +318,4 @@ class _Assembly:
         try:
             return flat.reshape(value.shape), count
         except ValueError as fault:
-            raise self._reading.damaged(f"an array has the impossible shape {value.shape}") from fault
+            raise self._reading.damaged(f"an array has the impossible shape {quoted(value.shape)}") from fault

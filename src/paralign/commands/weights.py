@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import UsageError, unwritten
+from paralign.errors import UsageError, quoted, unwritten
 
 if TYPE_CHECKING:
     import argparse
@@ -118,9 +119,10 @@ def _convert(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from paralign.api import convert_weights
+    from paralign.capture.bounds import checked_path
 
     rules = Path(options.save_rules) if options.save_rules else None
-    if rules is not None and rules.exists() and not options.overwrite:
+    if rules is not None and checked_path(rules).exists() and not options.overwrite:
         raise UsageError("the file of rules is there already", where=str(rules), hint="give another path, or --overwrite")
     if options.model is None and options.inputs:
         raise UsageError("--inputs needs --model", hint="without models nothing is run")
@@ -149,11 +151,11 @@ def _convert(options: argparse.Namespace) -> int:
 
 def _model(named: list[str] | None) -> str | list[str] | None:
     """A project's folder, or functions."""
-    from pathlib import Path
+    from paralign.capture.bounds import checked_path
 
     if named is None:
         return None
-    return named[0] if len(named) == 1 and (Path(named[0]).exists() or ":" not in named[0]) else named
+    return named[0] if len(named) == 1 and (checked_path(named[0]).exists() or ":" not in named[0]) else named
 
 
 def _inputs(text: str | None) -> dict[str, Any] | None:
@@ -162,7 +164,7 @@ def _inputs(text: str | None) -> dict[str, Any] | None:
 
     if text is None:
         return None
-    if re.fullmatch(r"\d+(,\d+)*", text):
+    if re.fullmatch(r"\d{1,18}(,\d{1,18})*", text, re.ASCII):
         return {"shape": [int(n) for n in text.split(",")]}
     return {"file": str(Path(text).resolve())}
 
@@ -172,8 +174,11 @@ def _bytes(text: str | None) -> int | None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]I?)?B?", text.upper())
     if found is None:
-        raise UsageError(f"{text!r} is no size", where="--max-shard-size", hint="write 500M, 5G or 2Gi")
-    return int(float(found.group(1)) * _SIZES[found.group(2) or ""])
+        raise UsageError(f"{quoted(text)} is no size", where="--max-shard-size", hint="write 500M, 5G or 2Gi")
+    number = float(found.group(1))
+    if math.isinf(number):
+        raise UsageError("the size has more digits than any disk", where="--max-shard-size", hint="write 500M, 5G or 2Gi")
+    return int(number * _SIZES[found.group(2) or ""])
 
 
 def _save(found: Conversion, path: Path) -> None:

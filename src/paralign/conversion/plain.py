@@ -12,6 +12,7 @@ from paralign.formats import convert, open_checkpoint
 from paralign.formats.checkpoint import some
 from paralign.formats.convert import outgoing
 from paralign.formats.saving import check
+from paralign.run.toml import read_text
 from paralign.weights import Rename, Rules, Way, exact, follow, rules_from_toml
 from paralign.weights.byname import renamed
 
@@ -47,12 +48,7 @@ def rules_of(path: Path) -> Rules:
     Raises:
         UsageError: it cannot be read, or holds no rules.
     """
-    try:
-        return rules_from_toml(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as fault:
-        raise UsageError(
-            "the rules cannot be read", where=f"{path}: {fault}", hint="give a file that --save-rules wrote, or like it"
-        ) from fault
+    return rules_from_toml(read_text(path, "the rules are no TOML"), str(path))
 
 
 def origin(checkpoint: Checkpoint) -> str:

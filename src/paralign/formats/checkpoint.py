@@ -6,8 +6,9 @@ import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from paralign.capture.bounds import FACTOR, NAME, TENSORS, UNFOLDED, axes_fault, is_text
 from paralign.dtypes import STORAGE, Typed, canonical
-from paralign.errors import CaptureFormatError, UsageError
+from paralign.errors import CaptureFormatError, UsageError, quoted, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -133,6 +134,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path, contents: Contents, strip: str | None = None) -> None:
+        _check_bounds(contents, str(path))
         self.path, self.format = path, contents.format
         self.metadata, self.nesting, self.ignored = contents.metadata, contents.nesting, contents.ignored
         self._files = contents.files
@@ -201,7 +203,26 @@ def some(names: Iterable[str], most: int = 8) -> str:
     """
     found = list(names)
     more = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more or "none"
+    return shortened(", ".join(found[:most])) + more or "none"
+
+
+def _check_bounds(contents: Contents, where: str) -> None:
+    """Refuse tensors that would cost far more than their file: too many, of endless names, or one range of bytes many times over.
+
+    Raises:
+        TooLarge: names the limit and what raises it.
+        CaptureFormatError: a name that no text can hold, a shape that no array can have.
+    """
+    TENSORS.check(len(contents.tensors), "the file holds", where)
+    for name, stored in contents.tensors.items():
+        NAME.check(len(name), f"the tensor {quoted(name[:32])}… has a name of", where)
+        if not is_text(name):
+            raise damaged(f"the name {quoted(name)} holds half of a surrogate pair", where)
+        fault = axes_fault(stored.entry.shape)
+        if fault is not None:
+            raise damaged(f"the tensor {quoted(name)} has the {fault}", where)
+    unfolded = sum(stored.entry.nbytes for stored in contents.tensors.values())
+    UNFOLDED.check(unfolded, "the tensors of this file unfold to", where, least=FACTOR * sum(file.size for file in contents.files))
 
 
 def wrapping(names: Iterable[str]) -> str | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from paralign.errors import CaptureFormatError, UsageError
+from paralign.capture.bounds import open_regular, unreadable
+from paralign.errors import CaptureFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,20 +27,18 @@ class Mapped:
     """A file of which any range can be looked at without reading it first.
 
     Raises:
-        UsageError: the file cannot be opened.
+        UsageError: the file cannot be opened, or is none on a disk: a pipe, a device.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with path.open("rb") as handle:
+            with open_regular(path) as handle:
                 status = os.fstat(handle.fileno())
                 self.size = status.st_size
                 self._map = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if self.size else None
         except OSError as fault:
-            raise UsageError(
-                f"the file cannot be read: {fault.strerror or fault}", where=str(path), hint="check the path and the permissions"
-            ) from fault
+            raise unreadable(path, fault) from fault
         #: what tells this file from any other, whatever its name
         self.identity = status.st_dev, status.st_ino
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import CaptureFormatError, UsageError
+from paralign.capture.bounds import NAME
+from paralign.errors import CaptureFormatError, UsageError, quoted
 from paralign.formats.checkpoint import Stored, some
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def unwrap(tree: Any, where: str, alone: str, within: str | None = None) -> Foun
         UsageError: there is nothing under ``within``.
         CaptureFormatError: there are no tensors, or two of one name.
     """
-    found = Found()
+    found, known = Found(), dict[int, bool]()
     for key in within.split(".") if within else []:
         tree = _descend(tree, key, found, where)
-    while within is None and (inner := _wrapper(tree)) is not None:
+    while within is None and (inner := _wrapper(tree, known)) is not None:
         tree = _descend(tree, inner, found, where)
     if isinstance(tree, Stored):
         found.tensors[found.nesting[-1] if found.nesting else alone] = tree
@@ -75,25 +76,40 @@ def _descend(tree: Any, key: Any, found: Found, where: str) -> Any:
     """What is under a key; what is beside it is named."""
     keys = {str(name): name for name in tree} if isinstance(tree, dict) else {}
     if str(key) not in keys:
-        raise UsageError(f"the file has no {'.'.join([*found.nesting, str(key)])!r}", where=where, hint=f"there is {some(_keys(tree))}")
+        raise UsageError(
+            f"the file has no {quoted('.'.join([*found.nesting, str(key)]))}", where=where, hint=f"there is {some(_keys(tree))}"
+        )
     found.ignored += [".".join([*found.nesting, name]) for name in keys if name != str(key)]
     found.nesting.append(str(key))
+    NAME.check(sum(map(len, found.nesting)), f"the keys that lead to the tensors, {quoted(found.nesting[0][:32])}…, have", where)
     return tree[keys[str(key)]]
 
 
-def _wrapper(tree: Any) -> Any:
+def _wrapper(tree: Any, known: dict[int, bool]) -> Any:
     """The key under which the model's tensors lie; None where they are not wrapped, or in several places."""
     if not isinstance(tree, dict) or any(isinstance(value, Stored) for value in tree.values()):
         return None
-    inside = [key for key, value in tree.items() if not _BESIDES.search(str(key)) and any(True for _ in _walk(value, ""))]
-    known = [key for key in WRAPPERS if key in inside]
-    if known:
-        return known[0]
+    inside = [key for key, value in tree.items() if not _BESIDES.search(str(key)) and _holds(value, known)]
+    usual = [key for key in WRAPPERS if key in inside]
+    if usual:
+        return usual[0]
     return inside[0] if len(inside) == 1 and isinstance(tree[inside[0]], dict) else None
+
+
+def _holds(tree: Any, known: dict[int, bool]) -> bool:
+    """Whether there is a tensor below; each container is looked through once, however often it is asked for."""
+    if isinstance(tree, Stored):
+        return True
+    if not isinstance(tree, (dict, list, tuple)):
+        return False
+    if id(tree) not in known:
+        known[id(tree)] = any(_holds(value, known) for value in (tree.values() if isinstance(tree, dict) else tree))
+    return known[id(tree)]
 
 
 def _walk(tree: Any, name: str) -> Iterator[tuple[str, Stored]]:
     """Every tensor below, by dotted name."""
+    NAME.check(len(name), f"the tensors below {quoted(name[:32])}… have names of at least", "")
     if isinstance(tree, Stored):
         yield name, tree
     elif isinstance(tree, dict):
@@ -115,5 +131,5 @@ def _flatten(tree: Any, found: Found, where: str) -> None:
             continue
         for full, stored in tensors:
             if full in found.tensors:
-                raise CaptureFormatError(f"two tensors are called {full!r}", where=where, hint="rename one where the file is written")
+                raise CaptureFormatError(f"two tensors are called {quoted(full)}", where=where, hint="rename one where the file is written")
             found.tensors[full] = stored

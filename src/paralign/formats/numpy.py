@@ -16,7 +16,7 @@ import numpy as np
 from paralign.capture import load_foreign
 from paralign.capture.npy import read_header
 from paralign.dtypes import RAW, STORAGE, canonical
-from paralign.errors import UnsafeFile, UnsupportedTensor
+from paralign.errors import UnsafeFile, UnsupportedTensor, quoted
 from paralign.formats.checkpoint import Contents, Entry, Stored, count, damaged, held, little
 from paralign.formats.mapped import Mapped, Region
 from paralign.formats.nesting import planted, unwrap
@@ -42,10 +42,10 @@ def read_npz(path: Path, file: Mapped, members: dict[str, Member]) -> Contents:
     """
     contents = Contents("npz", {}, [file])
     for member in members.values():
-        where = f"{path}, array {member.name!r}"
+        where = f"{path}, array {quoted(member.name)}"
         if not member.name.endswith(".npy"):
             raise UnsafeFile(
-                f"the archive holds {member.name!r}, which is no array",
+                f"the archive holds {quoted(member.name)}, which is no array",
                 where=str(path),
                 hint="take it out, or save the arrays again with numpy.savez",
             )
@@ -96,7 +96,7 @@ def _lying(region: Region, where: str, said: str | None) -> Stored | None:
     elements = Region(region.file, region.start + data, region.length - data)
     needed = count(shape) * dtype.itemsize
     if needed != elements.length:
-        raise damaged(f"an array of shape {shape} and type {dtype} takes {needed} bytes, {elements.length} are there", where)
+        raise damaged(f"an array of shape {quoted(shape)} and type {dtype} takes {needed} bytes, {elements.length} are there", where)
     direct = little(dtype) and (not fortran or len(shape) < 2)  # noqa: PLR2004 - one axis has one order
     return Stored(Entry(name, shape), lambda: _shaped(elements.bytes(), dtype, shape, where, fortran=fortran), (elements,), direct)
 
@@ -106,7 +106,7 @@ def _element(descr: str, said: str | None, where: str) -> tuple[np.dtype[Any], s
         dtype = np.dtype(descr)
         name = canonical(dtype)
     except (TypeError, ValueError, UnsupportedTensor) as fault:
-        raise damaged(f"there is no element type {descr!r}", where) from fault
+        raise damaged(f"there is no element type {quoted(descr)}", where) from fault
     if said is None:
         return dtype, name
     if name != STORAGE[said].name:
@@ -118,7 +118,7 @@ def _shaped(data: Any, dtype: np.dtype[Any], shape: tuple[int, ...], where: str,
     try:
         return cast("np.ndarray[Any, Any]", np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C"))
     except ValueError as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
-        raise damaged(f"an array has the impossible shape {shape}", where) from fault
+        raise damaged(f"an array has the impossible shape {quoted(shape)}", where) from fault
 
 
 def _packed(member: Member, where: str) -> Stored | None:
@@ -128,7 +128,7 @@ def _packed(member: Member, where: str) -> Stored | None:
         return None
     dtype, name = _element(descr, _said(member), where)
     if count(shape) * dtype.itemsize != member.size - data:
-        raise damaged(f"an array of shape {shape} and type {dtype} does not take {member.size - data} bytes", where)
+        raise damaged(f"an array of shape {quoted(shape)} and type {dtype} does not take {member.size - data} bytes", where)
 
     def load() -> np.ndarray[Any, Any]:
         return _shaped(memoryview(member.content())[data:], dtype, shape, where, fortran=fortran)

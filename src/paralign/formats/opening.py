@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.capture.bounds import HEADER, TENSORS, checked_path, open_regular
 from paralign.capture.npy import MAGIC as NPY
 from paralign.capture.unpickle import unpickle
-from paralign.errors import CaptureFormatError, UsageError
+from paralign.errors import CaptureFormatError, UsageError, quoted
 from paralign.formats import numpy, paddle, torch
 from paralign.formats.checkpoint import Checkpoint, Contents, damaged, some
 from paralign.formats.mapped import Mapped
@@ -28,7 +29,6 @@ USUAL = (
 )
 _PICKLE = b"\x80"
 _TAR = slice(257, 262)
-_LONGEST_INDEX = 1 << 28
 
 
 def open_checkpoint(path: str | os.PathLike[str], *, within: str | None = None, strip: str | None = None) -> Checkpoint:
@@ -52,7 +52,7 @@ def open_checkpoint(path: str | os.PathLike[str], *, within: str | None = None, 
 
 def _located(path: Path) -> Path:
     """The file itself, or the one of a usual name in a folder."""
-    if not path.is_dir():
+    if not checked_path(path).is_dir():
         return path
     usual = [path / name for name in USUAL if (path / name).is_file()]
     if not usual:
@@ -64,7 +64,8 @@ def _located(path: Path) -> Path:
     return usual[0]
 
 
-def _contents(path: Path, within: str | None) -> Contents:
+def _contents(path: Path, within: str | None, *, index: bool = True) -> Contents:
+    """What a file holds; ``index``: it may be an index, which a shard may not."""
     file = Mapped(path)
     start = file.bytes(0, min(file.size, 512)).tobytes()
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -76,7 +77,8 @@ def _contents(path: Path, within: str | None) -> Contents:
         return read_safetensors(path, file)
     if start[:1] == _PICKLE:
         return _pickle(path, file, within)
-    if start.lstrip()[:1] == b"{" and file.size <= _LONGEST_INDEX:
+    if index and start.lstrip()[:1] == b"{":
+        HEADER.check(file.size, "the file is no checkpoint of a known format, or an index of", str(path))
         return _shards(path, file, within)
     if tensors:
         return read_safetensors(path, file)
@@ -115,7 +117,7 @@ def _archive(path: Path, file: Mapped, within: str | None) -> Contents:
 
 
 def _pickle(path: Path, file: Mapped, within: str | None) -> Contents:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         tree = unpickle(stream, file.size, str(path), paddle.DIALECT, alone=False)
         if isinstance(tree, int) and tree == torch.MAGIC:
             return torch.read_legacy(path, file, stream, within)
@@ -126,7 +128,8 @@ def _pickle(path: Path, file: Mapped, within: str | None) -> Contents:
 def _shards(path: Path, file: Mapped, within: str | None) -> Contents:
     """The tensors of all shards that an index names."""
     index, metadata = read_index(path, file.bytes(0, file.size).tobytes())
-    missing = sorted({name for name in index.values() if not (path.parent / name).is_file()})
+    TENSORS.check(len(index), "the index names", str(path))
+    missing = sorted({name for name in index.values() if not checked_path(path.parent / name).is_file()})
     if missing:
         raise CaptureFormatError(
             f"{len(missing)} of {len(set(index.values()))} shards are missing: {some(missing)}",
@@ -134,11 +137,11 @@ def _shards(path: Path, file: Mapped, within: str | None) -> Contents:
             hint="put them beside the index",
         )
     contents = Contents("", {}, [file], metadata)
-    shards = {name: _contents(path.parent / name, within) for name in dict.fromkeys(index.values())}
+    shards = {name: _contents(path.parent / name, within, index=False) for name in dict.fromkeys(index.values())}
     for name, shard in index.items():
         if name not in shards[shard].tensors:
             raise CaptureFormatError(
-                f"the shard {shard} does not hold {name!r}, which the index expects in it",
+                f"the shard {shard} does not hold {quoted(name)}, which the index expects in it",
                 where=str(path),
                 hint="get the shard and the index again from where they came",
             )
@@ -147,7 +150,7 @@ def _shards(path: Path, file: Mapped, within: str | None) -> Contents:
         unlisted = [name for name in found.tensors if index.get(name) != shard]
         if twice := [name for name in unlisted if name in index]:
             raise CaptureFormatError(
-                f"{twice[0]!r} is in two shards, {index[twice[0]]} and {shard}",
+                f"{quoted(twice[0])} is in two shards, {index[twice[0]]} and {shard}",
                 where=str(path),
                 hint="get the shards again from where they came",
             )

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.capture.admitted import Dialect, Kept
+from paralign.capture.bounds import shape_fault
 from paralign.capture.unpickle import unpickle
 from paralign.dtypes import STORAGE
-from paralign.errors import UsageError
+from paralign.errors import UsageError, quoted, shortened
 from paralign.formats.checkpoint import Contents, Entry, Stored, damaged, held, little
 from paralign.formats.mapped import Mapped, Region
 from paralign.formats.nesting import planted, unwrap
@@ -79,14 +80,16 @@ def _types(rest: bytes, where: str) -> dict[str, str]:
         return {}
     value = unpickle(io.BytesIO(rest), len(rest), where)
     types = value.get(TYPES) if isinstance(value, dict) else None
-    if not isinstance(types, dict) or not all(isinstance(name, str) and dtype in STORAGE for name, dtype in types.items()):
+    if not isinstance(types, dict) or not all(
+        isinstance(name, str) and isinstance(dtype, str) and dtype in STORAGE for name, dtype in types.items()
+    ):
         raise damaged("bytes follow its end", where)
     return types
 
 
 def _typed(stored: Stored | None, name: str, dtype: str, where: str) -> Stored:
     if stored is None or STORAGE[stored.entry.dtype].itemsize != STORAGE[dtype].itemsize:
-        raise damaged(f"it says that {name!r} is {dtype}, what is stored is not", where)
+        raise damaged(f"it says that {quoted(name)} is {dtype}, what is stored is not", where)
     return replace(stored, entry=Entry(dtype, stored.entry.shape), load=lambda: stored.load().view(STORAGE[dtype]))
 
 
@@ -113,7 +116,7 @@ def _elements(region: Region, kept: Kept, where: str) -> np.ndarray[Any, Any]:
     try:
         return np.frombuffer(data, kept.dtype).reshape(kept.shape, order="F" if kept.fortran else "C")
     except ValueError as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
-        raise damaged(f"an array has the impossible shape {kept.shape}", where) from fault
+        raise damaged(f"an array has the impossible shape {quoted(kept.shape)}", where) from fault
 
 
 def _decoded(region: Region, kept: Kept, where: str) -> bytearray:
@@ -124,9 +127,9 @@ def _decoded(region: Region, kept: Kept, where: str) -> bytearray:
             found += decoder.decode(bytes(block)).encode("latin-1")
         decoder.decode(b"", final=True)
     except UnicodeError as fault:
-        raise damaged(f"the text that stands for an array holds something else: {fault}", where) from fault
+        raise damaged(f"the text that stands for an array holds something else: {shortened(str(fault))}", where) from fault
     if len(found) != Entry("uint8", kept.shape).nbytes * kept.dtype.itemsize:
-        raise damaged(f"an array of shape {kept.shape} and type {kept.dtype} does not take {len(found)} bytes", where)
+        raise damaged(f"an array of shape {quoted(kept.shape)} and type {kept.dtype} does not take {len(found)} bytes", where)
     return found
 
 
@@ -139,20 +142,26 @@ class _Joined:
 
 def _rejoin(tree: dict[Any, Any], where: str) -> None:
     """Put one value in place of each group of slices."""
-    for name, told in tree.pop(SPLIT, {}).items():
+    groups = tree.pop(SPLIT, {})
+    if not isinstance(groups, dict):
+        raise damaged(f"what it says of slices is a {type(groups).__name__}", where)
+    for name, told in groups.items():
         slices, shape = (told.get("slices"), told.get("OriginShape")) if isinstance(told, dict) else (None, None)
-        if not isinstance(slices, list) or not isinstance(shape, (list, tuple)) or not all(part in tree for part in slices):
-            raise damaged(f"the slices of {name!r} are not all there", where)
+        named = isinstance(slices, list) and all(isinstance(part, str) and part in tree for part in slices)
+        if not isinstance(slices, list) or not named or len(set(slices)) != len(slices):
+            raise damaged(f"the slices of {quoted(name)} are not all there", where)
+        if not isinstance(shape, (list, tuple)) or shape_fault(shape) is not None:
+            raise damaged(f"the slices of {quoted(name)} cannot be joined: {shape_fault(shape)}", where)
         if name in tree:
-            raise damaged(f"two tensors are called {name!r}", where)
-        tree[name] = _Joined([tree.pop(part) for part in slices], tuple(int(length) for length in shape))
+            raise damaged(f"two tensors are called {quoted(name)}", where)
+        tree[name] = _Joined([tree.pop(part) for part in slices], tuple(shape))
 
 
 def _joined(parts: list[Stored], shape: tuple[int, ...], where: str) -> Stored:
     entries = {part.entry.dtype for part in parts}
     entry = Entry(next(iter(entries), "float32"), shape)
-    if len(entries) != 1 or any(length < 0 for length in shape) or sum(part.entry.nbytes for part in parts) != entry.nbytes:
-        raise damaged(f"the slices of an array of shape {shape} do not make it up", where)
+    if len(entries) != 1 or sum(part.entry.nbytes for part in parts) != entry.nbytes:
+        raise damaged(f"the slices of an array of shape {quoted(shape)} do not make it up", where)
 
     def load() -> np.ndarray[Any, Any]:
         return np.concatenate([part.load().reshape(-1) for part in parts]).reshape(shape)

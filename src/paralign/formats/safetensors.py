@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.capture.bounds import TENSORS
 from paralign.capture.safetensors import CODES, check_layout, read_entry, read_header, read_metadata
 from paralign.dtypes import STORAGE
-from paralign.errors import CaptureFormatError, UnsupportedTensor, UsageError
+from paralign.errors import CaptureFormatError, UnsupportedTensor, UsageError, quoted, shortened
 from paralign.formats.checkpoint import Contents, Entry, Stored, damaged
 from paralign.formats.mapped import Mapped, Region
 from paralign.formats.writing import Plain, in_turn, pour
@@ -45,6 +46,7 @@ def read_safetensors(path: Path, file: Mapped) -> Contents:
         raise damaged(f"it has {file.size} bytes", str(path))
     header, data = read_header(file.bytes(0, file.size), path)
     metadata = read_metadata(header.pop(METADATA, {}), path)
+    TENSORS.check(len(header), "the file holds", str(path))
     paired = _paired(metadata.pop(PAIRED, "[]"), path)
     complexes = {name: "complex64" for name, fields in header.items() if isinstance(fields, dict) and fields.get("dtype") == "C64"}
     for name in complexes:  # eight bytes an element: checked as an integer of that length, which the format knows on every version
@@ -56,24 +58,28 @@ def read_safetensors(path: Path, file: Mapped) -> Contents:
         dtype, shape = complexes.get(name, entry.dtype), entry.shape
         if name in paired:
             dtype, shape = _unpaired(name, dtype, shape, path)
-        contents.tensors[name] = _stored(Entry(dtype, shape), Region(file, entry.start, entry.stop - entry.start), f"{path}, {name!r}")
+        contents.tensors[name] = _stored(
+            Entry(dtype, shape), Region(file, entry.start, entry.stop - entry.start), f"{path}, {quoted(name)}"
+        )
     for name, kept in metadata.items():
         if name not in contents.tensors and kept in entries:
             contents.tensors[name] = contents.tensors[kept]
     return contents
 
 
-def _paired(text: str, path: Path) -> list[str]:
+def _paired(text: str, path: Path) -> set[str]:
     try:
         names = json.loads(text)
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise damaged(f"its metadata {PAIRED!r} is no list", str(path)) from fault
-    return names if isinstance(names, list) else []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise damaged(f"its metadata {PAIRED!r} is no list of names", str(path))
+    return set(names)
 
 
 def _unpaired(name: str, dtype: str, shape: tuple[int, ...], path: Path) -> tuple[str, tuple[int, ...]]:
     if dtype != "float64" or shape[-1:] != (2,):
-        raise damaged(f"tensor {name!r} should hold pairs of float64, it holds {dtype} of shape {shape}", str(path))
+        raise damaged(f"tensor {quoted(name)} should hold pairs of float64, it holds {dtype} of shape {quoted(shape)}", str(path))
     return "complex128", shape[:-1]
 
 
@@ -82,7 +88,7 @@ def _stored(entry: Entry, region: Region, where: str) -> Stored:
         try:
             return np.frombuffer(region.bytes(), STORAGE[entry.dtype].newbyteorder("<")).reshape(entry.shape)
         except ValueError as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
-            raise damaged(f"the tensor has the impossible shape {entry.shape}", where) from fault
+            raise damaged(f"the tensor has the impossible shape {quoted(entry.shape)}", where) from fault
 
     return Stored(entry, load, (region,), direct=True, identity=(region.file.identity, region.start, entry) if region.length else None)
 
@@ -134,14 +140,14 @@ def read_index(path: Path, text: bytes) -> tuple[dict[str, str], dict[str, str]]
     try:
         index = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as fault:
-        raise damaged(f"the index is no JSON: {fault}", str(path)) from fault
+        raise damaged(f"the index is no JSON: {shortened(str(fault), 400)}", str(path)) from fault
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not all(isinstance(file, str) for file in shards.values()):
         raise damaged("the index has no weight_map of file names by tensor name", str(path))
     for file in set(shards.values()):
         if not file or file in (".", "..") or "/" in file or "\\" in file or "\0" in file:
             raise CaptureFormatError(
-                f"the index names the file {file!r}, which is not one beside it",
+                f"the index names the file {quoted(file)}, which is not one beside it",
                 where=str(path),
                 hint="an index may name files of its own folder only; get the checkpoint from its source again",
             )
@@ -153,6 +159,6 @@ def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in items:
         if name in found:
-            raise ValueError(f"the name {name!r} stands in it twice")
+            raise ValueError(f"the name {quoted(name)} stands in it twice")
         found[name] = value
     return found

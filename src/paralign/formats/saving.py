@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.errors import UsageError, unwritten
+from paralign.capture.bounds import NAME, is_text
+from paralign.errors import UsageError, quoted, unwritten
 from paralign.formats import numpy, paddle, torch
 from paralign.formats.checkpoint import Entry
 from paralign.formats.safetensors import safetensors_size, write_safetensors
@@ -182,10 +183,11 @@ def check_items(items: Sequence[Outgoing], kind: str) -> None:
     seen = set()
     for item in items:
         if item.name in seen:
-            raise UsageError(f"two tensors would be called {item.name!r}", hint="give each a name of its own")
+            raise UsageError(f"two tensors would be called {quoted(item.name)}", hint="give each a name of its own")
         seen.add(item.name)
-        if "\0" in item.name or item.name != item.name.encode("utf-8", "ignore").decode():
-            raise UsageError(f"the name {item.name!r} holds characters that files cannot hold", hint="rename the tensor")
+        NAME.check(len(item.name), f"the tensor {quoted(item.name[:32])}… would have a name of", "", UsageError)
+        if "\0" in item.name or not is_text(item.name):
+            raise UsageError(f"the name {quoted(item.name)} holds characters that files cannot hold", hint="rename the tensor")
     if FORMATS[kind] is _PADDLE:
         paddle.check_names(items)
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from paralign.capture.admitted import Dialect, Reading, Symbol, call
+from paralign.capture.bounds import axes_fault
 from paralign.capture.unpickle import unpickle
-from paralign.dtypes import STORAGE
-from paralign.errors import UnsafeFile, UnsupportedTensor
+from paralign.dtypes import RAW, STORAGE, is_complex, is_floating
+from paralign.errors import UnsafeFile, UnsupportedTensor, quoted
 from paralign.formats.checkpoint import Contents, Entry, Stored, count, damaged, held, little
 from paralign.formats.mapped import Mapped, Region
 from paralign.formats.nesting import planted, unwrap
@@ -127,8 +128,23 @@ def _are_sizes(values: Any) -> bool:
 def _rebuild(reading: Reading, storage: _Storage, offset: int, shape: tuple[Any, ...], strides: tuple[Any, ...], *more: Any) -> _Tensor:
     if not _are_sizes((offset, *shape, *strides)) or len(shape) != len(strides):
         raise reading.damaged("a tensor's offset, shape and strides are no whole numbers from 0, as many of each")
+    if axes_fault(shape) is not None:
+        raise reading.damaged(f"a tensor has the {axes_fault(shape)}")
     flags = more[2] if len(more) > 2 and isinstance(more[2], dict) else {}  # noqa: PLR2004 - flags stand third, in newer files
     return _Tensor(storage, storage.kind.dtype, storage.first + offset, shape, strides, flags.get("conj") is True, flags.get("neg") is True)
+
+
+def _rebuild_plain(reading: Reading, *view: Any) -> _Tensor:
+    return _check_flags(reading, _rebuild(reading, *view))
+
+
+def _check_flags(reading: Reading, tensor: _Tensor) -> _Tensor:
+    """Refuse marks that PyTorch would not set: only views of complex tensors are conjugated or negated."""
+    numbers = is_floating(tensor.dtype) and tensor.dtype not in RAW
+    if (tensor.conjugated and not is_complex(tensor.dtype)) or (tensor.negated and not numbers):
+        mark = "conjugated" if tensor.conjugated else "negated"
+        raise reading.damaged(f"a tensor of {tensor.dtype} is marked as {mark}")
+    return tensor
 
 
 def _rebuild_typed(
@@ -149,7 +165,7 @@ def _rebuild_typed(
             hint="convert it before it is saved, to one of: " + ", ".join(sorted(STORAGE)),
         )
     plain = _rebuild(reading, storage, offset, shape, strides, gradient, hooks, metadata)
-    return _Tensor(storage, dtype.name, plain.offset, shape, strides, plain.conjugated, plain.negated)
+    return _check_flags(reading, _Tensor(storage, dtype.name, plain.offset, shape, strides, plain.conjugated, plain.negated))
 
 
 def _parameter(_: Reading, tensor: _Tensor, *__: Any) -> _Tensor:
@@ -160,19 +176,21 @@ def _subclass(reading: Reading, function: Symbol, _: _Type, arguments: tuple[Any
     return call(reading, function, arguments)
 
 
-def _size(_: Reading, lengths: Sequence[int] = ()) -> tuple[int, ...]:
+def _size(reading: Reading, lengths: Sequence[int] = ()) -> tuple[int, ...]:
+    reading.spend(len(lengths))
     return tuple(lengths)
 
 
-def _device(_: Reading, kind: str, number: int = 0) -> str:
+def _device(reading: Reading, kind: str, number: int = 0) -> str:
+    reading.spend(len(kind))
     return f"{kind}:{number}"
 
 
 _ANY = object
 _VIEW = (_Storage, int, tuple, tuple)
 _NAMES: dict[Symbol, Any] = {
-    Symbol("torch._utils", "_rebuild_tensor"): (_rebuild, (_VIEW,)),
-    Symbol("torch._utils", "_rebuild_tensor_v2"): (_rebuild, ((*_VIEW, bool, _ANY), (*_VIEW, bool, _ANY, _ANY))),
+    Symbol("torch._utils", "_rebuild_tensor"): (_rebuild_plain, (_VIEW,)),
+    Symbol("torch._utils", "_rebuild_tensor_v2"): (_rebuild_plain, ((*_VIEW, bool, _ANY), (*_VIEW, bool, _ANY, _ANY))),
     Symbol("torch._utils", "_rebuild_tensor_v3"): (_rebuild_typed, ((*_VIEW, bool, _ANY, _Type), (*_VIEW, bool, _ANY, _Type, _ANY))),
     Symbol("torch._utils", "_rebuild_parameter"): (_parameter, ((_Tensor, bool, _ANY),)),
     Symbol("torch._utils", "_rebuild_parameter_with_state"): (_parameter, ((_Tensor, bool, _ANY, _ANY),)),
@@ -218,7 +236,7 @@ def read_zip(path: Path, file: Mapped, members: Mapping[str, Member], within: st
         raise UnsafeFile("the file is a TorchScript program, not a state dict; nothing of it was run", where=str(path), hint=_HINT)
     said = bytes(members[f"{folder}byteorder"].content()) if f"{folder}byteorder" in members else b"little"
     if said not in (b"little", b"big"):
-        raise damaged(f"its byte order is {said!r}", str(path))
+        raise damaged(f"its byte order is {quoted(said)}", str(path))
     order: Literal["<", ">"] = "<" if said == b"little" else ">"
     content = bytes(members[program].content())
     tree = unpickle(io.BytesIO(content), len(content), str(path), DIALECT)
@@ -243,12 +261,12 @@ def read_legacy(path: Path, file: Mapped, stream: BinaryIO, within: str | None) 
 
     version, system, tree, keys = following(DIALECT), following(DIALECT), following(DIALECT), following(DIALECT)
     if version != _PROTOCOL or not isinstance(system, dict) or not isinstance(keys, list):
-        raise damaged(f"its version is {version!r}, known is {_PROTOCOL}", where)
+        raise damaged(f"its version is {quoted(version)}, known is {_PROTOCOL}", where)
     kinds = _storages(tree)
     places, start = {}, stream.tell()
     for key in keys:
-        if key not in kinds:
-            raise damaged(f"no tensor refers to the storage {key!r}", where)
+        if not isinstance(key, str) or key not in kinds:
+            raise damaged(f"no tensor refers to the storage {quoted(key)}", where)
         (elements,) = struct.unpack("<q", file.bytes(start, 8).tobytes())
         region = Region(file, start + 8, elements * STORAGE[kinds[key]].itemsize)
         region.bytes()  # is inside the file
@@ -288,19 +306,20 @@ def _stored(tensor: _Tensor, places: Mapping[str, _Place], file: Mapped, where: 
     """A tensor where it lies, after it was checked that its storage is there and large enough."""
     storage = tensor.storage
     if storage.key not in places:
-        raise damaged(f"the storage {storage.key!r} is not in it", where)
+        raise damaged(f"the storage {quoted(storage.key)} is not in it", where)
     place = places[storage.key]
     if storage.elements * STORAGE[storage.kind.dtype].itemsize > place.size:
         raise damaged(
-            f"the storage {storage.key!r} should have {storage.elements} elements of {storage.kind.dtype}, it has {place.size} bytes", where
+            f"the storage {quoted(storage.key)} should have {storage.elements} elements of {storage.kind.dtype}, it has {place.size} bytes",
+            where,
         )
     itemsize, entry = STORAGE[tensor.dtype].itemsize, Entry(tensor.dtype, tensor.shape)
     last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.strides, strict=True))
     start, length = tensor.offset * itemsize, (last + 1) * itemsize if entry.nbytes else 0
     if entry.nbytes and start + length > place.size:
         raise damaged(
-            f"a tensor of shape {tensor.shape} and strides {tensor.strides} from element {tensor.offset} does not lie in its "
-            f"storage of {place.size} bytes",
+            f"a tensor of shape {quoted(tensor.shape)} and strides {quoted(tensor.strides)} from element {tensor.offset} does not lie in "
+            f"its storage of {place.size} bytes",
             where,
         )
     dtype = STORAGE[tensor.dtype].newbyteorder(place.order)
@@ -332,7 +351,7 @@ def _elements(tensor: _Tensor, content: Any, dtype: np.dtype[Any], where: str) -
         strides = [stride * dtype.itemsize for stride in tensor.strides]
         array: np.ndarray[Any, Any] = np.ndarray(tensor.shape, dtype, buffer=content, strides=strides)
     except (ValueError, OverflowError) as fault:  # more dimensions, or larger ones beside a 0, than numpy can hold
-        raise damaged(f"a tensor has the impossible shape {tensor.shape}", where) from fault
+        raise damaged(f"a tensor has the impossible shape {quoted(tensor.shape)}", where) from fault
     array = np.conj(array) if tensor.conjugated else array
     return np.negative(array) if tensor.negated else array
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paralign.capture import Capture, CaptureWriter, clear, load_foreign
+from paralign.capture.bounds import Limit, axes_fault, checked_path
 from paralign.dtypes import STORAGE, Typed, narrow, typed
-from paralign.errors import UnsupportedTensor, UsageError
+from paralign.errors import UnsupportedTensor, UsageError, quoted
 from paralign.model import Manifest
 from paralign.worker.trees import leaves, structure
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: drawn values are float64 until they are cast, and both sides hold them too
+INPUT = Limit("PARALIGN_MAX_INPUT", 1 << 32, "bytes")
 DISTRIBUTIONS = ("normal", "uniform", "integers", "zeros", "ones", "arange")
 
 
@@ -59,7 +63,7 @@ def make(spec: Any, folder: Path, where: str, seed: int) -> Any:
 
 
 def _from_file(path: Path, where: str) -> Any:
-    if not path.is_file():
+    if not checked_path(path).is_file():
         raise UsageError(
             "the file of inputs is not there", where=f"{where}: {path}", hint="correct `file`, a path relative to paralign.toml"
         )
@@ -72,10 +76,10 @@ def _from_file(path: Path, where: str) -> Any:
 def _draw(spec: dict[str, Any], where: str, seed: int) -> Typed:
     shape, dtype = _shape(spec, where), spec.get("dtype", "float32")
     if dtype not in STORAGE:
-        raise UsageError(f"unknown dtype {dtype!r}", where=where, hint="choose one of: " + ", ".join(STORAGE))
+        raise UsageError(f"unknown dtype {quoted(dtype)}", where=where, hint="choose one of: " + ", ".join(STORAGE))
     kind = spec.get("distribution", "normal" if dtype.startswith(("float", "bfloat", "complex")) else "integers")
     if kind not in DISTRIBUTIONS:
-        raise UsageError(f"unknown distribution {kind!r}", where=where, hint="choose one of: " + ", ".join(DISTRIBUTIONS))
+        raise UsageError(f"unknown distribution {quoted(kind)}", where=where, hint="choose one of: " + ", ".join(DISTRIBUTIONS))
     number = spec.get("seed", seed)
     if number < 0:
         raise UsageError(f"seed must not be negative, it is {number}", where=where)
@@ -84,10 +88,7 @@ def _draw(spec: dict[str, Any], where: str, seed: int) -> Typed:
         raise UsageError(f"high ({high}) must be above low ({low})", where=where)
     if spec.get("std", 1.0) < 0:
         raise UsageError(f"std must not be negative, it is {spec['std']}", where=where)
-    random = np.random.default_rng(number)
-    values = _values(kind, shape, spec, low, high, random)
-    if dtype.startswith("complex"):
-        values = values + 1j * _values(kind, shape, spec, low, high, random)
+    values = _drawn(kind, shape, spec, (low, high), number, where)
     if dtype.startswith(("int", "uint")) and values.size:
         limits = np.iinfo(STORAGE[dtype])
         if values.min() < limits.min or values.max() > limits.max:
@@ -99,6 +100,21 @@ def _draw(spec: dict[str, Any], where: str, seed: int) -> Typed:
     return narrow(values, dtype)
 
 
+def _drawn(kind: str, shape: list[int], spec: dict[str, Any], bounds: tuple[float, float], seed: int, where: str) -> np.ndarray[Any, Any]:
+    """Values before they are cast; complex ones where the type is."""
+    for key in ("low", "high", "mean", "std"):
+        if not math.isfinite(spec.get(key, 0.0)):
+            raise UsageError(f"{key} must be finite, it is {spec[key]}", where=where)
+    random = np.random.default_rng(seed)
+    try:
+        values = _values(kind, shape, spec, *bounds, random)
+        if spec.get("dtype", "").startswith("complex"):
+            values = values + 1j * _values(kind, shape, spec, *bounds, random)
+    except (ValueError, OverflowError) as fault:  # by what numpy meets first: bounds too far apart, or beyond 64 bits
+        raise UsageError(f"no values can be drawn: {fault}", where=where, hint="set low, high, mean and std closer to 0") from fault
+    return values
+
+
 def _shape(spec: dict[str, Any], where: str) -> list[int]:
     if "shape" not in spec:
         raise UsageError(
@@ -108,7 +124,11 @@ def _shape(spec: dict[str, Any], where: str) -> list[int]:
         )
     shape = spec["shape"]
     if not all(type(n) is int and n >= 0 for n in shape):
-        raise UsageError("a shape is a list of whole numbers", where=f"{where}: {shape}")
+        raise UsageError("a shape is a list of whole numbers", where=f"{where}: {quoted(shape)}")
+    fault = axes_fault(shape)
+    if fault is not None:
+        raise UsageError(f"this is an {fault}", where=where, hint="give fewer axes, or shorter ones")
+    INPUT.check(math.prod(shape) * 8, "values of this shape take", where, UsageError)
     return list(shape)
 
 

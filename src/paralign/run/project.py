@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from paralign.adapters.finding import known
-from paralign.errors import EnvironmentUnavailable, UsageError
+from paralign.capture.bounds import checked_path
+from paralign.errors import EnvironmentUnavailable, UsageError, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from paralign.run.toml import read_toml
 
 FILE = "paralign.toml"
 
@@ -117,15 +114,12 @@ def read(directory: Path) -> Project:
         UsageError: no project file, one that is no TOML, an unknown key, a value of the wrong type, a path that is not there.
         EnvironmentUnavailable: an interpreter that is not there.
     """
-    path = (directory / FILE if directory.is_dir() else directory).resolve()
+    path = (directory / FILE if checked_path(directory).is_dir() else directory).resolve()
     if not path.is_file():
         raise UsageError(
             f"there is no {FILE}", where=str(directory), hint="run `paralign init DIR` to write one, or name the folder that has it"
         )
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{FILE} is no valid TOML: {error}", where=str(path), hint="correct the line that the message names") from error
+    table = read_toml(path, f"{FILE} is no valid TOML")
     _check_keys(table, {**_TOP, **dict.fromkeys(_TABLES, dict)}, "", path)
     for name, keys in _TABLES.items():
         _check_keys(table.get(name, {}), keys, name, path)
@@ -157,7 +151,7 @@ def check_stages(names: list[str]) -> list[str]:
         if name not in STAGES:
             near = difflib.get_close_matches(str(name), STAGES, 1)
             raise UsageError(
-                f"there is no stage {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""), hint="stages: " + ", ".join(STAGES)
+                f"there is no stage {quoted(name)}" + (f"; did you mean {near[0]!r}?" if near else ""), hint="stages: " + ", ".join(STAGES)
             )
     return [s for s in STAGES if s in names]
 
@@ -192,7 +186,7 @@ def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: P
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             raise UsageError(
-                f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+                f"unknown key {quoted(key)}" + (f"; did you mean {near[0]!r}?" if near else ""),
                 where=where,
                 hint="known: " + ", ".join(sorted(known)),
             )
@@ -203,11 +197,11 @@ def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: P
 
 def _side(table: dict[str, Any], name: str, path: Path) -> SideSettings:
     folder = path.parent
-    root = (folder / table.get("root", ".")).resolve()
+    root = checked_path(folder / table.get("root", ".")).resolve()
     if not root.is_dir():
         raise UsageError(f"the root of the {name} is no folder", where=str(root), hint=f"correct `root` in [{name}] of {path}")
     wanted = table.get("module", f"{name}.py")
-    module = next((p for p in (folder / wanted, root / wanted) if p.is_file()), None)
+    module = next((p for p in (folder / wanted, root / wanted) if checked_path(p).is_file()), None)
     if module is None:
         raise UsageError(
             f"the module of the {name} is not there",
@@ -217,12 +211,22 @@ def _side(table: dict[str, Any], name: str, path: Path) -> SideSettings:
     framework = table.get("framework", "")
     if framework and framework not in known():
         raise UsageError(
-            f"there is no adapter for framework {framework!r}",
+            f"there is no adapter for framework {quoted(framework)}",
             where=f"{path}: [{name}]",
             hint="choose one of: " + ", ".join(sorted(known())),
         )
-    env = {str(k): str(v) for k, v in table.get("env", {}).items()}
+    env = _environment(table.get("env", {}), f"{path}: [{name}] env")
     return SideSettings(module.resolve(), root, framework, interpreter(table.get("python", ""), folder), table.get("device", "cpu"), env)
+
+
+def _environment(table: dict[str, Any], where: str) -> dict[str, str]:
+    """Environment variables, of names and values that a system takes."""
+    for name, value in table.items():
+        if not name or "=" in name:
+            raise UsageError(f"no environment variable can be called {quoted(name)}", where=where, hint="leave out the =: NAME = 'value'")
+        if not isinstance(value, (str, int, float)):
+            raise UsageError(f"{quoted(name)} must be a text, not {type(value).__name__}", where=where, hint="put it in quotation marks")
+    return {name: str(value) for name, value in table.items()}
 
 
 def interpreter(wanted: str, folder: Path) -> str:
@@ -237,13 +241,13 @@ def interpreter(wanted: str, folder: Path) -> str:
         return _conda(wanted[len("conda:") :])
     path = folder / os.path.expanduser(wanted)  # noqa: PTH111 - Path.expanduser raises for a user that is not there
     for found in (path, path / "bin" / "python", path / "python.exe", path / "Scripts" / "python.exe"):
-        if found.is_file() and os.access(found, os.X_OK):
+        if checked_path(found).is_file() and os.access(found, os.X_OK):
             return str(found.absolute())
     command = shutil.which(wanted)
     if command:
         return command
     raise EnvironmentUnavailable(
-        f"there is no interpreter {wanted!r}",
+        f"there is no interpreter {quoted(wanted)}",
         where=str(path),
         hint="give a python executable, the folder of a virtual or conda environment, or conda:NAME",
     )
@@ -311,7 +315,7 @@ def _rules(table: dict[str, Any], path: Path) -> Path | None:
     wanted = table.get("weights", {}).get("rules")
     if wanted is None:
         return None
-    file = path.parent / wanted
+    file = checked_path(path.parent / wanted)
     if not file.is_file():
         raise UsageError("the file of rules is not there", where=str(file), hint=f"correct `rules` in [weights] of {path}")
     return Path(file)
@@ -327,5 +331,5 @@ def _tolerance(table: dict[str, Any], name: str, path: Path) -> Tolerance:
 
 def _choice(value: str, choices: tuple[str, ...], where: str) -> str:
     if value not in choices:
-        raise UsageError(f"{value!r} is not a choice", where=where, hint="choose one of: " + ", ".join(choices))
+        raise UsageError(f"{quoted(value)} is not a choice", where=where, hint="choose one of: " + ", ".join(choices))
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from paralign.capture.bounds import checked_path
 from paralign.errors import UsageError, unwritten
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def write(directory: Path) -> list[Path]:
         UsageError: one of the files is there already; then none is written.
         WriteFailed: one cannot be written; then none is.
     """
-    there = [name for name in FILES if (directory / name).exists()]
+    there = [name for name in FILES if (checked_path(directory) / name).exists()]
     if there:
         raise UsageError(
             f"{', '.join(there)} would be overwritten", where=str(directory), hint="name another folder, or move the files away"

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import re
 import string
-import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import UsageError
+from paralign.errors import UsageError, quoted
+from paralign.run.toml import parsed
 from paralign.weights.transforms import steps
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -241,18 +236,17 @@ def rules_from_toml(text: str, source: str = "rules.toml") -> Rules:
     Raises:
         UsageError: no TOML (with the line), an unknown table or key, a value that is no text, a pattern or transform that is none.
     """
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"the rules are no TOML: {error}", where=source, hint="mend that line") from error
+    content = parsed(text, "the rules are no TOML", source)
     others = content.pop("others", "")
     if others not in ("", "keep"):
-        raise UsageError(f"others = {others!r} is not a choice", where=source, hint='write others = "keep" at the top, or leave it out')
+        raise UsageError(
+            f"others = {quoted(others)} is not a choice", where=source, hint='write others = "keep" at the top, or leave it out'
+        )
     found: dict[str, list[Any]] = {table: [] for table in _TABLES}
     for table, entries in content.items():
         if table not in _TABLES or not isinstance(entries, list):
             raise UsageError(
-                f"unknown entry {table!r} among the rules",
+                f"unknown entry {quoted(table)} among the rules",
                 where=source,
                 hint='there are [[rename]], [[route]] and [[drop]], and others = "keep" above them',
             )
