@@ -136,18 +136,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, 2 if isinstance(error, UsageError) and not isinstance(error, WriteFailed) else 3)
     except (CaptureFormatError, UnsafeFile, UnsupportedTensor, WorkerFailed) as error:
         return _fail(error, 3)
-    except MemoryError:
-        print("paralign: the memory does not suffice\n  fix:   compare or convert in parts, or on a larger machine", file=sys.stderr)
-        return 3
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     except Exception as error:  # noqa: BLE001 - a fault of ours: shown whole, and never with the exit code of a divergence
-        if isinstance(error, OSError) and error.errno in DISK:
-            _abandon_output()
-            return _fail(unwritten(error.filename or "the output", error), 3)
-        traceback.print_exc()
-        return SOFTWARE
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """The exit code of what no reader foresaw: a disk or a memory that does not suffice, or a fault of ours."""
+    if isinstance(error, MemoryError):
+        return _fail(ParalignError("the memory does not suffice", hint="compare or convert in parts, or on a larger machine"), 3)
+    if isinstance(error, OSError) and error.errno in DISK:
+        _abandon_output()
+        return _fail(unwritten(error.filename or "the output", error), 3)
+    traceback.print_exc()
+    return SOFTWARE
 
 
 @contextmanager
