@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from paralign.api import check
+from paralign.dtypes import EPS
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Side
 
 RANDOM = np.random.RandomState(0)
@@ -180,6 +181,35 @@ def test_a_metric_that_sums_over_batches_is_seen_on_all_joined():
 def test_both_metrics_get_the_references_outputs():
     result = run(metric(accuracy), {"model": lambda x: -model(x), "metric": accuracy}, "metric")
     assert result.verdict == ALIGNED
+
+
+def area(total):
+    """The area under the curve by a sum of ranks, in float32."""
+
+    def metric(outputs, labels):
+        ranks = np.empty(len(labels), np.float32)
+        ranks[np.argsort(outputs[:, 0])] = np.arange(1, len(labels) + 1, dtype=np.float32) / np.float32(len(labels))
+        share = np.float32(np.mean(labels))
+        return {"area": (total(ranks[labels == 1]) / np.float32(len(labels)) - share * share / 2) / (share * (1 - share))}
+
+    return metric
+
+
+def test_what_rounding_does_to_the_references_own_metric_is_no_divergence():
+    random = np.random.RandomState(1)
+    given = {"inputs": random.randn(20_000, 6).astype("float32"), "labels": (random.rand(20_000) < 0.9).astype(int)}
+    one_by_one = area(lambda ranks: np.cumsum(ranks, dtype=np.float32)[-1])
+    right = run(metric(one_by_one), metric(area(np.sum)), "metric", **given)
+    assert right.verdict == ALIGNED, [(p.key, p.error, p.ratio) for p in right.pairs]
+    assert any(p.error > 10 * EPS["float32"] for p in right.pairs if p.judged)  # more than one rounding explains
+    assert "how far rounding moves the reference's metric" in {p.noise.how for p in right.pairs}
+    wrong = run(metric(one_by_one), metric(area(lambda ranks: np.sum(ranks) * np.float32(1.0005))), "metric", **given)
+    assert wrong.verdict == DIVERGED
+
+
+def test_a_decision_between_equal_scores_is_no_rounding():
+    result = run(metric(accuracy), metric(last_of_equals), "metric", inputs=np.zeros((40, 6), np.float32), labels=np.zeros(40, int))
+    assert result.verdict == DIVERGED
 
 
 def last_of_equals(outputs, labels):

@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.model import ALIGNED, DIVERGED, StageResult
+from paralign.comparison import judge, measure
+from paralign.model import ALIGNED, DIVERGED, Noise, StageResult
 from paralign.stages import nonfinite
 from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
+from paralign.worker.data import MOVED, MOVED_DOUBLE, REVERSED
+from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
+    from paralign.dtypes import Typed
     from paralign.stages.context import Context
+
+#: a continuous metric moves by this factor less where its values move in the last place of a float64, not of a float32 (2**29 less)
+CONTINUOUS = 1e2
+
+#: a metric that moves by more where its samples come in reverse order depends on that order; a sum of a million float32 numbers moves less
+REORDERED = 1e-3
 
 #: what a probe is for, in words
 PROBES = {
@@ -40,6 +50,7 @@ def run(context: Context) -> StageResult:
     result.pairs = paired(
         reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("metric")
     )
+    _grant_noise(context, result, reference, evaluation)
     different = any(p.verdict == DIVERGED for p in result.pairs if not p.key.startswith("probe_"))  # a probe then tells nothing of its own
     for pair in result.pairs:
         record = pair.reference if pair.reference is not None else pair.candidate
@@ -59,6 +70,41 @@ def run(context: Context) -> StageResult:
     if result.verdict == DIVERGED:
         result.divergence = first([p for p in result.pairs if p.judged])
     return result
+
+
+def _grant_noise(context: Context, result: StageResult, reference: Capture, evaluation: Capture) -> None:
+    """Where metrics differ by more than one rounding: what rounding does to the reference's own, and judge again by that."""
+    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.stats is not None and p.noise is not None and p.reference is not None]
+    wrong = [p for p in wrong if p.granted is None]
+    if not wrong:
+        return
+    capture = context.reference.record("metric-noise", "metric", {"noise": True}, {"evaluation": evaluation})
+    runs = {(r.name, r.leaf, r.run): capture.value(r) for r in capture.records if r.location is not None}
+    for pair in wrong:
+        record = pair.reference
+        if record is None or pair.noise is None:
+            continue
+        own = {run: value for (name, leaf, run), value in runs.items() if (name, leaf) == (record.name, record.leaf)}
+        moved = _moved(reference.value(record), own)
+        if moved > pair.noise.value:
+            pair.noise = Noise(moved, "how far rounding moves the reference's metric")
+            judge(pair, limit=ROUNDING.limit, tolerance=context.settings.tolerance_of("metric"))
+
+
+def _moved(value: Typed, runs: dict[str, Typed]) -> float:
+    """How far rounding moves a value, relative; 0 where it moves by decisions, as those between equal scores.
+
+    Of values in float64 that differ in the last place, what is continuous gives results that differ in their last places as well.
+    """
+
+    def far(one: Typed, run: str) -> float:
+        other = runs.get(run)
+        return measure(one, other).rel_l2 if other is not None and other.array.shape == one.array.shape else 0.0
+
+    nudged = max((far(value, run) for run in (*MOVED, DOUBLE)), default=0.0)
+    decided = DOUBLE in runs and far(runs[DOUBLE], MOVED_DOUBLE) > nudged / CONTINUOUS
+    reordered = far(value, REVERSED)
+    return max(0.0 if decided else nudged, reordered if reordered <= REORDERED else 0.0)
 
 
 def _say_refused(result: StageResult, reference: Capture, candidate: Capture) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
+from paralign.dtypes import is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
-from paralign.worker.session import NATIVE, Session
+from paralign.worker.forward import attempt, nudge
+from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves, rebuild, to_value
 
 if TYPE_CHECKING:
@@ -254,12 +257,15 @@ def _half(session: Session, shape: Dict[str, Any], capture: Capture, name: str, 
 # -- metric ----------------------------------------------------------------------------------------------------------------------
 
 
-def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
     """The side's metric on the reference's outputs: per batch, on all batches joined, and on probes that decide ties and empty classes.
 
-    A probe that raises is named in the answer, not an error: few metrics are made for it.
+    A probe that raises is named in the answer, not an error: few metrics are made for it. Options: ``noise`` (how far the metric moves by
+    rounding, in place of all that: :func:`_metric_noise`).
     """
     given = values["evaluation"]
+    if options.get("noise"):
+        return _metric_noise(session, writer, given)
     count = given.manifest.settings["answer"]["batches"]
     function = session.function("metric")
     answer: Dict[str, Any] = {"batches": count, "probes": {}}
@@ -278,6 +284,51 @@ def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], val
 
 
 Arrays = Tuple[Dict[str, Any], Dict[str, Any]]
+
+#: what tells how far rounding moves a metric: its values moved by one unit in the last place, in float64, and both; and samples in reverse
+MOVED, MOVED_DOUBLE, REVERSED = ("perturbed-0", "perturbed-1", "perturbed-2"), "float64-perturbed", "reversed"
+
+
+def _metric_noise(session: Session, writer: CaptureWriter, given: Capture) -> Dict[str, Any]:
+    """The metric on values that differ by rounding alone, each way a run of its own; one that raises has no records."""
+    count = given.manifest.settings["answer"]["batches"]
+    failed: Dict[str, str] = {}
+    batches = [(f"batch_{n}", [_arrays(given, f"{what}_{n}") for what in ("output", "labels")]) for n in range(count)]
+    joined = [_joined(given, what, count) for what in ("output", "labels")]
+    points = [*batches, ("all", [each for each in joined if each is not None])]
+    with session.adapter.no_grad():
+        for run in (*MOVED, DOUBLE, MOVED_DOUBLE, REVERSED):
+            act = partial(_metric_run, session, writer, run, [p for p in points if len(p[1]) == 2])  # noqa: PLR2004 - both
+            problem = attempt(act, tolerate=True)
+            if problem:
+                failed[run] = problem
+    return {"without": failed}
+
+
+def _metric_run(session: Session, writer: CaptureWriter, run: str, points: List[Tuple[str, List[Arrays]]]) -> None:
+    random = np.random.RandomState(MOVED.index(run) if run in MOVED else len(MOVED))
+    session.seed()
+    for name, (outputs, labels) in points:
+        moved = _floating(outputs, lambda value: nudge(value, random)) if run in MOVED else outputs
+        if run in (DOUBLE, MOVED_DOUBLE):
+            moved, labels = (_floating(a, lambda value: narrow(widen(value), DOUBLE)) for a in (outputs, labels))  # noqa: PLW2901
+        if run == MOVED_DOUBLE:
+            moved = _floating(moved, lambda value: nudge(value, random))
+        if run == REVERSED:
+            moved, labels = ((a[0], {k: v._replace(array=v.array[::-1].copy()) for k, v in a[1].items()}) for a in (outputs, labels))  # noqa: PLW2901
+        add_leaves(
+            session, writer, name, session.function("metric")(*(_as_tensors(session, a) for a in (moved, labels))), role="scalar", run=run
+        )
+
+
+def _floating(arrays: Arrays, act: Callable[[Any], Any]) -> Arrays:
+    """Real floating leaves changed, the others as they are."""
+    return arrays[0], {k: act(v) if is_floating(v.dtype) and not is_complex(v.dtype) else v for k, v in arrays[1].items()}
+
+
+def _arrays(given: Capture, name: str) -> Arrays:
+    """Structure and leaves of a recorded tree."""
+    return given.manifest.settings["trees"][name], {r.leaf: given.value(r) for r in given.select(name=name)}
 
 
 def _joined(given: Capture, what: str, count: int) -> "Arrays | None":
