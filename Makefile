@@ -79,6 +79,9 @@ zoo: .venv-zoo/stamp
 	$(BIN)/pip install -q --no-deps --target .padiff padiff==0.2.0 pyyaml
 	touch $@
 
+# ids of line rules that the three benchmarks of faults leave out, separated by commas
+faults mutants library-mutants: export PARALIGN_ABLATE = $(ABLATE)
+
 faults: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python benchmarks/faults/verify.py
 	$(BIN)/python benchmarks/faults/run.py --padiff .padiff --write docs/faults.md

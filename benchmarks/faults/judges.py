@@ -38,6 +38,8 @@ class Answer:
     flagged: bool = False
     #: ``file:line`` of the place that it puts first, and of all that it lists
     first: str = ""
+    #: id of the rule that chose the first place
+    rule: str = ""
     places: list[str] = field(default_factory=list)
     #: the first place or any of them is a true line; None where the tool names no lines
     exact: bool | None = None
@@ -100,6 +102,7 @@ def answered(result: CheckResult, truth: set[str], seconds: float) -> Answer:
             answer.note += f"{stage.name}: {worst.key if worst else ''} {worst.ratio if worst else ''}; "
             divergences = getattr(stage, "divergences", None) or [stage.divergence]
             answer.places += [_place(d) for d in divergences if d is not None and d.candidate is not None]
+            answer.rule = answer.rule or next((d.rule for d in divergences if d is not None and d.candidate is not None), "")
             led += [line for d in divergences if d is not None and d.candidate is not None for line in d.candidate.lines]
     answer.first = answer.places[0] if answer.places else ""
     answer.exact, answer.listed = same_line(answer.first, truth), any(same_line(place, truth) for place in [*answer.places, *led])

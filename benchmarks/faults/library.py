@@ -71,6 +71,12 @@ the other library; the two were written by different people. Only `forward` is a
 
 {kinds}
 
+## By rule
+
+Which rule of `locate/` chose the place that is named first; `ABLATE=id,id` leaves rules out.
+
+{rules}
+
 ## Missed
 
 {missed}
@@ -245,6 +251,7 @@ def document(rows: list[dict[str, Any]], seed: int, count: int) -> str:
         summary=mutate.table(rows, "", lambda _: "**all**"),
         models=mutate.table(rows, "model", lambda r: r["id"].split("/")[0]),
         kinds=mutate.table(rows, "edit", lambda r: r["what"].split(":")[0]),
+        rules=mutate.table(rows, "rule", lambda r: r["paralign"].get("rule") or "(none)"),
         missed=mutate.missed(rows),
     )
 

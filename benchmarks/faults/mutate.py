@@ -60,6 +60,12 @@ doubled?); all count.
 
 {kinds}
 
+## By rule
+
+Which rule of `locate/` chose the place that is named first; `ABLATE=id,id` leaves rules out.
+
+{rules}
+
 ## Missed
 
 {missed}
@@ -205,6 +211,7 @@ def document(rows: list[dict[str, Any]], seed: int, count: int) -> str:
         summary=table(rows, "stage", lambda r: r["stage"]) + "\n" + table(rows, "", lambda _: "**all**").splitlines()[-1],
         programs=table(rows, "program", lambda r: r["id"].split("/")[0]),
         kinds=table(rows, "edit", lambda r: r["what"].split(":")[0]),
+        rules=table(rows, "rule", lambda r: r["paralign"].get("rule") or "(none)"),
         missed=missed(rows),
     )
 

@@ -111,6 +111,16 @@ def by_program(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def by_rule(rows: list[Row]) -> str:
+    """How often each rule chose the first place, and how often that place was a true line."""
+    answers = [r["paralign"] for r in rows if r["paralign"].get("flagged") and r["stage"]]
+    lines = ["| rule | chose the first place | that was a true line |", "|---|---|---|"]
+    for rule in sorted({a.get("rule", "") for a in answers}):
+        chosen = [a for a in answers if a.get("rule", "") == rule]
+        lines.append(f"| {rule or '(none: gradients, updates, data)'} | {len(chosen)} | {sum(bool(a.get('exact')) for a in chosen)} |")
+    return "\n".join(lines)
+
+
 def _told(answer: Row | None) -> str:
     if answer is None:
         return ""
@@ -173,6 +183,12 @@ The engine was written with the faults of these programs in sight. How it does o
 ## By class
 
 {by_class(rows)}
+
+## By rule
+
+Which rule of `locate/` chose the place that is named first. `make faults ABLATE=id,id` leaves rules out.
+
+{by_rule(rows)}
 
 ## Every plant
 
