@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: help demo test quick lint types unit bench zoo faults mutants library-mutants
+.PHONY: help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
@@ -19,6 +19,7 @@ help:
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
+	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
 $(VENV)/stamp-demo: pyproject.toml constraints.txt
@@ -95,3 +96,8 @@ library-mutants: SEED ?= 22
 library-mutants: COUNT ?= 3
 library-mutants: .venv-zoo/stamp
 	.venv-zoo/bin/python benchmarks/faults/library.py --seed $(SEED) --count $(COUNT) --write docs/library-mutants.md
+
+fuzz: SEED ?= 0
+fuzz: CASES ?= 20000
+fuzz: $(VENV)/stamp-test
+	$(BIN)/python tests/hostile/fuzz.py --cases $(CASES) --seed $(SEED)

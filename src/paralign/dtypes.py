@@ -87,7 +87,7 @@ def is_floating(dtype: str) -> bool:
 
 def is_complex(dtype: str) -> bool:
     """Whether elements of this type are complex."""
-    return dtype.startswith("complex")
+    return dtype in ("complex64", "complex128")
 
 
 def widen(value: Typed) -> "np.ndarray[Any, Any]":

@@ -301,3 +301,17 @@ def test_a_name_that_no_terminal_can_show_ends_no_command(tmp_path):
 def test_what_is_quoted_is_short_whatever_it_is():
     for value in ("x" * 10**6, b"x" * 10**6, [0] * 10**6, (HUGE,), {n: n for n in range(10**5)}, HUGE):
         assert len(quoted(value)) <= QUOTED
+
+
+def test_an_unknown_complex_type_of_a_capture_is_damage(tmp_path):
+    """Found by changing captures at random: a type that begins like a complex one was looked up as one."""
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.model import Manifest
+
+    with CaptureWriter(tmp_path / "capture", Manifest(stage="forward")) as writer:
+        writer.add("c", Typed(np.ones(2, np.complex64), "complex64"), role="output")
+    lines = tmp_path / "capture" / "records.jsonl"
+    lines.write_text(lines.read_text().replace("complex64", "complex28"))
+    capture = Capture.open(tmp_path / "capture")
+    with pytest.raises(CaptureFormatError, match="was recorded as complex28"):
+        capture.value(capture.records[0])
