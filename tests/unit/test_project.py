@@ -42,7 +42,7 @@ def test_what_is_left_out_has_a_default(port):
     assert (found.inputs, found.labels, found.stages, found.timeout) == (None, None, list(STAGES), 600)
     assert found.out == port.folder / "result"
     settings = found.settings
-    assert (settings.seed, settings.split, settings.samples, settings.batches, settings.most, settings.steps) == (0, "val", 4, 4, 64, 3)
+    assert (settings.seed, settings.split, settings.samples, settings.batches, settings.most, settings.steps) == (0, "val", 4, 4, None, 3)
     assert (settings.modes, settings.modules, settings.weights, settings.strict, settings.paths) == (
         ["eval", "train"],
         "digest",

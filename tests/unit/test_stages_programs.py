@@ -10,7 +10,7 @@ import pytest
 
 from paralign.api import check
 from paralign.dtypes import EPS
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Side
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Coverage, Side
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(8, 6).astype("float32")
@@ -121,11 +121,11 @@ def test_the_first_batch_that_differs_is_named(candidate, first):
     assert (result.verdict, result.divergence.pair.key) == (DIVERGED, first)
 
 
-def test_a_loader_that_goes_on_is_cut_and_told():
+def test_a_loader_is_followed_to_its_last_batch():
     endless = [(np.zeros((1, 2)), np.zeros(1))] * 100
     result = run(data(loader=endless), data(loader=endless), "data")
     assert result.verdict == ALIGNED
-    assert "only the first 64 batches were looked at; raise [data] most to see the last one" in result.notes
+    assert Coverage("batches", 100, 100) in result.coverage
 
 
 def test_an_empty_data_set_is_an_error_of_its_side():

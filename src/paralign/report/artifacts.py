@@ -115,7 +115,7 @@ def arrays(stage: str, capture: Capture) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _name(stage: str, record: Record) -> str | None:
-    if "module" in record.attrs or record.role in ("parameter", "buffer", "input"):
+    if "module" in record.attrs or record.role in ("parameter", "buffer", "input", "state"):
         return None
     if stage == "backward":
         leaf = f".{record.leaf}" if record.leaf else ""

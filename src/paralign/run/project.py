@@ -70,7 +70,7 @@ class Settings:
     split: str = "val"
     samples: int = 4
     batches: int = 4
-    most: int = 64
+    most: int | None = None
     paths: list[str] = field(default_factory=list)
     steps: int = 3
     modes: list[str] = field(default_factory=lambda: ["eval", "train"])
@@ -297,7 +297,8 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     for mode in settings.modes:
         _choice(mode, ("eval", "train"), f"{path}: [backward] modes")
     for key, least in (("steps", 1), ("samples", 1), ("batches", 1), ("most", 1)):
-        if getattr(settings, key) < least:
+        value = getattr(settings, key)
+        if value is not None and value < least:
             raise UsageError(f"{key!r} must be at least {least}", where=str(path))
     settings.diff_threshold = float(table.get("report", {}).get("diff_threshold", settings.diff_threshold))
     if not settings.diff_threshold >= 0:

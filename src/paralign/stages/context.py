@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: runs with perturbed inputs, which measure the reference's noise where it has no float64 run
 PERTURBED = ("perturbed-0", "perturbed-1", "perturbed-2")
 
+#: batches after which the loader of the metric is not followed to the last one: each is run through the model
+FOLLOWED = 64
+
 
 @dataclass
 class Context:
@@ -104,7 +107,7 @@ class Context:
     def evaluation(self) -> Capture:
         """The reference's outputs and labels, batch by batch."""
         values = {n: c for n, c in (("inputs", self.inputs), ("labels", self.labels)) if c is not None}
-        options = {"split": self.settings.split, "batches": self.settings.batches, "most": self.settings.most}
+        options = {"split": self.settings.split, "batches": self.settings.batches, "most": self.settings.most or FOLLOWED}
         return self.reference.record("evaluation", "evaluate", options, values)
 
 

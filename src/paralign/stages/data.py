@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paralign.model import DIVERGED, NOT_TESTED, Divergence, Pair, Point, StageResult
-from paralign.stages import nonfinite, samples
+from paralign.stages import nonfinite, reading, samples
 from paralign.stages.context import spent
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
-from paralign.stages.places import sample_of
+from paralign.stages.places import part_of, sample_of
 
 if TYPE_CHECKING:
+    from paralign.model import Record
     from paralign.stages.context import Context
 
 
@@ -27,15 +28,22 @@ def run(context: Context) -> StageResult:
     answers = [c.manifest.settings["answer"] for c in (reference, candidate)]
     traced = all(a["transforms"] for a in answers)
     kept = {"dataset": all(a["dataset"] for a in answers), "dataloader": all(a["dataloader"] for a in answers)}
-    records = [[r for r in c.records if (traced or "trace" not in r.attrs) and kept[_part(r.name)]] for c in (reference, candidate)]
+    records = [[r for r in c.records if (traced or "trace" not in r.attrs) and kept[part_of(r.name)]] for c in (reference, candidate)]
+    records = _comparable(records, answers, bounded=settings.most is not None)
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
+    if kept["dataset"]:
+        reading.dataset(context, result, reference, candidate)
+    if kept["dataloader"]:
+        reading.loader(context, result, reference, candidate)
     nonfinite.excuse_seen_elsewhere(result.pairs, _leaf)
     if any(a["truncated"] for a in answers):
-        result.notes.append(f"only the first {settings.most} batches were looked at; raise [data] most to see the last one")
+        why = f"only the first {settings.most} batches were looked at; raise [data] most to see the last one"
+        result.notes.append(why if settings.most is not None else "not all batches could be read within a minute")
     conclude(result, ROUNDING)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         samples.follow(context, result, reference, candidate)
+        reading.explain_shuffled(result, reference, candidate)
     return result
 
 
@@ -45,12 +53,19 @@ def _leaf(pair: Pair) -> object:
     if record is None:
         return None
     place = sample_of(record.key)
-    return (_part(record.name), record.leaf) if place is None else place.leaf
+    return (part_of(record.name), record.leaf) if place is None else place.leaf
 
 
-def _part(name: str) -> str:
-    """What a record is of: the data set or the loader."""
-    return "dataloader" if name.startswith(("dataloader_", "batches")) else "dataset"
+def _comparable(records: list[list[Record]], answers: list[dict[str, Any]], *, bounded: bool) -> list[list[Record]]:
+    """The records that are judged one by one: no fingerprints, and no count or last batch of what a side could not read to the end."""
+    dropped = set()
+    if any(answer.get("whole", {}).get("total", 0) is None for answer in answers):
+        dropped.add("length")
+    if any(answer["truncated"] for answer in answers) and not bounded:
+        dropped.add("dataloader_last")
+        if any(answer.get("batches", {}).get("total") is None for answer in answers):
+            dropped.add("batches")
+    return [[r for r in side if r.role != "state" and r.name not in dropped] for side in records]
 
 
 def first(pairs: list[Pair]) -> Divergence | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.comparison import judge, measure
-from paralign.model import ALIGNED, DIVERGED, Noise, StageResult
+from paralign.model import ALIGNED, DIVERGED, Coverage, Noise, StageResult
 from paralign.stages import nonfinite
 from paralign.stages.context import spent
 from paralign.stages.data import first
@@ -63,6 +63,9 @@ def run(context: Context) -> StageResult:
     nonfinite.excuse_seen_elsewhere([p for p in result.pairs if p.judged], lambda p: None if p.reference is None else p.reference.leaf)
     _say_refused(result, reference, candidate)
     conclude(result, ROUNDING)
+    about = evaluation.manifest.settings["answer"]
+    if "total" in about:
+        result.coverage.append(Coverage("batches", about["batches"], about["total"]))
     given = [evaluation.array(r) for r in evaluation.records if r.role == "output" and r.location is not None]
     if any(a.dtype.kind in "fc" and not np.isfinite(a).all() for a in given):
         result.notes.append("the reference's outputs, on which the metric is computed, hold NaN or infinities")

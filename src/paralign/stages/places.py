@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from paralign.model import Pair
 
 _SAMPLE = re.compile(r"sample_(\d+)((?:\..*)?)", re.DOTALL)
+_BATCH = re.compile(r"dataloader_(\d+|last)((?:\..*)?)", re.DOTALL)
 
 
 class Kind(Enum):
@@ -67,3 +68,20 @@ def sample_of(key: str) -> SamplePlace | None:
     """
     found = _SAMPLE.fullmatch(key)
     return None if found is None else SamplePlace(int(found.group(1)), found.group(2)[1:])
+
+
+def batch_of(key: str) -> SamplePlace | None:
+    """The batch that the key of a record is of, the last one as number -1; None for anything else."""
+    found = _BATCH.fullmatch(key)
+    return None if found is None else SamplePlace(-1 if found.group(1) == "last" else int(found.group(1)), found.group(2)[1:])
+
+
+def part_of(name: str) -> str:
+    """What a record of the stage ``data`` is of: the data set or the loader."""
+    return "dataloader" if name.partition("_")[0] in ("dataloader", "batches") else "dataset"
+
+
+def is_loaders(pair: Pair) -> bool:
+    """Whether a pair is of the loader, which is looked at after the data set."""
+    record = pair.reference if pair.reference is not None else pair.candidate
+    return record is not None and part_of(record.name) == "dataloader"

@@ -13,7 +13,7 @@ from paralign.locate.sample import Way, locate, random_steps
 from paralign.locate.settings import code_at
 from paralign.locate.written import composition_line
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
-from paralign.stages import stepping
+from paralign.stages import stepping, whole
 from paralign.stages.places import SamplePlace, sample_of
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         captures = context.record_both("trace", "trace", {**options, "scan": SCANNED}, candidate_options={"scan": 0})
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
-        result.findings += _labels(result.pairs, reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
+        result.findings += _labels(reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
         return
     ordered = _ordered(captures, index) if of == "dataset" and first is not None else None
-    result.findings += _labels(result.pairs, reference, candidate) if ordered is None else [ordered]
+    result.findings += _labels(reference, candidate) if ordered is None else [ordered]
     located = None if any(p.key == "length" for p in wrong) else _located(captures, first, of, wrong)
     if of == "loader":
         together = _batches(reference, candidate)
@@ -201,16 +201,9 @@ def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture
 # -- labels, order, batches --------------------------------------------------------------------------------------------------------
 
 
-def _labels(pairs: list[Pair], reference: Capture, candidate: Capture) -> list[Finding]:
-    """Whole numbers that differ in every sample by the same amount, or by a renumbering."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for pair in pairs:
-        place = sample_of(pair.key)
-        if place is None or pair.reference is None or pair.candidate is None:
-            continue
-        sides = [np.asarray(c.array(r)) for c, r in ((reference, pair.reference), (candidate, pair.candidate)) if r.location is not None]
-        if len(sides) == 2 and all(s.dtype.kind in "iu" and s.size == 1 for s in sides):  # noqa: PLR2004 - both
-            found.setdefault(_named(place), []).append((int(sides[0].reshape(-1)[0]), int(sides[1].reshape(-1)[0])))
+def _labels(reference: Capture, candidate: Capture) -> list[Finding]:
+    """Whole numbers that differ in every sample by the same amount, or by a renumbering; all samples that were read count."""
+    found = {f"sample.{leaf}" if leaf else "sample": values for leaf, values in whole.numbers(reference, candidate).items()}
     findings = []
     for name, values in found.items():
         if all(a == b for a, b in values) or len(values) < 2:  # noqa: PLR2004 - one proves nothing

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from paralign.dtypes import is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
+from paralign.worker import whole
 from paralign.worker.forward import attempt, nudge
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves, rebuild, to_value
@@ -38,9 +41,9 @@ def add_leaves(session: Session, writer: CaptureWriter, name: str, value: Any, *
 
 
 def data(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """Length, first and last samples with each transform's output, batches from the first, and the last.
+    """Length, first and last samples with each transform's output, all samples as fingerprints, batches from the first, and the last.
 
-    Options: ``split``, ``samples``, ``batches``, ``most`` (batches after which iteration stops).
+    Options: ``split``, ``samples``, ``batches``, ``most`` (batches after which iteration stops, 0: time decides).
     """
     split, answer = options["split"], {"dataset": False, "dataloader": False, "transforms": False, "truncated": False}
     session.seed()
@@ -58,8 +61,7 @@ def data(session: Session, writer: CaptureWriter, options: Dict[str, Any], value
 
 def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        for index, sample in zip(range(options["samples"]), dataset):
-            add_leaves(session, writer, f"sample_{index}", sample)
+        _record_stream(session, writer, iter(dataset), options["samples"], answer)
         return
     length = len(dataset)
     writer.add("length", np.int64(length), role="scalar")
@@ -68,8 +70,10 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
             f"the data set of split {options['split']!r} is empty", where=session.side, hint="check the path that build_dataset reads from"
         )
     steps = _transforms(session, options["split"])
+    seconds = []
     for index in sorted({*range(min(options["samples"], length)), length - 1}):
         session.seed()
+        began = time.perf_counter()
         attribute = transform_attribute(dataset)
         if steps and attribute:
             answer["transforms"] = True
@@ -77,7 +81,42 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
                 sample = dataset[index]
         else:
             sample = dataset[index]
+        seconds.append(time.perf_counter() - began)
         add_leaves(session, writer, f"sample_{index}", sample)
+    answer["whole"] = {**whole.read(session, dataset, min(seconds)).write(writer, "samples"), "total": length}
+
+
+def _record_stream(session: Session, writer: CaptureWriter, samples: Iterator[Any], count: int, answer: Dict[str, Any]) -> None:
+    """The samples of a data set that has no index: the first whole, those that follow as fingerprints."""
+    found = whole.Fingerprints(session)
+    for number, sample in zip(range(count), samples):
+        add_leaves(session, writer, f"sample_{number}", sample)
+        found.add(number, sample)
+    ended = whole.followed(found, samples)
+    answer["whole"] = {**found.write(writer, "samples"), "total": found.count if ended else None}
+    if ended:
+        writer.add("length", np.int64(found.count), role="scalar")
+
+
+def samples(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Some samples of the data set, or batches of the loader, whole. Options: ``split``, ``indices``, ``of``: ``dataset`` or ``loader``."""
+    session.seed()
+    wanted = sorted(options["indices"])
+    if options.get("of") == "loader":
+        for number, given in zip(range(wanted[-1] + 1), session.function("build_dataloader")(options["split"])):
+            if number in wanted:
+                add_leaves(session, writer, f"dataloader_{number}", given)
+        return {}
+    dataset = session.function("build_dataset")(options["split"])
+    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
+        for index in wanted:
+            session.seed()
+            add_leaves(session, writer, f"sample_{index}", dataset[index])
+        return {}
+    for index, sample in zip(range(wanted[-1] + 1), dataset):
+        if index in wanted:
+            add_leaves(session, writer, f"sample_{index}", sample)
+    return {}
 
 
 def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
@@ -143,16 +182,49 @@ def _batches(session: Session, loader: Any, split: str, most: int) -> Iterator[T
 
 
 def _record_batches(session: Session, writer: CaptureWriter, loader: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
+    """The first batches and the last whole, all as fingerprints; where the order is random, the samples that they hold, too."""
     count, ended = 0, False
-    for number, batch, last in _batches(session, loader, options["split"], options["most"]):
+    found = whole.Fingerprints(session)
+    until = whole.PATIENCE if hasattr(loader, "__len__") else whole.ENDLESS
+    began = time.perf_counter()
+    for number, given, last in _batches(session, loader, options["split"], options["most"] or sys.maxsize):
         count, ended = number + 1, last
+        found.add(number, given)
         if number < options["batches"]:
-            add_leaves(session, writer, f"dataloader_{number}", batch)
+            add_leaves(session, writer, f"dataloader_{number}", given)
         elif last:
-            add_leaves(session, writer, "dataloader_last", batch)
+            add_leaves(session, writer, "dataloader_last", given)
+        if time.perf_counter() - began > until or count >= whole.MOST:
+            break
     answer["truncated"] = not ended
-    if ended:
-        writer.add("batches", np.int64(count), role="scalar")
+    total = count if ended else _length(loader)
+    if total is not None and (ended or not options["most"]):
+        writer.add("batches", np.int64(total), role="scalar")
+    answer["batches"] = {**found.write(writer, "batches"), "total": total}
+    answer["shuffled"] = _is_shuffled(session, loader, found)
+    if answer["shuffled"] and ended:
+        session.seed()
+        answer["rows"] = whole.record_rows(session, writer, iter(loader), until=until)
+
+
+def _length(loader: Any) -> "Optional[int]":
+    """How many batches a loader says it has; None of one that does not say."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
+def _is_shuffled(session: Session, loader: Any, first: whole.Fingerprints) -> bool:
+    """Whether another pass, from another seed, begins with another batch; a loader that gives its batches once is not asked."""
+    if hasattr(loader, "__next__"):
+        return False
+    session.adapter.seed(session.base_seed + 1)
+    again = whole.Fingerprints(session)
+    for given in loader:
+        again.add(0, given)
+        break
+    return again.hashes(0) != first.hashes(0)
 
 
 # -- batches for other stages ------------------------------------------------------------------------------------------------------
@@ -210,20 +282,23 @@ def evaluate(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     From the side's data loader where it has one, else from the given inputs and labels, halved along the first axis. Options:
     ``split``, ``batches``.
     """
+    about: Dict[str, Any] = {}
     session.seed()
     with session.untouched():
         session.adapter.train(session.model, "eval")
         with session.passing():
             number = -1
-            for number, (inputs, labels) in enumerate(_pairs_of(session, options, values)):
+            for number, (inputs, labels) in enumerate(_pairs_of(session, options, values, about)):
                 session.save_tree(writer, f"output_{number}", session.call(session.fresh(inputs)))
                 session.save_tree(writer, f"labels_{number}", labels, role="input")
-    return {"batches": number + 1}
+    return {"batches": number + 1, **about}
 
 
-def _pairs_of(session: Session, options: Dict[str, Any], values: Dict[str, Capture]) -> Iterator[Tuple[Any, Any]]:
+def _pairs_of(session: Session, options: Dict[str, Any], values: Dict[str, Capture], about: Dict[str, Any]) -> Iterator[Tuple[Any, Any]]:
+    """Inputs and labels; ``about`` gets the ``total`` of batches that a loader has, where it says."""
     if "build_dataloader" in session.functions:
         loader = session.function("build_dataloader")(options["split"])
+        about["total"] = _length(loader)
         for number, given, last in _batches(session, loader, options["split"], options["most"]):
             if number < options["batches"] or last:
                 yield split_batch(given)

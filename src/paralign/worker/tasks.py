@@ -29,6 +29,7 @@ TASKS: Dict[str, Task] = {
     "stepping": stepping.stepping,
     "metric": data.metric,
     "data": data.data,
+    "samples": data.samples,
     "trace": sample.trace,
     "batch": data.batch,
     "given": data.given,

@@ -1,0 +1,204 @@
+"""All samples of a data set, as fingerprints: what tells whether two samples are equal, and about how far apart they are.
+
+A fingerprint has a hash of the values, whatever their element type, and figures: the first element, the norm, and a short sketch
+(:mod:`paralign.capture.sketch`) folded to ``BINS`` numbers, from which the distance of two tensors follows within a fifth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import zlib
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from paralign.capture.sketch import SIZE, sketch
+from paralign.dtypes import widen
+from paralign.errors import UnsupportedTensor
+from paralign.worker.trees import leaves, to_value
+
+if TYPE_CHECKING:
+    from paralign.capture import CaptureWriter
+    from paralign.worker.session import Session
+
+#: seconds that reading a data set, or a loader, may take: what a user waits for
+PATIENCE = 60.0
+
+#: the same for a data set of unknown length, which may have no end
+ENDLESS = 10.0
+
+#: samples whose fingerprints are kept: 32 MB a leaf
+MOST = 200_000
+
+#: samples that may raise before no more are read
+FAILURES = 20
+
+#: numbers of a folded sketch; the estimate of a distance has a standard error of 18 %
+BINS = 16
+
+#: which bin of a sketch goes where
+_FOLD = np.arange(SIZE) % BINS
+
+
+def order(length: int, seconds: float) -> "Iterable[int]":
+    """In which order samples are read: from the first where all can be, else spread over the whole set, on both sides alike.
+
+    Args:
+        length: of the data set.
+        seconds: what one sample takes.
+    """
+    if length <= MOST and length * seconds <= PATIENCE:
+        return range(length)
+    return (int(index) for index in np.random.RandomState(0).permutation(length)[:MOST])
+
+
+class Fingerprints:
+    """The fingerprints of samples or batches, leaf by leaf."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._numbers: Dict[str, List[Tuple[int, int, int]]] = defaultdict(list)
+        self._figures: Dict[str, List[Any]] = defaultdict(list)
+        self._dtypes: Dict[str, str] = {}
+        self.count = 0
+        self.failed: Dict[str, str] = {}
+
+    def add(self, index: int, sample: Any) -> None:
+        """Take in one sample; leaves that hold no array and no text are left out."""
+        self.count += 1
+        for path, leaf in leaves(sample, self._session.adapter.is_tensor):
+            try:
+                value = to_value(leaf, self._session.adapter)
+            except UnsupportedTensor:
+                continue
+            own, form, figures = fingerprint(value)
+            self._numbers[path].append((index, own, form))
+            self._figures[path].append(figures)
+            self._dtypes.setdefault(path, "str" if isinstance(value, str) else value.dtype)
+
+    def hashes(self, index: int) -> Dict[str, Tuple[int, int]]:
+        """Hash and form of every leaf of one sample."""
+        return {path: known[1:] for path, numbers in self._numbers.items() for known in numbers if known[0] == index}
+
+    def failing(self, index: int, error: BaseException) -> None:
+        """Remember that a sample could not be read."""
+        self.count += 1
+        self.failed[str(index)] = f"{type(error).__name__}: {error}"
+
+    def write(self, writer: CaptureWriter, name: str) -> Dict[str, Any]:
+        """Record ``<name>.numbers`` (index, hash, hash of the form) and ``<name>.figures`` of every leaf; the answer has the rest."""
+        for path, numbers in self._numbers.items():
+            writer.add(f"{name}.numbers", np.array(numbers, np.int64), leaf=path, role="state", attrs={"dtype": self._dtypes[path]})
+            writer.add(f"{name}.figures", np.array(self._figures[path], np.float64), leaf=path, role="state")
+        return {"count": self.count, "failed": self.failed}
+
+
+def fingerprint(value: Any) -> Tuple[int, int, Any]:
+    """Hash of the values, hash of the form (shape without axes of length 1, places that are not finite), and figures.
+
+    ``value`` is a text or a :class:`~paralign.dtypes.Typed`.
+    """
+    if isinstance(value, str):
+        return _hash(value.encode("utf-8", "surrogatepass")), 0, np.zeros(BINS + 2)
+    wide = widen(value)
+    kind = wide.dtype.kind
+    plain = np.ascontiguousarray(wide, {"f": np.float64, "c": np.complex128, "u": np.uint64}.get(kind, np.int64))
+    form = repr(tuple(length for length in plain.shape if length != 1)).encode()
+    if kind in "fc" and not np.isfinite(plain).all():
+        places = np.isnan(plain) * 1 + np.isposinf(plain.real) * 2 + np.isneginf(plain.real) * 4
+        form += places.astype(np.uint8).tobytes()
+    figures = np.zeros(BINS + 2)
+    if plain.size:
+        with np.errstate(all="ignore"):
+            finite = np.where(np.isfinite(plain), plain, 0)
+            figures[0] = float(finite.reshape(-1)[0].real)
+            figures[1] = float(np.sqrt(np.square(np.abs(finite.astype(np.complex128 if kind == "c" else np.float64))).sum()))
+        figures[2:] = np.bincount(_FOLD, weights=sketch(value).astype(np.float64), minlength=BINS)
+    return _hash(plain.tobytes()), zlib.crc32(form), figures
+
+
+def _hash(data: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big", signed=True)
+
+
+def read(session: Session, dataset: Any, seconds: float, *, until: float = PATIENCE) -> Fingerprints:
+    """The fingerprints of a data set with an index, as many as time allows; every sample is read with the same seed.
+
+    Args:
+        session: of the side.
+        dataset: with ``__len__`` and ``__getitem__``.
+        seconds: what one sample takes, about.
+        until: seconds that reading may take.
+    """
+    found = Fingerprints(session)
+    began = time.perf_counter()
+    for index in order(len(dataset), seconds):
+        if time.perf_counter() - began > until or len(found.failed) >= FAILURES:
+            break
+        session.seed()
+        try:
+            sample = dataset[index]
+        except Exception as error:  # noqa: BLE001 - the user's data set may fail in any way; the caller compares who failed
+            found.failing(index, error)
+            continue
+        found.add(index, sample)
+    return found
+
+
+def rows(session: Session, batch: Any) -> "Optional[List[Tuple[int, int, Any]]]":
+    """Fingerprints of the samples that a batch was put together of; None where its arrays do not share their first axis.
+
+    The figures of a row's leaves stand one after the other.
+    """
+    values = []
+    for _, leaf in leaves(batch, session.adapter.is_tensor):
+        try:
+            value = to_value(leaf, session.adapter)
+        except UnsupportedTensor:
+            return None
+        if not isinstance(value, str):  # texts are told apart by what stands beside them
+            values.append(value)
+    if not values or any(v.array.ndim == 0 or len(v.array) != len(values[0].array) for v in values):
+        return None
+    found = []
+    for number in range(len(values[0].array)):
+        each = [fingerprint(v._replace(array=v.array[number])) for v in values]
+        together = repr([(own, form) for own, form, _ in each]).encode()
+        forms = repr([form for _, form, _ in each]).encode()
+        found.append((_hash(together), zlib.crc32(forms), np.concatenate([figures for _, _, figures in each])))
+    return found
+
+
+def record_rows(session: Session, writer: CaptureWriter, batches: Iterable[Any], *, until: float) -> Dict[str, Any]:
+    """Record what a loader's batches hold as ``rows.numbers`` and ``rows.figures``, whatever its order.
+
+    Returns:
+        ``count``: rows; ``ended``: whether all batches were read; ``apart``: whether they could be taken apart.
+    """
+    numbers: List[Tuple[int, int, int]] = []
+    figures: List[Any] = []
+    began = time.perf_counter()
+    for batch in batches:
+        found = rows(session, batch)
+        if found is None or (figures and any(len(f) != len(figures[0]) for _, _, f in found)):
+            return {"count": 0, "ended": False, "apart": False}
+        for own, form, known in found:
+            numbers.append((len(numbers), own, form))
+            figures.append(known)
+        if time.perf_counter() - began > until or len(numbers) >= MOST:
+            return {"count": len(numbers), "ended": False, "apart": True}
+    writer.add("rows.numbers", np.array(numbers, np.int64).reshape(-1, 3), role="state", attrs={"dtype": "float32"})
+    writer.add("rows.figures", np.array(figures, np.float64).reshape(len(numbers), -1), role="state")
+    return {"count": len(numbers), "ended": True, "apart": True}
+
+
+def followed(found: Fingerprints, samples: Iterator[Any], *, until: float = ENDLESS) -> bool:
+    """Take in what an iterator still gives; whether it ended in time."""
+    began = time.perf_counter()
+    for sample in samples:
+        found.add(found.count, sample)
+        if time.perf_counter() - began > until or found.count >= MOST:
+            return False
+    return True
