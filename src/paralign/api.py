@@ -21,7 +21,7 @@ from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of
 from paralign.run.locking import locked
-from paralign.run.process import Process, environment, sweep
+from paralign.run.process import Process, environment, sweep, write_own
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
 from paralign.stages import locating, watching
@@ -251,7 +251,7 @@ def _sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = N
 
 
 def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:
-    (folder / "workers" / f"{name}.log").write_bytes(b"")
+    write_own(folder / "workers" / f"{name}.log", "")
     identity: dict[str, Any] = {
         "module": str(side.module),
         "root": str(side.root),

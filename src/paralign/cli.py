@@ -26,6 +26,7 @@ from paralign.errors import (
     unwritten,
 )
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.report.streams import neutral_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,6 +126,11 @@ def _number(text: str) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    with neutral_streams():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     options = parser().parse_args(_options_first(sys.argv[1:] if arguments is None else list(arguments)))
     run: Callable[[argparse.Namespace], int] = options.run
     try:
@@ -219,16 +225,17 @@ def _init(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rich.console import Console
+    from rich.text import Text
 
     from paralign.api import check_project
+    from paralign.report.console import console
 
     directory, stages = _split(options.arguments)
-    errors = Console(stderr=True)
+    errors = console(errors=True)
     with errors.status("starting") as status:
 
         def progress(step: str) -> None:
-            status.update(step)
+            status.update(Text(step))
             if not errors.is_terminal:
                 print(f"paralign: {step} …", file=sys.stderr, flush=True)
 

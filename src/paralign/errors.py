@@ -5,6 +5,7 @@ A divergence is a result, never an exception.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Optional, Sequence
 
 #: characters that a refusal quotes of what it refuses
@@ -41,6 +42,28 @@ def shortened(text: str, most: int = QUOTED) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+#: what moves a terminal's cursor or changes its state, turns the direction of text, or cannot be encoded; line ends and tabs stay
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain_text(text: str) -> str:
+    r"""A text without control characters: each as the escape that Python and JSON read.
+
+    >>> plain_text("\x1b[2J")
+    '\\u001b[2J'
+    """
+    return _UNPRINTABLE.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """As :func:`plain_text`, line ends and tabs too: for names, which could pretend to be lines of a report."""
+    return re.sub(r"[\n\t]", _escaped, plain_text(text))
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    return f"\\u{ord(found.group()):04x}"
+
+
 class ParalignError(Exception):
     """Something that the user can act on.
 
@@ -61,11 +84,11 @@ class ParalignError(Exception):
         return text if self.longest is None else shortened(text, self.longest)
 
     def __str__(self) -> str:
-        lines = [self.what]
+        lines = [plain_text(self.what).replace("\n", "\n  ")]  # no line of a log or a name can pass for one of ours
         if self.where:
-            lines.append(f"  where: {self.where}")
+            lines.append(f"  where: {one_line(self.where)}")
         if self.hint:
-            lines.append(f"  fix:   {self.hint}")
+            lines.append(f"  fix:   {plain_text(self.hint)}")
         return "\n".join(lines)
 
 
@@ -144,3 +167,10 @@ class WorkerFailed(ParalignError):
         super().__init__(
             f"{who} failed: {type}: {message}", where=f"log: {log}" if log else None, hint="see the traceback below" if traceback else None
         )
+
+
+class ForkedChild(BaseException):
+    """This process is a child that the side's code has forked and that came back: it has to end, and to record nothing.
+
+    No ``Exception``: nothing between here and the process's end may take it for a failure of the side.
+    """

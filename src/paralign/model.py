@@ -10,6 +10,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
+from paralign.errors import plain_text
+
 #: version of the capture format and of ``report.json``
 SCHEMA = 1
 
@@ -361,8 +363,8 @@ class CheckResult:
         return dict(report)
 
     def to_json(self) -> str:
-        """:meth:`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        """:meth:`to_dict` as text; control characters are escaped."""
+        return plain_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
 
     def __getitem__(self, stage: str) -> StageResult:
         for result in self.stages:

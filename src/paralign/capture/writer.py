@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Mapping, Optional, Sequence, Type, Union
@@ -11,7 +12,7 @@ import numpy as np
 from paralign.capture.layout import RECORDS, SHARDS, encode_record, shard_name, unwritable, write_manifest
 from paralign.capture.safetensors import pairs, write
 from paralign.dtypes import STORAGE, Typed, is_complex, typed
-from paralign.errors import UnsupportedTensor, UsageError
+from paralign.errors import ForkedChild, UnsupportedTensor, UsageError
 from paralign.model import ROLES, Manifest, Record
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class CaptureWriter:
         self._shard = 0
         self._count = 0
         self._closed = False
+        self._process = os.getpid()
         self._records = self._create()
 
     def _create(self) -> BinaryIO:
@@ -96,6 +98,7 @@ class CaptureWriter:
             UsageError: the writer is closed, an unknown role, attributes that JSON cannot hold, a full disk.
             UnsupportedTensor: an element type that cannot be recorded; names the record.
         """
+        self._refuse_child()
         if self._closed:
             raise UsageError(f"{name!r} cannot be recorded: the capture is closed", where=str(self.path))
         if role not in ROLES:
@@ -176,7 +179,13 @@ class CaptureWriter:
         """Write what is pending, then the manifest, which now says that the capture is complete."""
         self._finish(complete=True)
 
+    def _refuse_child(self) -> None:
+        """Two processes that write the same files would spoil them."""
+        if os.getpid() != self._process:
+            raise ForkedChild
+
     def _finish(self, *, complete: bool) -> None:
+        self._refuse_child()
         if self._closed:
             return
         self._closed = True

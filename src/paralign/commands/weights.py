@@ -238,9 +238,9 @@ class Progress:
     """What is being done, on standard error: a line that changes on a terminal, lines elsewhere."""
 
     def __init__(self) -> None:
-        from rich.console import Console
+        from paralign.report.console import console
 
-        self._errors = Console(stderr=True)
+        self._errors = console(errors=True)
         self._status = self._errors.status("starting")
         self._told, self._began = -1, time.monotonic()
 
@@ -251,22 +251,27 @@ class Progress:
     def __exit__(self, *fault: object) -> None:
         self._status.stop()
 
+    def _tell(self, what: str) -> None:
+        from rich.text import Text
+
+        self._status.update(Text(what))
+
     def step(self, what: str) -> None:
         """Tell of a step."""
-        self._status.update(what)
+        self._tell(what)
         if not self._errors.is_terminal:
             print(f"paralign: {what} …", file=sys.stderr, flush=True)
 
     def detail(self, what: str) -> None:
         """Tell of one of many steps, where that can be shown in one line."""
-        self._status.update(what)
+        self._tell(what)
 
     def written(self, done: int, total: int, file: str) -> None:
         """Tell of bytes written."""
         tenth = done * 10 // max(total, 1)
         if self._errors.is_terminal:
             rate = done / max(time.monotonic() - self._began, 1e-9)
-            self._status.update(f"{file}: {done / 1e6:.0f} of {total / 1e6:.0f} MB, {rate / 1e6:.0f} MB/s")
+            self._tell(f"{file}: {done / 1e6:.0f} of {total / 1e6:.0f} MB, {rate / 1e6:.0f} MB/s")
         elif tenth != self._told and (total >= _LARGE or self._told < 0):
             self._told = tenth
             print(f"paralign: writing {file}, {tenth * 10} % of {total / 1e6:.1f} MB", file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from paralign.capture import save_foreign
 from paralign.compat.reprod_log import report_lines
-from paralign.errors import unwritten
+from paralign.errors import plain_text, unwritten
 from paralign.model import ALIGNED
 from paralign.registry import STAGES
 from paralign.report.text import figure
@@ -61,7 +61,7 @@ def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fol
             name = FILES[stage.name]
             save_foreign(folder / f"{name}_ref.npy", reference)
             save_foreign(folder / f"{name}_{framework if framework != 'ref' else 'candidate'}.npy", candidate)
-            replace(folder / "log" / f"{stage.name}_diff.log", "\n".join(log(stage, reference, candidate, threshold)) + "\n")
+            replace(folder / "log" / f"{stage.name}_diff.log", plain_text("\n".join(log(stage, reference, candidate, threshold))) + "\n")
     replace(folder / REPORT, result.to_json() + "\n")
 
 

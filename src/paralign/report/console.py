@@ -1,11 +1,36 @@
-"""Where reports are printed."""
+"""Where reports are printed: text that comes from outside is made plain, rich's own commands to the terminal pass."""
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 from rich.console import Console
+from rich.segment import Segment
+
+from paralign.errors import plain_text
+from paralign.report.streams import underlying
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderableType
+
+#: columns of a report that no terminal shows: as wide as it needs to be
+WIDE = 400
 
 
-def console() -> Console:
-    """Standard output; as wide as it needs to be where it is no terminal."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=400)
+class _Plain(Console):
+    """A console that prints no control characters but its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Segments of text, made plain; rich's own commands pass."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else plain_text(text), style, control)
+
+
+def console(*, errors: bool = False) -> Console:
+    """Standard output, or standard error."""
+    file = underlying(sys.stderr if errors else sys.stdout)
+    out = _Plain(highlight=False, file=file)
+    return out if out.is_terminal or errors else _Plain(highlight=False, file=file, width=WIDE)

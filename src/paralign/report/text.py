@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def table(result: CheckResult) -> Table:
             figure(worst.noise.value if worst and worst.noise else None),
             figure(worst.ratio if worst else None),
         ]
-        names = Text(worst.key if worst else ""), Text(stage.method)
+        names = Text(one_line(worst.key) if worst else ""), Text(stage.method)
         shown.add_row(Text(stage.name), _verdict(stage), *numbers, *names)
     return shown
 
@@ -147,7 +148,7 @@ def _divergence(divergence: Divergence, *, located: bool, title: str = "where it
     """Where it starts; ``located`` says that it was looked for beyond the stage's own pairs."""
     lines = [Text(title, "bold")]
     if divergence.pair is not None and not located:
-        lines.append(Text(f"  at: {divergence.pair.key}"))
+        lines.append(Text(f"  at: {one_line(divergence.pair.key)}"))
     if divergence.last_agreeing:
         lines.append(Text(f"  last that agrees: {divergence.last_agreeing}"))
     lines += [Text(f"    before that: {match}", "dim") for match in reversed(divergence.chain[:-1])]
@@ -207,12 +208,12 @@ def _finding(finding: Finding) -> list[Text]:
 def _point(point: Point | None) -> str:
     if point is None:
         return "no counterpart found"
-    return "  ".join(p for p in (point.name or "the model itself", point.op, point.source or "") if p)
+    return one_line("  ".join(p for p in (point.name or "the model itself", point.op, point.source or "") if p))
 
 
 def _pair(pair: Pair) -> Text:
     text = Text.assemble(
-        (f"{pair.key}: ", "bold"),
+        (f"{one_line(pair.key)}: ", "bold"),
         f"error {figure(pair.error)}, noise {figure(pair.noise.value if pair.noise else None)}, error ÷ noise {figure(pair.ratio)}",
     )
     if pair.stats is not None and pair.stats.mismatched:
@@ -238,5 +239,5 @@ def pairs(result: CheckResult) -> Table:
                 if stats is None
                 else [figure(stats.mean_abs), figure(stats.max_abs), figure(pair.error), f"{stats.mismatched}/{stats.count}"]
             )
-            shown.add_row(Text(pair.key), Text(pair.verdict, STYLE[pair.verdict]), *numbers, Text("; ".join(pair.notes)))
+            shown.add_row(Text(one_line(pair.key)), Text(pair.verdict, STYLE[pair.verdict]), *numbers, Text("; ".join(pair.notes)))
     return shown

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from paralign.errors import one_line
 from paralign.report.text import figure
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ def conversion(found: Conversion, *, planned: bool, rules: Path | None) -> Rende
     parts += [Text.assemble(("note: ", "yellow" if found.verdict in ("not proven", "differs") else "dim"), line) for line in found.notes]
     parts += _hints(found)
     if rules is not None:
-        parts.append(Text(f"rules: {rules}", overflow="fold"))
+        parts.append(Text(f"rules: {one_line(str(rules))}", overflow="fold"))
     if planned:
         parts.append(Text("nothing was written: --dry-run"))
     for path in found.files[-1:]:
         parts.append(
-            Text(f"written: {path} ({len(found.ways)} tensors, {found.bytes / 1e6:.1f} MB, {found.seconds:.1f} s)", overflow="fold")
+            Text(
+                f"written: {one_line(str(path))} ({len(found.ways)} tensors, {found.bytes / 1e6:.1f} MB, {found.seconds:.1f} s)",
+                overflow="fold",
+            )
         )
     style, meaning = VERDICTS[found.verdict]
     proof = f" (error {figure(found.error)} of what is allowed, {found.runs} runs)" if found.error is not None else ""
@@ -66,7 +70,7 @@ def conversion(found: Conversion, *, planned: bool, rules: Path | None) -> Rende
 def _rules(found: Conversion) -> Table:
     table = _table(("source", "left"), ("destination", "left"), ("way", "left"), ("tensors", "right"))
     for reference, candidate, way, count in found.rules.rows():
-        table.add_row(Text(reference), Text(candidate), Text(way), str(count or ""))
+        table.add_row(Text(one_line(reference)), Text(one_line(candidate)), Text(way), str(count or ""))
     return table
 
 
@@ -80,7 +84,7 @@ def _table(*columns: tuple[str, str]) -> Table:
 def _lines(title: str, lines: list[str]) -> list[RenderableType]:
     if not lines:
         return []
-    shown = [Text(line) for line in lines[:MOST]]
+    shown = [Text(one_line(line)) for line in lines[:MOST]]
     more = [Text(f"… and {len(lines) - MOST} more (--json lists all)", "dim")] if len(lines) > MOST else []
     return [Text(f"{title}:", "yellow"), Padding(Group(*shown, *more), (0, 0, 0, 2), expand=False)]
 
@@ -98,14 +102,14 @@ def _hints(found: Conversion) -> list[RenderableType]:
 
 
 def _some(names: list[str], most: int) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return one_line(", ".join(names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def difference(found: Difference, *, every: bool) -> RenderableType:
     """What two checkpoints differ in: tensors that one lacks, the tensors that differ most, groups that one training shrank."""
     parts: list[RenderableType] = [
-        Text(f"first:  {found.reference} ({found.frameworks[0] or 'framework not told'})", "dim", overflow="fold"),
-        Text(f"second: {found.candidate} ({found.frameworks[1] or 'framework not told'})", "dim", overflow="fold"),
+        Text(f"first:  {one_line(str(found.reference))} ({found.frameworks[0] or 'framework not told'})", "dim", overflow="fold"),
+        Text(f"second: {one_line(str(found.candidate))} ({found.frameworks[1] or 'framework not told'})", "dim", overflow="fold"),
     ]
     parts += _lines("only in the first", found.missing)
     parts += _lines("only in the second", found.extra)
@@ -142,7 +146,7 @@ def _figures(rows: list[Row]) -> Table:
         one, other = row.spreads
         pairs = ((one.mean, other.mean), (one.std, other.std), (one.low, other.low), (one.high, other.high))
         name = row.candidate if row.reference == row.candidate else f"{row.reference} → {row.candidate}"
-        table.add_row(Text(name), figure(row.distance), *(figure(value) for pair in pairs for value in pair), Text(_told(row)))
+        table.add_row(Text(one_line(name)), figure(row.distance), *(figure(value) for pair in pairs for value in pair), Text(_told(row)))
     return table
 
 
@@ -167,5 +171,5 @@ def _suspects(found: list[Shrunk]) -> list[RenderableType]:
     for group in found:
         said = Text(f"abnormally small in the {group.smaller}: decayed there and not in the other?" if group.smaller else "", "yellow")
         numbers = (*group.means, *group.deviations, group.factor, group.usual)
-        table.add_row(Text(group.name), str(group.tensors), *(figure(value) for value in numbers), said)
+        table.add_row(Text(one_line(group.name)), str(group.tensors), *(figure(value) for value in numbers), said)
     return [Text("sizes of tensors that play the same part (root mean square):", "bold"), table]

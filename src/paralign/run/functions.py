@@ -18,7 +18,8 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _MODULE = """import sys
 sys.path.insert(0, {folder!r})
 from importlib import import_module
-module = import_module({module!r})
+from paralign.worker.side import import_file
+module = {imported}
 build_model = getattr(module, {function!r})
 inputs = getattr(module, "inputs", None)
 """
@@ -53,15 +54,17 @@ def _side(name: str, spec: str, folder: Path) -> SideSettings:
         if not path.is_file():
             raise UsageError("there is no such file", where=str(path), hint="correct the path before the colon")
         root, dotted = _place(path.resolve())
+        imported = f"import_file({str(path.resolve())!r}, {str(root)!r})"
     else:
         root, dotted = Path.cwd(), place
+        imported = f"import_module({place!r})"
     if not _DOTTED.fullmatch(dotted):
         raise UsageError(
             f"{place!r} cannot be imported as a module", where=spec, hint="rename the file, or import it in one with a plain name"
         )
     module = folder / f"paralign_{name}.py"
     own = path.resolve().parent if place.endswith(".py") else root
-    module.write_text(_MODULE.format(folder=str(own), module=dotted, function=function), encoding="utf-8")
+    module.write_text(_MODULE.format(folder=str(own), imported=imported, function=function), encoding="utf-8")
     return SideSettings(module, root)
 
 

@@ -146,9 +146,9 @@ class Process:
         if line is None:
             raise self._died(job)
         answer = _understood(line, token)
-        if answer is None:
+        if answer is None or answer["event"] == "forked":
             self.close()
-            raise self._foreign(job, line)
+            raise self._foreign(job, line) if answer is None else self._forked(job)
         if answer["event"] == "failed":
             trace = {} if answer["ours"] else {"traceback": answer["traceback"], "frames": answer["frames"]}
             raise WorkerFailed(answer["type"], _told(answer), log=str(self.log), side=self.side, **trace)
@@ -196,8 +196,18 @@ class Process:
         return WorkerFailed(
             "foreign answer",
             f"during {job['task']} something else than an answer came through the worker's private pipe: {quoted!r}\n"
-            "  fix: let the side's code write to no descriptor that it has not opened, end children that it forks with os._exit(), "
+            "  fix: let the side's code write to no descriptor that it has not opened, "
             "and leave the functions of Python's json as they are",
+            log=str(self.log),
+            side=self.side,
+        )
+
+    def _forked(self, job: dict[str, Any]) -> WorkerFailed:
+        """The failure of a side that goes on in two processes."""
+        return WorkerFailed(
+            "forked",
+            f"a child that the side's code has forked came back to paralign, by the end of {job['task']}: what follows would run twice\n"
+            "  fix: end the child with os._exit() in the branch where os.fork() returned 0",
             log=str(self.log),
             side=self.side,
         )
@@ -254,9 +264,11 @@ def _understood(line: bytes, token: str) -> dict[str, Any] | None:
         answer = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(answer, dict) or answer.get("token") != token or answer.get("event") not in ("done", "failed"):
+    if not isinstance(answer, dict):
         return None
-    return answer
+    if answer.get("event") == "forked":  # perhaps during an earlier request
+        return answer
+    return answer if answer.get("token") == token and answer.get("event") in ("done", "failed") else None
 
 
 def _signal_name(number: int) -> str:

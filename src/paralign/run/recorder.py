@@ -113,7 +113,21 @@ class Recorder:
             if reusable and self._worker is not None and self._worker.alive:
                 self._repeat(self._prelude[-1])
         self._have.add(name)
-        return Capture.open(path)
+        return self._opened(path, task)
+
+    def _opened(self, path: Path, task: str) -> Capture:
+        """The capture that the worker wrote.
+
+        Raises:
+            WorkerFailed: it is not there, not whole or damaged, although the worker said that the job is done.
+        """
+        try:
+            capture = Capture.open(path)
+        except CaptureFormatError as fault:
+            raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded cannot be read: {fault}", side=self.side) from fault
+        if not capture.complete:
+            raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded is not whole\n  where: {path}", side=self.side)
+        return capture
 
     def prepare(self, task: str, values: dict[str, Capture], *, recorded_by: str) -> None:
         """Have every worker that is started from now on do a task first; and the one that runs, unless it made ``recorded_by`` itself."""

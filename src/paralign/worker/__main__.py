@@ -127,6 +127,14 @@ def _hold(lock: Optional[str]) -> None:
     os.register_at_fork(after_in_child=release)
 
 
+def _message(error: BaseException) -> str:
+    """The message of an exception of the side's; its class may be the side's own."""
+    try:
+        return str(error)
+    except Exception as other:  # noqa: BLE001 - whatever its __str__ raises
+        return f"(its message cannot be read: {type(other).__name__})"
+
+
 def _failure(error: BaseException) -> Dict[str, Any]:
     from paralign.errors import ParalignError
     from paralign.worker.frames import user_frames
@@ -135,7 +143,7 @@ def _failure(error: BaseException) -> Dict[str, Any]:
     return {
         "event": "failed",
         "type": type(error).__name__,
-        "message": error.what if isinstance(error, ParalignError) else str(error),
+        "message": error.what if isinstance(error, ParalignError) else _message(error),
         "where": getattr(error, "where", None) if ours else None,
         "hint": getattr(error, "hint", None) if ours else None,
         "ours": ours,
@@ -149,33 +157,55 @@ def main(path: str) -> None:
     pipe, answers = _claim_streams()
     requests = _Requests(pipe)
 
-    def answer(message: Dict[str, Any]) -> None:
-        answers.write(json.dumps(dict(message, token=token)) + "\n")
-        answers.flush()
-
     from paralign.worker import files
 
     with open(path, encoding="utf-8") as file:
         side = json.load(file)
     files.install(side["ignore"])
     _hold(side.get("lock"))
-    session = None
+    server = _Server(side)
     for line in requests:
         request = json.loads(line)
-        token = request["token"]
-        try:
-            if session is None:
-                session = _session(side)
-            from paralign.worker.tasks import perform
-
-            with open(request["job"], encoding="utf-8") as file:
-                job = json.load(file)
-            answer({"event": "done", "answer": perform(session, job)})
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a side's code may raise anything, sys.exit() included; it crosses the border as data
-            traceback.print_exc()
-            answer(_failure(error))
+        message = server.answer(request["job"])
+        answers.write(json.dumps(dict(message, token=request["token"])) + "\n")
+        answers.flush()
+        if message["event"] == "forked":
+            os._exit(1)
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+class _Server:
+    """Does jobs, in this process only: a child that the side's code forks may come back here, and has to end."""
+
+    def __init__(self, side: Dict[str, Any]) -> None:
+        self._side, self._process = side, os.getpid()
+        self._session: Any = None
+
+    def answer(self, path: str) -> Dict[str, Any]:
+        """The answer to a job: what came of it, how it failed, or that this is a child."""
+        from paralign.errors import ForkedChild, plain_text
+
+        try:
+            return {"event": "done", "answer": self._perform(path)}
+        except (Exception, SystemExit, ForkedChild) as error:  # noqa: BLE001 - a side's code may raise anything, sys.exit() included; it crosses the border as data
+            if os.getpid() != self._process:
+                return {"event": "forked"}
+            sys.stderr.write(plain_text(traceback.format_exc()))
+            return _failure(error)
+
+    def _perform(self, path: str) -> Dict[str, Any]:
+        from paralign.errors import ForkedChild
+
+        if self._session is None:
+            self._session = _session(self._side)
+        if os.getpid() != self._process:
+            raise ForkedChild
+        from paralign.worker.tasks import perform
+
+        with open(path, encoding="utf-8") as file:
+            job = json.load(file)
+        return perform(self._session, job)
 
 
 def _session(side: Dict[str, Any]) -> Any:

@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from typing import Any, Callable, Dict
+import sysconfig
+from typing import Any, Callable, Dict, List, Tuple
 
 from paralign.errors import UsageError
 from paralign.registry import SIGNATURES
@@ -37,12 +38,7 @@ def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
         if folder in sys.path:
             sys.path.remove(folder)
         sys.path.insert(0, folder)
-    inside = os.path.relpath(module, root)
-    dotted = os.path.splitext(inside)[0].split(os.sep)
-    if not inside.startswith(os.pardir) and all(part.isidentifier() for part in dotted):
-        loaded = importlib.import_module(".".join(dotted))
-    else:
-        loaded = _by_path(module)
+    loaded = import_file(module, root)
     functions = {name: getattr(loaded, name) for name in SIGNATURES if callable(getattr(loaded, name, None))}
     if not functions:
         raise UsageError(
@@ -53,9 +49,53 @@ def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
     return functions
 
 
+def import_file(path: str, root: str) -> Any:
+    """Import a Python file: by its dotted name below ``root`` where that leads to it, else by its path.
+
+    A name that one of Python's own modules bears (``types.py``, ``json.py``) leads elsewhere.
+    """
+    inside = os.path.relpath(path, root)
+    dotted = os.path.splitext(inside)[0].split(os.sep)
+    if inside.startswith(os.pardir) or not all(part.isidentifier() for part in dotted):
+        return _by_path(path)
+    if len(dotted) == 1 and _is_pythons_own(dotted[0], (root, os.path.dirname(path))):
+        return _by_path(path)
+    loaded = importlib.import_module(".".join(dotted))
+    file = getattr(loaded, "__file__", None)
+    return loaded if file is not None and os.path.realpath(file) == os.path.realpath(path) else _by_path(path)
+
+
+def _is_pythons_own(name: str, folders: Tuple[str, ...]) -> bool:
+    """Whether Python itself has a module of this name; it is then imported, so that frameworks which need it do not get the side's."""
+    if name in sys.builtin_module_names:
+        return True
+    pythons = [os.path.realpath(sysconfig.get_paths()[kind]) for kind in ("stdlib", "platstdlib")]
+    before = list(sys.path)
+    sys.path[:] = [p for p in before if os.path.realpath(p or os.curdir) not in [os.path.realpath(folder) for folder in folders]]
+    try:
+        spec = importlib.util.find_spec(name)
+        own = spec is not None and spec.origin is not None and (spec.origin == "frozen" or _lies_in(spec.origin, pythons))
+        if own:
+            importlib.import_module(name)
+    except (ImportError, ValueError):  # ValueError: a module that was put together by hand has no spec
+        own = False
+    finally:
+        sys.path[:] = before
+    return own
+
+
+def _lies_in(file: str, folders: List[str]) -> bool:
+    """Whether a file is one of the standard library's; what is installed lies in folders of its own below it."""
+    real = os.path.realpath(file)
+    return any(real.startswith(folder + os.sep) for folder in folders) and not (
+        {"site-packages", "dist-packages"} & set(real.split(os.sep))
+    )
+
+
 def _by_path(path: str) -> Any:
     name = os.path.splitext(os.path.basename(path))[0]
-    name = name if name.isidentifier() else "paralign_side"
+    if not name.isidentifier() or name in sys.modules:
+        name = "paralign_side_" + "".join(c if c.isalnum() else "_" for c in name)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError("the module of the side is no Python source file", where=path, hint="give a file that ends in .py")
