@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz
+.PHONY: help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
@@ -20,6 +20,7 @@ help:
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
+	@echo "make kills            kill workers, paralign or both at random moments, and look at the next check (docs/reliability.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
 $(VENV)/stamp-demo: pyproject.toml constraints.txt
@@ -101,3 +102,7 @@ fuzz: SEED ?= 0
 fuzz: CASES ?= 20000
 fuzz: $(VENV)/stamp-test
 	$(BIN)/python tests/hostile/fuzz.py --cases $(CASES) --seed $(SEED)
+
+kills: SEED ?= 1
+kills: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/reliability/kills.py --seed $(SEED) --jobs $(WORKERS)

@@ -104,6 +104,9 @@ MARK = "PARALIGN_KILLS"
 
 Kind = tuple[int, int]
 
+#: which reference, and which candidate
+KINDS: tuple[Kind, ...] = ((0, 0), (0, 1), (1, 0), (1, 1))
+
 
 @dataclass
 class Tally:
@@ -125,21 +128,21 @@ class Tally:
 
 
 class Bench:
-    """One project of a framework, with the clean reports of its four checks."""
+    """One project of a framework, with the clean reports of its checks."""
 
-    def __init__(self, framework: str, folder: Path) -> None:
-        self.framework, self.folder = framework, folder
+    def __init__(self, framework: str, folder: Path, kinds: tuple[Kind, ...] = KINDS) -> None:
+        self.framework, self.folder, self.kinds = framework, folder, kinds
         folder.mkdir()
         text = SETTINGS.format(framework=framework, stages=STAGES[framework])
         (folder / "paralign.toml").write_text(text, encoding="utf-8")
         self.clean: dict[Kind, Any] = {}
         self.seconds = 0.0
         self.before: Kind = (0, 0)
-        for kind in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        for kind in kinds:
             self.write(kind)
             began = time.monotonic()
             code = self.start(secrets.token_hex(8)).wait()
-            self.seconds += (time.monotonic() - began) / 4
+            self.seconds += (time.monotonic() - began) / len(kinds)
             if CONCLUDED.get(code) is not (kind[0] == kind[1]):
                 raise SystemExit(f"a clean check of {framework} {kind} ends with exit code {code}")
             self.clean[kind] = self.report()
@@ -171,7 +174,7 @@ class Bench:
 
     def trial(self, victim: str, draw: random.Random, tally: Tally) -> None:
         """One check whose victims are killed at a random moment; where it ends before, it is judged as a check without a kill."""
-        kind = (draw.randrange(2), draw.randrange(2))
+        kind = draw.choice(self.kinds)
         delay, mark = draw.uniform(0.0, self.seconds), secrets.token_hex(8)
         told = f"{self.framework}, {victim} after {delay:.2f} s, {self.before} then {kind}"
         self.write(kind)
@@ -204,7 +207,7 @@ class Bench:
 
     def next(self, draw: random.Random, tally: Tally) -> None:
         """A check without a kill in the same folder."""
-        kind = (draw.randrange(2), draw.randrange(2))
+        kind = draw.choice(self.kinds)
         self.write(kind)
         self.judge(self.start(secrets.token_hex(8)).wait(), kind, tally, f"{self.framework}, {self.before} then {kind}")
         self.before = kind
@@ -263,9 +266,9 @@ def left(mark: str, dead: int) -> list[str]:
         time.sleep(0.02)
 
 
-def run(framework: str, count: int, seed: str, folder: Path, until: float) -> dict[str, Tally]:
+def run(bench: Bench, count: int, seed: str, until: float) -> dict[str, Tally]:
     """So many kills, a third of each kind of victim; fewer where the time ends before."""
-    bench, draw = Bench(framework, folder), random.Random(f"{framework} {seed}")
+    draw = random.Random(f"{bench.framework} {seed}")
     tallies = {victim: Tally() for victim in VICTIMS}
     for number in range(count):
         tally = tallies[VICTIMS[number % len(VICTIMS)]]
@@ -275,7 +278,7 @@ def run(framework: str, count: int, seed: str, folder: Path, until: float) -> di
         late = time.monotonic() > until
         if number % ROUND == ROUND - 1 or number == count - 1 or late:
             bench.next(draw, tally)
-        print(f"{framework} {number + 1} of {count}", file=sys.stderr, flush=True)
+        print(f"{bench.framework} {number + 1} of {count}", file=sys.stderr, flush=True)
         if late:
             break
     return tallies
@@ -287,7 +290,7 @@ def share(framework: str, count: int, chosen: argparse.Namespace, folder: Path) 
 
     def one(job: int) -> dict[str, Tally]:
         mine = count // jobs + (job < count % jobs)
-        return run(framework, mine, f"{chosen.seed} {job}", folder / f"{framework}-{job}", until)
+        return run(Bench(framework, folder / f"{framework}-{job}"), mine, f"{chosen.seed} {job}", until)
 
     with ThreadPoolExecutor(jobs) as pool:
         parts = list(pool.map(one, range(min(jobs, count))))
