@@ -155,3 +155,65 @@ def test_a_model_that_was_there_before_leaves_open_what_a_table_is():
     assert result.verdict == "underpowered"
     assert "pos" in said(result)
     assert "build_model" in said(result)
+
+
+# -- what the sides compute in as they are ----------------------------------------------------------------------------------------
+
+
+class Layers(torch.nn.Module):
+    def __init__(self, low="", training=True):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(64, 32), torch.nn.Linear(32, 10)
+        self.low, self.when = low, training
+
+    def forward(self, x):
+        if self.low == "autocast" and self.training >= self.when:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.second(self.first(x)).to(x.dtype)
+        if self.low == "cast" and x.dtype == torch.float32:
+            weight = self.first.weight.to(torch.float16)
+            x = torch.nn.functional.linear(x.to(torch.float16), weight).float() + self.first.bias
+            return self.second(x)
+        if self.low == "single":
+            return self.second((x.float() @ self.first.weight.T.float()).double() + self.first.bias)
+        return self.second(self.first(x))
+
+
+def lower(reference, candidate, *stages, **functions):
+    sides = [Side(framework="torch", functions={"build_model": build}, **functions) for build in (reference, candidate)]
+    inputs = np.random.default_rng(0).standard_normal((16, 64)).astype("float32")
+    return check(*sides, inputs=inputs, labels=np.arange(16) % 10, stages=["weights", *stages])
+
+
+def always(low):
+    return lambda: Layers(low, training=False)
+
+
+@pytest.mark.parametrize(("low", "line"), [("autocast", "with torch.autocast"), ("cast", "torch.nn.functional.linear(x.to(torch.float16)")])
+def test_a_lower_precision_in_the_port_alone_diverges(low, line):
+    result = lower(always(""), always(low), "forward")["forward"]
+    assert (result.verdict, result.method) == ("diverged", "float64")
+    assert result.divergence.what == "precision"
+    assert line in result.divergence.candidate.code
+    assert result.divergence.candidate.arguments["dtype"] in ("bfloat16", "float16")
+
+
+def test_float32_inside_a_model_of_float64_diverges():
+    result = lower(lambda: Layers().double(), lambda: Layers("single").double(), "forward")["forward"]
+    assert (result.verdict, result.divergence.what) == ("diverged", "precision")
+
+
+def test_the_same_lower_precision_on_both_sides_is_aligned():
+    assert lower(always("autocast"), always("autocast"), "forward")["forward"].verdict == ALIGNED
+
+
+def test_a_lower_precision_in_the_reference_alone_is_told():
+    result = lower(always("autocast"), always(""), "forward")["forward"]
+    assert "in a lower precision than its weights have, the candidate none: first (bfloat16)" in said(result)
+
+
+def test_a_lower_precision_in_training_alone_diverges():
+    result = lower(Layers, lambda: Layers("autocast"), "forward", "backward", loss=torch.nn.functional.cross_entropy)
+    assert result["forward"].verdict == ALIGNED
+    assert result["backward"].verdict == "diverged"
+    assert "as they are, the candidate is further from the reference" in said(result["backward"])

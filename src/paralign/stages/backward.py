@@ -16,7 +16,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.handed import argument_line, bound_line
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, locating, nonfinite, resolution, running, schedule, stepping, update
+from paralign.stages import forward, locating, nonfinite, precision, resolution, running, schedule, stepping, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 from paralign.stages.places import Kind, Place, place_of
@@ -76,9 +76,21 @@ def run(context: Context) -> StageResult:
         _locate(context, result)
         _replay(context, result)
     _say_unjudged(result)
+    _judge_native(context, result, (reference, candidate))
     if result.verdict == DIVERGED:
         result.divergence = result.divergence or scheduled or _first_wrong(context, result)
     return result
+
+
+def _judge_native(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
+    """Judge the native outputs of the first step in train mode: a lower precision in training does not show in float64."""
+    runs = [f"{run}:train" for run in (DOUBLE, NATIVE)]
+    ends = [c.select(name="output", role="output", run=run, step=0) for c, run in zip(captures, runs, strict=True)]
+    if all(ends) and result.verdict != DIVERGED:
+        method, _ = choose(*captures, "train")
+        precision.judge(result, captures, points_of(*ends), method, context.settings.tolerance_of("backward"))
+        if result.verdict == DIVERGED:
+            result.divergence = forward.named(result.pairs[-1])
 
 
 def _explain_update(context: Context, result: StageResult, reference: Capture) -> None:

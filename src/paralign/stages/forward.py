@@ -9,7 +9,7 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module
 from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
-from paralign.stages import locating, nonfinite
+from paralign.stages import locating, nonfinite, precision
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -55,6 +55,8 @@ def run(context: Context) -> StageResult:
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
     _locate(context, result)
+    natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
+    precision.judge(result, (reference, candidate), natives, method, context.settings.tolerance_of("forward"))
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result

@@ -18,7 +18,7 @@ from paralign.locate.search import rank, suspects
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Point, StageResult
 from paralign.run.recorder import both
-from paralign.stages import repairing
+from paralign.stages import precision, repairing
 from paralign.stages.watching import Recorded, Watched
 from paralign.worker.session import DOUBLE
 from paralign.worker.training import MODES
@@ -59,7 +59,8 @@ def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergenc
         found, notes = guilty(watched, judgement)
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
     divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)])
-    return divergences, notes + watched.remarks()
+    natives = watched.natives()
+    return divergences + precision.lowered(judgement, natives), notes + watched.remarks() + precision.raised(natives)
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:

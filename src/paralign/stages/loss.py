@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, StageResult
-from paralign.stages import forward, locating, nonfinite
+from paralign.stages import forward, locating, nonfinite, precision
 from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import choose, conclude, final, paired, points_of
+from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.stages.context import Context
@@ -36,6 +37,8 @@ def run(context: Context) -> StageResult:
     result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("loss"))
     conclude(result, method)
     nonfinite.explain(context, result, "eval")
+    natives = points_of(final(reference, run=DOUBLE), final(candidate, run=NATIVE))
+    precision.judge(result, (reference, candidate), natives, method, context.settings.tolerance_of("loss"))
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         _locate(context, result)

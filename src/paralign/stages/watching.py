@@ -50,6 +50,13 @@ class Recorded:
         self._graph, self._own = Graph(reference, self.run_name), Graph(candidate, self.run_name)
         self._again = Graph(reference, self._other) if self._other in runs[0] else None
 
+    def natives(self) -> tuple[Graph | None, Graph | None]:
+        """Both sides' native runs; None of one that was not recorded."""
+        if self.run_name == NATIVE:
+            return self._graph, self._own
+        runs = self.candidate.manifest.settings["answer"]["runs"]
+        return self._again, Graph(self.candidate, NATIVE) if NATIVE in runs else None
+
     def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
         """The candidate's run, or another run of it; ``fine``: an operation is granted no more than the rounding of one constant."""
         scale = COARSE if self.run_name != DOUBLE else FINE if fine else Scale()

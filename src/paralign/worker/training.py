@@ -103,19 +103,18 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     In train mode dropout and other random layers are off; a model that is random all the same is not trained, and the answer
     says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer),
     ``ahead`` (steps that the schedule is followed without the model), and ``sparing`` (what a run in lower precision adds is left out
-    where the float64 run succeeded). Recorded for every step: ``loss`` and
-    ``lr``. In eval mode, every gradient, and after the last step every parameter's whole change under its name (role ``parameter``).
-    In train mode, after the first step, every gradient and every buffer: later steps would only multiply the differences of the first.
+    where the float64 run succeeded; in train mode it is one forward and backward pass). Recorded for every step: ``loss`` and ``lr``;
+    in train mode the first step's ``output``. In eval mode, every gradient, and after the last step every parameter's whole change
+    under its name (role ``parameter``). In train mode, after the first step, every gradient and every buffer: later steps would only
+    multiply the differences of the first.
     """
     answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}}
     with session.untouched() as state:
         for run in options["runs"]:
             for mode in options["modes"]:
                 spare = options.get("sparing", False) and f"{DOUBLE}:{mode}" in answer["runs"]
-                if spare and mode == "train":
-                    continue
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
-                act = partial(training.perform, values, options["steps"], answer)
+                act = partial(training.perform, values, 0 if spare and mode == "train" else options["steps"], answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
         if options.get("ahead") and options["steps"]:
             answer["schedule"] = ahead(session, writer, options["ahead"], trainer(session), optimizer_of)
@@ -195,7 +194,10 @@ class _Training:
     def _one(self, step: int, inputs: Any, labels: Any, optimizer: Any) -> None:
         """Forward and backward of one step."""
         session, fields = self.session, self._fields(step)
-        result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
+        outputs = session.call(session.fresh(inputs))
+        if step == 0 and self.mode == "train":
+            session.save_tree(self.writer, "output", outputs, **fields)
+        result = session.function("loss")(outputs, session.fresh(labels))
         session.save_tree(self.writer, "loss", result, role="scalar", **fields)
         for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
