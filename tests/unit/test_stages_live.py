@@ -361,3 +361,16 @@ def about(framework="torch", device="cpu", **flags):
 )  # fmt: skip
 def test_what_differs_between_the_sides_is_said_first(reference, candidate, told):
     assert _differences(reference, candidate) == told
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(1e-7, ALIGNED), (1e-4, ALIGNED), (1e-3, UNDERPOWERED), (1e-2, UNDERPOWERED)])
+def test_sides_that_differ_from_themselves_are_told(size, verdict):
+    """Neither listens to the seed, as kernels that add up in any order: a wrong port within that would not show."""
+    generator = np.random.default_rng()
+
+    def unsteady(x):
+        return (x @ W.astype(x.dtype)) * (1 + size * generator.choice([-1, 1], (len(x), 1))).astype(x.dtype)
+
+    result = run(unsteady, unsteady, ratio=1e9)
+    assert result.verdict == verdict
+    assert any("the reference is not deterministic" in w for w in result.warnings) == (size > 1e-5)

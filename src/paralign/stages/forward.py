@@ -22,19 +22,23 @@ if TYPE_CHECKING:
 #: below this root mean square, outputs count as vanishing
 VANISHING = 1e-6
 
+#: a relative distance between two equal runs that sums in another order explain, and the one from which a wrong constant (an epsilon, a
+#: slope) would not show
+REPEATED, HIDING = 1e-5, 1e-3
+
 
 def record(context: Context) -> tuple[Capture, Capture]:
     """Both sides' forward captures; where the reference has no float64 run, with its perturbed runs."""
     if context.inputs is None:
         raise AssertionError("forward needs inputs")
-    return context.record_runs("forward", {"modules": context.settings.modules}, {"inputs": context.inputs})
+    return context.record_runs("forward", {"modules": context.settings.modules, "repeat": True}, {"inputs": context.inputs})
 
 
 def reference_alone(context: Context) -> Capture:
     """The reference's forward capture, whatever becomes of the candidate's."""
     if context.inputs is None:
         raise AssertionError("forward needs inputs")
-    options = {"modules": context.settings.modules, "runs": [DOUBLE, NATIVE]}
+    options = {"modules": context.settings.modules, "repeat": True, "runs": [DOUBLE, NATIVE]}
     return context.reference.record("forward", "forward", options, {"inputs": context.inputs})
 
 
@@ -51,6 +55,7 @@ def run(context: Context) -> StageResult:
     result = spent(StageResult("forward", notes=notes), reference, candidate)
     result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("forward"))
     _say_weakness(result, reference)
+    _say_repeatability(result, reference, candidate)
     conclude(result, method)
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
@@ -113,6 +118,21 @@ def _say_weakness(result: StageResult, reference: Capture) -> None:
             result.warnings.append(f"{pair.key} is constant: it can agree although the model is wrong. Use other inputs or trained weights")
             if pair.verdict != DIVERGED:
                 pair.verdict = UNDERPOWERED
+
+
+def _say_repeatability(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Say how far a side is from itself between two equal runs; where that hides what a wrong port would do, the test is too weak."""
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        far = float(capture.manifest.settings["answer"].get("repeat", 0.0))
+        if far <= REPEATED:
+            continue
+        result.warnings.append(
+            f"the {side} is not deterministic: two equal runs in eval mode, seeded alike, differ by {far:.2g}. "
+            "Nothing smaller can be seen: switch off what is random, or make its kernels deterministic"
+        )
+        if far >= HIDING:
+            for pair in result.pairs:
+                pair.verdict = UNDERPOWERED if pair.verdict != DIVERGED else DIVERGED
 
 
 def _located(result: StageResult, reference: Capture, candidate: Capture, method: Method) -> Divergence:

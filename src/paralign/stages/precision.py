@@ -7,6 +7,7 @@ beside the reference's float64 run, in units of the reference's own native noise
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
@@ -60,8 +61,9 @@ def judge(
     """
     if method not in (FLOAT64, PARTLY) or result.verdict == DIVERGED or tolerance.atol is not None or tolerance.rtol is not None:
         return
-    pairs = [p for p in paired(*captures, [p for p in points if None not in p], _NATIVE, Tolerance()) if p.noise is not None]
-    settle(pairs, _NATIVE, Tolerance(), least=LEAST)
+    native = replace(_NATIVE, limit=max(LIMIT, tolerance.ratio or 0.0))
+    pairs = [p for p in paired(*captures, [p for p in points if None not in p], native, Tolerance()) if p.noise is not None]
+    settle(pairs, native, Tolerance(), least=LEAST)
     for pair in pairs:
         pair.key = f"{pair.key} (native)"
         pair.judged = pair.verdict != UNDERPOWERED

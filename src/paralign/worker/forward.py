@@ -24,14 +24,14 @@ RECENT = 4
 def forward(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
     """Outputs under the name ``output``; module calls under their paths, marked ``module``.
 
-    Options: ``runs`` (``native``, ``float64``, ``perturbed-N``) and ``modules`` (whether to watch module calls: ``none``,
-    ``digest`` or ``full``). A float64 run that fails is said in the answer, with the reason, and its records do not count; any
-    other failure is the side's.
+    Options: ``runs`` (``native``, ``float64``, ``perturbed-N``), ``modules`` (whether to watch module calls: ``none``,
+    ``digest`` or ``full``) and ``repeat`` (whether the native run is done twice: the answer says how far its outputs are apart).
+    A float64 run that fails is said in the answer, with the reason, and its records do not count; any other failure is the side's.
     """
     answer: Dict[str, Any] = {"runs": [], "failed": {}}
     with session.untouched() as state:
         for run in options["runs"]:
-            attempt_run(answer, run, partial(_pass, session, writer, options, values["inputs"], run, state))
+            attempt_run(answer, run, partial(_pass, session, writer, options, values["inputs"], run, state, answer))
     return answer
 
 
@@ -80,7 +80,15 @@ def attempt_run(answer: Dict[str, Any], name: str, act: Callable[[], None], rest
         answer["runs"].append(name)
 
 
-def _pass(session: Session, writer: CaptureWriter, options: Dict[str, Any], inputs: Capture, run: str, state: Dict[str, Typed]) -> None:
+def _pass(
+    session: Session,
+    writer: CaptureWriter,
+    options: Dict[str, Any],
+    inputs: Capture,
+    run: str,
+    state: Dict[str, Typed],
+    answer: Dict[str, Any],
+) -> None:
     adapter = session.adapter
     try:
         if run == DOUBLE:
@@ -98,9 +106,27 @@ def _pass(session: Session, writer: CaptureWriter, options: Dict[str, Any], inpu
                 with adapter.observe(session.model, ModuleRecorder(session, writer, run, full=watch == "full")):
                     outputs = session.call(arguments)
         session.save_tree(writer, "output", outputs, run=run)
+        if run == NATIVE and options.get("repeat"):
+            session.restore(state)
+            session.seed()
+            with session.passing():
+                again = session.call(session.inputs(inputs, run))
+            answer["repeat"] = _distance(session, outputs, again)
     finally:
         if run != NATIVE:
             session.restore(state)
+
+
+def _distance(session: Session, one: Any, other: Any) -> float:
+    """The greatest relative L2 distance of two trees' floating leaves."""
+    known, found = session.adapter.is_tensor, 0.0
+    for (_, first), (_, second) in zip(leaves(one, known), leaves(other, known)):
+        values = [widen(session.adapter.to_array(leaf)) if known(leaf) else None for leaf in (first, second)]
+        if values[0] is None or values[1] is None or values[0].dtype.kind not in "fc" or values[0].shape != values[1].shape:
+            continue
+        size, far = float(np.linalg.norm(values[0])), float(np.linalg.norm(values[0].astype(np.complex128) - values[1]))
+        found = max(found, far / size if size and np.isfinite(far) else 0.0)
+    return found
 
 
 def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: int) -> Any:
