@@ -19,11 +19,12 @@ from paralign.registry import BY_NAME
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
-from paralign.run.live import Live, check_functions, functions_of
+from paralign.run.live import Live, check_functions, functions_of, untouched_process
 from paralign.run.locking import locked
 from paralign.run.process import Process, environment, sweep, write_own
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
+from paralign.run.turns import turn
 from paralign.stages import locating, watching
 from paralign.stages import run as run_stage
 from paralign.stages.context import Context
@@ -82,10 +83,11 @@ def check(
         out: folder for the captures, the report and the guides' files; None keeps nothing.
 
     Returns:
-        The result; both models are afterwards as they were before, weights included.
+        The result; models, optimizers, schedules and random states are afterwards as they were before (docs/project.md says what is not).
 
     Raises:
-        UsageError: an unknown stage, no stage, or an argument of the wrong kind.
+        UsageError: an unknown stage, no stage, or an argument of the wrong kind; or another check runs in a thread of this process that
+            itself waits, perhaps for this one.
 
     Example:
         >>> import numpy as np
@@ -119,7 +121,7 @@ def check(
     if stages is not None and not stages:
         raise UsageError("no stage is named", hint="leave `stages` out for all of them, or name some of: " + ", ".join(STAGES))
     names = check_stages(list(STAGES) if stages is None else stages)
-    with _folder(out) as folder, ExitStack() as stack:
+    with turn(), untouched_process(), _folder(out) as folder, ExitStack() as stack:
         recorders = {
             name: Recorder(name, partial(Live, name, side, seed=seed), folder / "captures" / name, {})
             for name, side in (("reference", reference), ("candidate", candidate))

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: what a thread is doing: ``in_sink`` while a sink runs, whose own operations no observation sees
 _THREAD = threading.local()
 
+#: live checks in this thread, one inside the other, see :func:`nested`
+_LEVEL = threading.local()
+
 #: elements of a list among an operation's arguments that are kept
 _MOST = 16
 
@@ -38,19 +41,33 @@ def unwatched() -> Iterator[None]:
         _THREAD.in_sink = before
 
 
+@contextmanager
+def nested() -> Iterator[None]:
+    """What this thread computes inside is of a check of its own: observations that began outside do not see it."""
+    before = getattr(_LEVEL, "depth", 0)
+    _LEVEL.depth = before + 1
+    try:
+        yield
+    finally:
+        _LEVEL.depth = before
+
+
 class Watch:
     """One observation of one thread."""
 
     def __init__(self, sink: "OperationSink", source: "SourceLine", paths: Paths) -> None:
         self._sink, self._source, self._paths = sink, source, paths
         self._thread = threading.get_ident()
+        self._level = getattr(_LEVEL, "depth", 0)
         self._count = 0
         self._depth = 0
 
     @property
     def idle(self) -> bool:
-        """Whether an operation is none of this observation's: of another thread, of a sink, or inside another operation."""
-        return self._depth > 0 or threading.get_ident() != self._thread or getattr(_THREAD, "in_sink", False)
+        """Whether an operation is none of this observation's: of another thread, of a sink, inside another operation, of an inner check."""
+        if self._depth > 0 or threading.get_ident() != self._thread or getattr(_THREAD, "in_sink", False):
+            return True
+        return getattr(_LEVEL, "depth", 0) != self._level
 
     @contextmanager
     def inside(self) -> Iterator[None]:

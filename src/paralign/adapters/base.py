@@ -287,6 +287,23 @@ class Training(Protocol):
 
 
 @runtime_checkable
+class Lending(Protocol):
+    """A framework whose live objects can be given back as they were, bit for bit."""
+
+    def afresh(self) -> AbstractContextManager[None]:
+        """The settings of a thread that has just begun: gradients on, no automatic casts."""
+
+    def process_state(self) -> Any:
+        """What a check changes of the framework's own state: generators of random numbers, the device in use."""
+
+    def put_process_state(self, state: Any) -> None:
+        """Put back what :meth:`process_state` returned."""
+
+    def lend(self, model: Any) -> Callable[[], None]:
+        """Keep all of a model's state, gradients included, which are gone until the function that is returned puts all back."""
+
+
+@runtime_checkable
 class Exporting(Protocol):
     """A framework whose exported programs can be run."""
 

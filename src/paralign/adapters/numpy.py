@@ -19,6 +19,7 @@ import numpy as np
 
 from paralign.adapters import _exported, _modes, _values
 from paralign.adapters._calls import Calls, SourceLine, Target, in_stdlib
+from paralign.adapters._lending import Attributes
 from paralign.adapters.base import Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments
@@ -174,6 +175,31 @@ class NumpyAdapter:
 
     def set_mode(self, model: Any, mode: Any) -> None:
         """Nothing to put back."""
+
+    def afresh(self) -> AbstractContextManager[None]:
+        """An empty context."""
+        return nullcontext()
+
+    def process_state(self) -> Any:
+        """Nothing: the generators of numpy and of Python are everybody's."""
+        return None
+
+    def put_process_state(self, state: Any) -> None:
+        """Nothing to put back."""
+
+    def lend(self, model: Any) -> Callable[[], None]:
+        """Keep every array that can be written to with its values, where it is held, and the attributes of every object."""
+        attributes = Attributes(owner for _, owner in _owners(model))
+        held = [(holder, key, entry.tensor, entry.tensor.copy()) for entry, holder, key in _arrays(model)]
+
+        def give_back() -> None:
+            attributes.restore()
+            for holder, key, array, values in held:
+                holder[key] = array
+                if array.flags.writeable:
+                    array[...] = values
+
+        return give_back
 
 
 def _extension(dtype: str) -> Any:

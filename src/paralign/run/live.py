@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import threading
+import random
 import traceback
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from paralign.adapters import finding
+from paralign.adapters._operations import nested
+from paralign.adapters.base import Lending
 from paralign.errors import ParalignError, UsageError, WorkerFailed
 from paralign.registry import SIGNATURES
+from paralign.run.borrowing import Borrowed
 from paralign.worker.frames import user_frames
 from paralign.worker.session import Session
 from paralign.worker.tasks import perform
 from paralign.worker.training import trainer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from paralign.model import Side
-
-#: one job at a time in this process: sides share its generators of random numbers, and often a framework's settings
-_WORKING = threading.Lock()
 
 #: argument of :class:`Side` that is a function -> how it is called
 CALLED = {
@@ -30,11 +35,25 @@ CALLED = {
 
 
 class Live:
-    """Jobs on live objects; the model is given back as it was on :meth:`close`."""
+    """Jobs on live objects; model, optimizer and schedule are given back as they were on :meth:`close`.
+
+    The thread that asks for jobs has the turn (``run/turns.py``), and does them itself.
+    """
 
     def __init__(self, name: str, side: Side, *, seed: int) -> None:
         self.side = name
-        self._session = Session(name, functions_of(side, self._parameters), side.framework, device=side.device, seed=seed, live=True)
+        self._borrowed = Borrowed()
+        functions = functions_of(side, self._parameters)
+        for build in ("build_optimizer", "build_scheduler"):
+            if build in functions:
+                functions[build] = self._borrowing(functions[build])
+        self._session = Session(name, functions, side.framework, device=side.device, seed=seed, live=True)
+
+    def _borrowing(self, build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def borrow(of: Any) -> Any:
+            return self._borrowed.take(build(of), [entry.tensor for entry in self._session.entries()])
+
+        return borrow
 
     def _parameters(self, model: Any) -> list[Any]:
         return trainer(self._session).parameters(model)
@@ -45,13 +64,13 @@ class Live:
         return True
 
     def request(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Do a job; waits for that of another live side, which seeds and draws from the same generators.
+        """Do a job.
 
         Raises:
             WorkerFailed: the side's code raised.
         """
         try:
-            with _WORKING:
+            with nested(), self._afresh():
                 return perform(self._session, job)
         except ParalignError as error:
             raise WorkerFailed(type(error).__name__, str(error), side=self.side) from error
@@ -59,9 +78,35 @@ class Live:
             text = "".join(traceback.format_exception(error))
             raise WorkerFailed(type(error).__name__, str(error), traceback=text, side=self.side, frames=user_frames(error)) from error
 
+    def _afresh(self) -> AbstractContextManager[None]:
+        adapter = self._session.adapter
+        return adapter.afresh() if isinstance(adapter, Lending) else nullcontext()
+
     def close(self) -> None:
-        """Give the model back as it was."""
-        self._session.close()
+        """Give model, optimizer and schedule back as they were."""
+        try:
+            self._borrowed.give_back()
+        finally:
+            self._session.close()
+
+
+@contextmanager
+def untouched_process() -> Iterator[None]:
+    """Generators of Python, numpy and the imported frameworks, and their devices in use, are afterwards as they were before."""
+    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is what checks seed
+    frameworks: list[tuple[Lending, Any]] = []
+    for name in finding.imported():
+        with suppress(ParalignError):  # imported, but too old for a side: not seeded either
+            adapter = finding.load(name)
+            if isinstance(adapter, Lending):
+                frameworks.append((adapter, adapter.process_state()))
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(legacy)  # noqa: NPY002 - as above
+        for framework, state in frameworks:
+            framework.put_process_state(state)
 
 
 def functions_of(side: Side, parameters: Callable[[Any], list[Any]]) -> dict[str, Callable[..., Any]]:

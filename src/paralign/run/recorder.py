@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from paralign.capture import Capture, clear, discard
 from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA
+from paralign.run.turns import is_mine
 from paralign.worker.files import fingerprint
 
 if TYPE_CHECKING:
@@ -195,25 +196,35 @@ def _valid(path: Path, key: str) -> bool:
 
 
 def both(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> tuple[Capture, Capture]:
-    """Two recordings at once.
+    """Two recordings at once; of live sides one after the other, in the thread whose settings and interrupts the user knows.
 
     Raises:
         WorkerFailed: a side failed; where both did, the reference's failure, with the candidate's as its cause.
     """
+    first, second = (_done(reference), _done(candidate)) if is_mine() else _at_once(reference, candidate)
+    if isinstance(first, WorkerFailed):
+        raise first from (second if isinstance(second, WorkerFailed) else None)
+    if isinstance(second, WorkerFailed):
+        raise second
+    return first, second
+
+
+def _done(act: Callable[[], Capture]) -> Capture | WorkerFailed:
+    try:
+        return act()
+    except WorkerFailed as failure:
+        return failure
+
+
+def _at_once(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> tuple[Capture | WorkerFailed, Capture | WorkerFailed]:
     pool = ThreadPoolExecutor(2)
     try:
-        first, second = pool.submit(reference), pool.submit(candidate)
-        error, other = first.exception(), second.exception()
+        first, second = pool.submit(_done, reference), pool.submit(_done, candidate)
+        wait((first, second))
     except BaseException:  # interrupted: whoever holds the workers ends them, and nothing waits for the jobs' time limit
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
-    if error is not None:
-        if isinstance(error, WorkerFailed) and isinstance(other, WorkerFailed):
-            raise error from other
-        raise error
-    if other is not None:
-        raise other
     return first.result(), second.result()
 
 

@@ -10,10 +10,11 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from paralign.adapters import finding
-from paralign.adapters.base import Adapter, Entry, Observing, Remembering, Training
+from paralign.adapters.base import Adapter, Entry, Lending, Observing, Remembering, Training
 from paralign.adapters.finding import detect, load
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
@@ -61,7 +62,7 @@ class Session:
         self._adapter: Optional[Adapter] = load(framework) if framework else None
         self._live = live
         self._revision = revision
-        self._before: Optional[Tuple[Dict[str, Typed], Any]] = None
+        self._give_back: Optional[Callable[[], None]] = None
         self._gradients = _Gradients()
         #: id of a module -> the lines that constructed it
         self.built: Dict[int, Tuple[str, ...]] = {}
@@ -134,7 +135,7 @@ class Session:
                 hint="return the model itself; check `framework` of this side",
             )
         if self._live:
-            self._before = (self.snapshot(model), adapter.mode(model))
+            self._give_back = self._lent(model)
         self._model = adapter.place(model)
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -243,9 +244,20 @@ class Session:
 
     def close(self) -> None:
         """Give a live model back as it was."""
-        if self._before is not None and self._model is not None:
-            self.restore(self._before[0])
-            self.adapter.set_mode(self._model, self._before[1])
+        if self._give_back is not None:
+            self._give_back()
+            self._give_back = None
+
+    def _lent(self, model: Any) -> Callable[[], None]:
+        """What gives a live model back as it now is."""
+        adapter, mode = self.adapter, self.adapter.mode(model)
+        give_back = adapter.lend(model) if isinstance(adapter, Lending) else partial(self.restore, self.snapshot(model))
+
+        def put_back() -> None:
+            adapter.set_mode(model, mode)
+            give_back()
+
+        return put_back
 
     # -- values ------------------------------------------------------------------------------------------------------------
 
