@@ -227,7 +227,8 @@ class Divergence:
     and others of gradients). ``rule`` is the id of the rule that chose
     the candidate's line. ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
     result, and of what follows once the reference's value was put there (``confirmed``). ``noise`` is what the operation is granted.
-    ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last.
+    ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last. ``hidden`` says that
+    what follows hardly uses the result, so that no run can confirm it.
     """
 
     reference: Optional[Point]
@@ -245,6 +246,7 @@ class Divergence:
     repeats: int = 0
     chain: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
+    hidden: bool = False
 
 
 @dataclass

@@ -217,3 +217,36 @@ def test_a_lower_precision_in_training_alone_diverges():
     assert result["forward"].verdict == ALIGNED
     assert result["backward"].verdict == "diverged"
     assert "as they are, the candidate is further from the reference" in said(result["backward"])
+
+
+# -- what tiny values hide --------------------------------------------------------------------------------------------------------
+
+
+def gated(package, norm, scale):
+    """A norm in front of weights that hardly use it, as a new gMLP has them."""
+
+    class Gate(package.nn.Module if package is torch else package.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.proj = norm(), package.nn.Linear(32, 32)
+            with package.no_grad():
+                self.proj.weight.copy_(self.proj.weight * scale) if package is torch else self.proj.weight.set_value(
+                    self.proj.weight * scale
+                )
+
+        def forward(self, x):
+            return x * (1.0 + self.proj(self.norm(x)))
+
+    return Gate
+
+
+@pytest.mark.parametrize(("epsilon", "verdict"), [(1e-5, ALIGNED), (1e-6, "diverged")])
+def test_an_epsilon_before_tiny_weights(epsilon, verdict):
+    reference = gated(torch, lambda: torch.nn.LayerNorm(32), 1e-6)
+    candidate = gated(paddle, lambda: paddle.nn.LayerNorm(32, epsilon=epsilon), 1e-6)
+    inputs = np.random.default_rng(0).standard_normal((4, 16, 32)).astype("float32")
+    result = both(reference, candidate, "forward", inputs=inputs)["forward"]
+    assert result.verdict == verdict, said(result)
+    if verdict == "diverged":
+        assert result.divergence.candidate.arguments["epsilon"] == epsilon
+        assert result.worst.ratio < 0.01, "the outputs do not show it"

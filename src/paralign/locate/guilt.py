@@ -21,7 +21,8 @@ class Guilt:
     there, None where that was not tried. ``seen`` says whether the outputs show the fault. ``repeats`` are further operations at the
         same line with the same fault. ``mended`` is the run with the reference's values wherever something was found, at ``replaced``.
     ``slices`` are the parts of what the reference makes on the way to the point, where several operations lead there.
-        ``repair`` is a change of one operation that makes the result the reference's, where one was found.
+        ``repair`` is a change of one operation that makes the result the reference's, where one was found. ``hidden`` says that what
+    follows hardly uses the result, so that no run can show the fault.
     """
 
     trial: Trial
@@ -35,3 +36,4 @@ class Guilt:
     replaced: set[int] = field(default_factory=set)
     slices: Slices | None = None
     repair: Repair | None = None
+    hidden: bool = False

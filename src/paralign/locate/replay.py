@@ -16,6 +16,7 @@ from paralign.dtypes import Typed, widen
 from paralign.locate import inside
 from paralign.locate.built import own_line
 from paralign.locate.guilt import Guilt
+from paralign.locate.handed import differing
 from paralign.locate.judgement import Judgement
 from paralign.locate.matching import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.paths import CONTEXT, computing_users, way_to
@@ -23,7 +24,7 @@ from paralign.locate.search import Trial, fits, region, suspects, trials
 from paralign.locate.slices import Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from paralign.locate.graph import Graph, Operation, Value
 
@@ -122,8 +123,40 @@ class _Hunt:
             if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                 return True
             self.failed.add(_named(trial))
+        by_twin = [trial for plan in plans for trial in plan[:1] if trial.why == "twin"]
+        if not self.outright and any(self._is_hidden(trial, values) for trial in by_twin):
+            return True
         self._suspect(order[0])
         return False
+
+    def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
+        """Whether an operation makes another result of the reference's very values than its counterpart, and what follows hardly uses it.
+
+        Then no value that is computed of it could come nearer to the reference's. Where the two have other arguments, that is the fault.
+        """
+        twin, operation = trial.twin, trial.suspect
+        alone = trial.value.maker is operation and twin is not None and twin.kind == operation.kind
+        if not alone or twin is None or self.judgement.wrong_outputs() or trial.due not in values or self.spent >= self.runs:
+            return False
+        if any(min(self.judgement.error[v], ALIKE) > self.judgement.scale.equal / 10 for v in self._made_of(trial.value)):
+            return False  # it shows, and was no better with the reference's value
+        if self._inherited(trial):
+            return False
+        patch = _patch(trial.value, values[trial.due])
+        judged = self._judged([*self.patches.values(), patch])
+        if judged is None:
+            return False
+        self.patches[patch.number, patch.place] = patch
+        other = bool(differing(operation.arguments, twin.arguments))
+        guilt = Guilt(trial, self.judgement, confirmed=other, error=_error(trial), after=_after(judged), seen=False, hidden=True)
+        self.found.append(guilt)
+        self.lines.add(own_line(self.judgement.candidate, operation))
+        self.judgement = self._with_repeats(guilt, judged)
+        return True
+
+    def _made_of(self, value: Value) -> list[Value]:
+        """What is computed of a value, past what only moves it."""
+        return [v for user, _ in _followed(self.judgement, value) if user.kind not in MOVES for v in user.outputs]
 
     def _cost(self, trial: Trial) -> tuple[bool, bool, bool, int]:
         """What is tried first: one operation before several, few before many; what mends much says little about where it was broken.

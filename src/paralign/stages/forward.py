@@ -8,7 +8,7 @@ import numpy as np
 
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module
-from paralign.model import DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
 from paralign.stages import locating, nonfinite, precision
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, final, paired, points_of
@@ -82,6 +82,12 @@ def _locate(context: Context, result: StageResult) -> None:
         result.divergence = found[0]
         if result.verdict != DIVERGED and any(d.confirmed for d in found):
             result.verdict = DIVERGED
+        elif result.verdict == ALIGNED and any(d.hidden for d in found):
+            result.verdict = UNDERPOWERED
+            result.warnings.append(
+                "an operation has right inputs and another result, but what follows hardly uses it (tiny weights?), so that nothing shows "
+                "whether it is wrong. Use trained weights, or larger ones"
+            )
 
 
 def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:

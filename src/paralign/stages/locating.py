@@ -304,6 +304,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         repeats=len(guilt.repeats),
         chain=chain,
         notes=_notes(guilt, what, other),
+        hidden=guilt.hidden,
     )
 
 
