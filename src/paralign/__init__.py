@@ -17,11 +17,14 @@ __all__ = [
     "Side",
     "StageResult",
     "Tolerance",
+    "TrainLog",
     "check",
     "compare",
+    "compare_logs",
     "convert_weights",
     "diff_weights",
     "locate_captures",
+    "read_log",
 ]
 
 _HOMES = {
@@ -31,11 +34,14 @@ _HOMES = {
     "Side": "paralign.model",
     "StageResult": "paralign.model",
     "Tolerance": "paralign.model",
+    "TrainLog": "paralign.trainlog",
     "check": "paralign.api",
     "compare": "paralign.api",
+    "compare_logs": "paralign.training",
     "convert_weights": "paralign.api",
     "diff_weights": "paralign.conversion.difference",
     "locate_captures": "paralign.api",
+    "read_log": "paralign.training",
 }
 
 if TYPE_CHECKING:
@@ -44,6 +50,8 @@ if TYPE_CHECKING:
     from paralign.conversion.difference import diff_weights
     from paralign.errors import ParalignError
     from paralign.model import CheckResult, Side, StageResult, Tolerance
+    from paralign.training import compare_logs, read_log
+    from paralign.trainlog import TrainLog
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import weights
+from paralign.commands import log, weights
+from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
     EnvironmentUnavailable,
@@ -25,7 +26,6 @@ from paralign.errors import (
     WriteFailed,
     unwritten,
 )
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report.streams import neutral_streams
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from paralign.model import CheckResult
-
-#: verdict -> exit code
-CODES = {ALIGNED: 0, DIVERGED: 1, ERROR: 3, UNDERPOWERED: 4, NOT_TESTED: 4}
 
 #: what the system says where a file cannot be written: no space left, over the quota, over the limit of a file's size, read-only
 DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
@@ -114,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     locate.add_argument("--json", action="store_true", help="print the report as JSON")
     locate.set_defaults(run=_locate)
     weights.add_commands(commands)
+    log.add_commands(commands, _number)
     return top
 
 

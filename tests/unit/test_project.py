@@ -350,6 +350,6 @@ def test_a_bare_name_for_conda_is_no_crash(home, monkeypatch):
 
 
 def test_the_stages_of_the_project_are_those_that_can_run():
-    from paralign.stages import RUN
+    from paralign.registry import BY_NAME
 
-    assert tuple(RUN) == projects.STAGES
+    assert tuple(BY_NAME) == projects.STAGES

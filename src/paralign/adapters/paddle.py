@@ -75,6 +75,11 @@ class PaddleAdapter(_lending_paddle.Lends):
         count = paddle.device.cuda.device_count() if paddle.device.is_compiled_with_cuda() else 0
         return ["cpu", *(f"gpu:{index}" for index in range(count))]
 
+    def synchronize(self) -> None:
+        """Wait until the device has done what it was given; on a CPU it has."""
+        if paddle.device.is_compiled_with_cuda() and not str(paddle.device.get_device()).startswith("cpu"):
+            paddle.device.synchronize()
+
     def use_device(self, device: str) -> None:
         """Make ``cpu``, ``gpu``, ``gpu:1`` (also spelled ``cuda:1``) Paddle's current device."""
         wanted = device.replace("cuda", "gpu")

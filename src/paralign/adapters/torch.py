@@ -59,6 +59,11 @@ class TorchAdapter(_lending_torch.Lends):
         """``cpu``, then every CUDA device."""
         return ["cpu", *(f"gpu:{index}" for index in range(torch.cuda.device_count()))]
 
+    def synchronize(self) -> None:
+        """Wait until the device has done what it was given; on a CPU it has."""
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
     def use_device(self, device: str) -> None:
         """Put new tensors on ``cpu``, ``gpu``, ``gpu:1`` (also spelled ``cuda:1``)."""
         wanted = device.replace("cuda", "gpu")

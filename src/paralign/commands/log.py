@@ -1,0 +1,127 @@
+"""``paralign log show|compare|convert``: logs of trainings."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from paralign.training import Log, LogComparison
+
+#: rows of a table that are shown at the beginning and at the end of a log
+SHOWN = 10
+
+
+def add_commands(commands: Any, number: Any) -> None:
+    """Add ``log`` and what it can do; ``number`` reads a limit that is not negative."""
+    log = commands.add_parser(
+        "log",
+        help="read, compare and convert the logs of trainings",
+        description="Read logs of trainings in the guides' two formats, PaddleClas's, reprod_log's, plain logging and JSON lines. "
+        "Lines that cannot be read are reported by number.",
+    )
+    verbs = log.add_subparsers(dest="verb", required=True, metavar="VERB")
+    show = verbs.add_parser("show", help="what a log holds")
+    show.add_argument("files", nargs="+", metavar="FILE")
+    show.set_defaults(run=_show)
+    compare = verbs.add_parser("compare", help="where two trainings part, and how far apart they end")
+    compare.add_argument("reference", metavar="REFERENCE")
+    compare.add_argument("candidate", metavar="CANDIDATE")
+    compare.add_argument("--figure", action="append", metavar="NAME", help="compare this figure (may be given again); default: all")
+    compare.add_argument("--atol", type=number, help="difference that is allowed at every place")
+    compare.add_argument("--rtol", type=number, default=0.0, help="the same, times the reference's value; with --atol")
+    compare.add_argument("--margin", type=number, help="difference that is allowed between the last values")
+    compare.add_argument("--json", action="store_true", help="print the result as JSON")
+    compare.set_defaults(run=_compare)
+    convert = verbs.add_parser("convert", help="write a log in another form")
+    convert.add_argument("file", metavar="FILE")
+    convert.add_argument("--to", choices=["csv", "json", "jsonl"], default="csv", help="the form (default: csv)")
+    convert.add_argument("--out", metavar="FILE", help="where to (default: standard output); a file that is there is not replaced")
+    convert.set_defaults(run=_convert)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from paralign.training import read_log
+
+    logs = [read_log(name) for name in options.files]
+    for log in logs:
+        print(f"{log.path}: {len(log.rows)} rows, {len(log.damaged)} damaged lines, {log.other} other lines")
+        print("\n".join(_table(log)))
+        for each in log.damaged:
+            print(f"  line {each.line} is damaged: {each.why}: {each.text}")
+    return 0 if any(log.rows for log in logs) else 4
+
+
+def _table(log: Log) -> list[str]:
+    from paralign.training.logs import columns
+
+    rows = [{k: _figure(v) for k, v in row.items()} for row in columns(log)]
+    if not rows:
+        return []
+    names = list(rows[0])
+    left_out = max(0, len(rows) - 2 * SHOWN)
+    shown = rows if not left_out else rows[:SHOWN] + rows[-SHOWN:]
+    widths = {name: max(len(name), *(len(row[name]) for row in shown)) for name in names}
+    lines = ["  ".join(row[name].rjust(widths[name]) for name in names) for row in [{name: name for name in names}, *shown]]
+    return lines[: SHOWN + 1] + ([f"… {left_out} more rows …"] if left_out else []) + lines[SHOWN + 1 :]
+
+
+def _figure(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from paralign.commands.codes import CODES
+    from paralign.training import compare_logs, read_log
+
+    logs = read_log(options.reference), read_log(options.candidate)
+    result = compare_logs(*logs, names=options.figure, atol=options.atol, rtol=options.rtol, margin=options.margin)
+    if options.json:
+        import dataclasses
+        import json
+
+        print(json.dumps(dataclasses.asdict(result), indent=1))
+    else:
+        print("\n".join(_told(result)))
+    return CODES[result.verdict]
+
+
+def _told(result: LogComparison) -> list[str]:
+    lines = []
+    for gap in result.gaps:
+        place = f"epoch {gap.worst[1][0]}" + (f", batch {gap.worst[1][1]}" if gap.worst[1][1] >= 0 else "")
+        apart = f"at most {gap.worst[0]:.6g} apart ({place}), {gap.final:+.6g} at the end"
+        line = f"{gap.name} ({gap.kind.lower()}): {gap.compared} places, {apart}"
+        if gap.first is not None and gap.at_first is not None:
+            line += (
+                f"; first beyond the limit at epoch {gap.first[0]}, batch {gap.first[1]}: {gap.at_first[0]:.6g} and {gap.at_first[1]:.6g}"
+            )
+        lines.append(line)
+    return [*lines, *(f"note: {note}" for note in result.notes), f"verdict: {result.verdict}"]
+
+
+def _convert(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from paralign.errors import UsageError
+    from paralign.training import read_log
+    from paralign.training.logs import FORMS
+
+    log = read_log(options.file)
+    text = FORMS[options.to](log)
+    for each in log.damaged:
+        print(f"line {each.line} is damaged and left out: {each.why}", file=sys.stderr)
+    if not options.out:
+        sys.stdout.write(text)
+        return 0
+    try:
+        with Path(options.out).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UsageError("the file is there already", where=options.out, hint="name another file; nothing is replaced") from error
+    except OSError as error:
+        raise UsageError(f"the file cannot be written: {error.strerror}", where=options.out, hint="name another file") from error
+    return 0

@@ -1,0 +1,8 @@
+"""Logs of trainings: read, whatever tool wrote them, held against each other, written again in another form."""
+
+from __future__ import annotations
+
+from paralign.training.compared import Gap, LogComparison, compare_logs
+from paralign.training.logs import Damaged, Log, read_log
+
+__all__ = ["Damaged", "Gap", "Log", "LogComparison", "compare_logs", "read_log"]

@@ -1,0 +1,9 @@
+"""The training log that the migration guides ask for, written inside the user's own loop (section 3.10).
+
+Needs Python 3.8 or newer, and numpy for the memory of predictions; a framework is only asked to wait for its device, where one is imported.
+"""
+
+from paralign.trainlog.inference import InferenceLog
+from paralign.trainlog.log import TrainLog
+
+__all__ = ["InferenceLog", "TrainLog"]
