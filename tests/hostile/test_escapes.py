@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from paralign.cli import main
+from paralign.compat.reprod_log import ReprodDiffHelper
 from paralign.errors import UsageError, one_line, plain_text
 from paralign.report.console import console
 from paralign.report.streams import neutral_streams
@@ -117,6 +118,15 @@ def test_a_stream_that_lacks_a_character_gets_its_number(monkeypatch):
         console().print("÷", highlight=False)
     sys.stdout.flush()
     assert raw.getvalue() == b"\\xf7 \\ud800\n\\xf7\n"
+
+
+def test_reports_as_reprod_log_writes_them_hold_none_either(tmp_path, capfd):
+    helper = ReprodDiffHelper()
+    helper.compare_info({EVIL: np.ones(2)}, {EVIL: np.ones(2)})
+    helper.report(path=tmp_path / "diff.txt")
+    for text in (capfd.readouterr().out, (tmp_path / "diff.txt").read_text(encoding="utf-8")):
+        assert "u001b" in text
+        assert not RAW.search(text)
 
 
 SIDE = """

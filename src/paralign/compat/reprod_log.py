@@ -19,6 +19,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from paralign.capture.foreign import load_foreign, save_foreign
+from paralign.errors import plain_text
 
 _METHODS = ("min", "max", "mean")
 _INDENT = "\t"
@@ -126,7 +127,7 @@ class ReprodDiffHelper:
             AssertionError: an unknown method.
         """
         lines, _ = _render(self.diff_dict, diff_method, diff_threshold, None)
-        text = "".join(line + "\n" for line in lines)
+        text = plain_text("".join(line + "\n" for line in lines))
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_text(text, encoding="utf-8")
