@@ -171,6 +171,19 @@ def test_an_optimizer_inside_a_wrapper_is_found():
     assert about["class"] == "Descent"
 
 
+@pytest.mark.parametrize(
+    "keep", [lambda a, b: {"first": a, "second": b}, lambda a, b: {"each": [a, b]}, lambda a, b: {"each": {"a": a, "b": b}}]
+)
+def test_of_several_optimizers_none_speaks_for_the_others(keep):
+    """A wrapper that steps a Descent and something else is neither of them, and has the groups of both."""
+    model = Model()
+    other = SimpleNamespace(param_groups=[{"params": [], "lr": 7.0}])
+    about = describe(session_of(model), SimpleNamespace(**keep(other, Descent(model))))
+    assert (about["class"], about["kind"], about["own"]) == ("SimpleNamespace", "", True)
+    assert [group["lr"] for group in about["groups"]] == [7.0, 0.5]
+    assert about["parameters"] == {"parameters.weight": {"group": 1}}
+
+
 def test_paddles_settings_are_read_where_paddle_keeps_them():
     model = Model()
     weight = model.parameters["weight"]

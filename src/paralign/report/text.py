@@ -160,7 +160,7 @@ def _divergence(divergence: Divergence, *, located: bool, title: str = "where it
     if located:
         notes = divergence.notes or (divergence.pair.notes if divergence.pair is not None else [])
         lines += [Text(f"  {shortened(note)}", "yellow") for note in notes]
-    if divergence.what:
+    if divergence.what and divergence.error is not None:
         lines.append(Text(f"  {_measured(divergence)}"))
     return lines
 

@@ -99,8 +99,9 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     framework's; ``groups`` are its parameter groups' settings, ``parameters`` maps the name of each of the model's parameters
     that it updates to its group and its own settings; ``clip`` is the clipping that it carries.
     """
-    inner = _inner(optimizer)
-    groups = _groups(inner)
+    inners = _inners(optimizer)
+    inner = inners[0] if len(inners) == 1 else optimizer  # of several, none speaks for the others
+    groups = [group for each in inners for group in _groups(each)]
     base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in frameworks()), object)
     home = _home(type(optimizer))
     members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
@@ -129,7 +130,7 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
 
 def apart(optimizer: Any) -> None:
     """Have an optimizer of PyTorch's step parameter by parameter, so that its operations are those of single parameters."""
-    for group in _groups(_inner(optimizer)):
+    for group in [group for each in _inners(optimizer) for group in _groups(each)]:
         group.update({name: False for name in ("foreach", "fused") if group.get(name) is not False and name in group})
 
 
@@ -138,11 +139,15 @@ def _home(cls: type) -> str:
     return next((c.__module__ for c in cls.__mro__ if "step" in vars(c) or "_append_optimize_op" in vars(c)), cls.__module__)
 
 
-def _inner(optimizer: Any) -> Any:
-    """The optimizer inside a wrapper, or the optimizer itself."""
+def _inners(optimizer: Any) -> List[Any]:
+    """The optimizers inside a wrapper, also those in a list or a dict of it; else the optimizer itself."""
     if _has_groups(optimizer):
-        return optimizer
-    return next((value for value in getattr(optimizer, "__dict__", {}).values() if _has_groups(value)), optimizer)
+        return [optimizer]
+    found: Dict[int, Any] = {}
+    for value in getattr(optimizer, "__dict__", {}).values():
+        parts = list(value.values()) if isinstance(value, dict) else _listed(value) or [value]
+        found.update({id(part): part for part in parts if _has_groups(part)})
+    return list(found.values()) or [optimizer]
 
 
 def _has_groups(value: Any) -> bool:
