@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -397,10 +398,13 @@ def _differences(reference: dict[str, Any], candidate: dict[str, Any]) -> list[s
 
 
 def _attempt(name: str, context: Context) -> StageResult:
+    began = time.perf_counter()
     try:
-        return run_stage(BY_NAME[name], context)
+        result = run_stage(BY_NAME[name], context)
     except WorkerFailed as failure:
-        return failed(name, failure)
+        result = failed(name, failure)
+    result.seconds["total"] = time.perf_counter() - began
+    return result
 
 
 def failed(stage: str, failure: WorkerFailed) -> StageResult:

@@ -502,10 +502,10 @@ def test_without_an_optimizer_one_pass_is_judged(bench):
     assert not any(p.key.startswith("gradient_1") for p in aligned.pairs)
 
 
-def test_without_inputs_or_labels_it_says_how_to_give_them(bench):
+def test_without_inputs_it_says_how_to_give_them(bench):
     result = backward.run(bench.context(None, None))
     assert result.verdict == NOT_TESTED
-    assert result.notes == ["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
+    assert result.notes == ["no inputs: define inputs() in the reference, or set [inputs]"]
 
 
 def test_weights_must_have_been_carried_over(bench):

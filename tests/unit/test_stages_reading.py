@@ -164,6 +164,16 @@ def test_a_batch_behind_the_first_ones_is_compared_too():
     assert row(result) == "diverged, 100 samples, 25 batches"
 
 
+def test_leaves_of_other_names_are_compared_in_every_sample_too():
+    class Tuples(Data):
+        def __getitem__(self, index):
+            return tuple(super().__getitem__(index).values())
+
+    assert checked(Data(), Tuples())["data"].verdict == ALIGNED
+    stage = checked(Data(), Tuples(change=lambda i, x: x + (i == 40)))["data"]
+    assert (stage.verdict, stage.divergence.pair.key) == (DIVERGED, "sample_40.image")
+
+
 # -- shuffled loaders --------------------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +204,7 @@ def test_a_loader_that_shuffles_on_one_side_only_is_wrong(side):
     assert stage.verdict == DIVERGED
     assert [(f.rule, f.proven) for f in stage.findings] == [("data/shuffle", True)]
     assert stage.findings[0].cause.startswith(f"the {side}'s batches change with the seed")
+    assert "8 of 8 batches differ: 0, 1, 2, 3, 4, 5, 6, 7" in stage.notes
 
 
 def test_shuffled_batches_that_cannot_be_taken_apart_are_not_compared():

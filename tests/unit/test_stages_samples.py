@@ -173,3 +173,26 @@ def test_a_side_that_fails_when_asked_again_keeps_its_verdict(compare):
     assert any(
         w.startswith("the first wrong sample could not be traced: the candidate failed: AssertionError: once") for w in result.warnings
     )
+
+
+@pytest.mark.parametrize(
+    ("factor", "proven", "note"),
+    [
+        ("1.5", True, None),
+        ("(1 + number / 100)", False, "the cause was found on sample 1 and does not hold on sample 2: it is a guess"),
+        ("(1.5 if number == 2 else 1)", False, "the cause was found on sample 2, and there was no other wrong one to try it on"),
+    ],
+)
+def test_a_cause_is_proven_only_if_it_holds_for_samples_that_were_not_used_to_find_it(compare, factor, proven, note):
+    result, path = compare(('picture.astype("float32")', f'picture.astype("float32") * {factor}'))
+    assert result.divergence.candidate.source == line_of(path, 'picture.astype("float32") *')
+    assert [(f.rule, f.proven) for f in result.findings] == [("data/scale", proven)]
+    assert result.divergence.confirmed is proven
+    assert note is None or note in result.notes
+
+
+def test_another_order_of_samples_is_proven_by_all_of_them(compare):
+    result, _ = compare(("for n in range(9)]", "for n in reversed(range(9))]"))
+    assert [(f.rule, f.proven) for f in result.findings] == [("data/order", True)]
+    result, _ = compare(("for n in range(9)]", "for n in (1, 1, 2, 3, 4, 5, 6, 7, 8)]"))
+    assert [(f.rule, f.proven) for f in result.findings] == [("data/order", False)]

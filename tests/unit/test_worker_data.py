@@ -19,7 +19,7 @@ from paralign.worker.forward import attempt, attempt_run, nudge
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import perform
 
-DATA = {"split": "val", "samples": 2, "batches": 2, "most": 64}
+DATA = {"split": "val", "samples": 2, "batches": 2, "most": 64, "patience": 60.0}
 
 
 @pytest.fixture

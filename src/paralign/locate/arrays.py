@@ -18,6 +18,9 @@ Array = np.ndarray[Any, Any]
 #: relative error up to which two arrays count as equal: some roundings of float32
 EQUAL = 3e-6
 
+#: relative error up to which a line that was fitted to one sample fits another
+CARRIED = 10 * EQUAL
+
 #: the longest axis that is taken for channels
 CHANNELS = 4
 
@@ -103,6 +106,53 @@ def explain(given: Array | None, reference: Array, candidate: Array) -> Finding 
         for rule, cause, fix, after in attempt(given, reference, candidate):
             return Finding(f"data/{rule}", cause, fix, after is not None, before, after)
     return None
+
+
+Values = tuple["Array | None", Array, Array]
+
+
+def carries(first: Values, second: Values) -> bool:
+    """Whether what turns the reference's value into the candidate's in one sample does so in another.
+
+    A line that was fitted to one (a factor, a mean and a deviation) must fit the other as it is; any other kind of difference must
+    be of the same kind there.
+
+    Args:
+        first: what both were made from (None where it is not known), and both sides' values, in the sample where a cause was found.
+        second: the same of the other sample.
+    """
+    line = _fitted(first[1], first[2])
+    if line is not None:
+        return _fits(line, second[1], second[2])
+    found, again = explain(*first), explain(*second)
+    return found is not None and again is not None and found.rule == again.rule
+
+
+def _fitted(reference: Array, candidate: Array) -> tuple[int | None, list[float], list[float]] | None:
+    """The line from one side's value to the other's: an axis of channels (None for all elements alike), slopes, offsets."""
+    reference = np.asarray(reference, np.float64)
+    candidate = _oriented(reference, np.asarray(candidate, np.float64))
+    if reference.shape != candidate.shape or not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
+        return None
+    slope, offset = _line(reference.ravel(), candidate.ravel())
+    if slope and apart(candidate, slope * reference + offset) <= EQUAL:
+        return None, [slope], [offset]
+    for axis in _channel_axes(reference):
+        slopes, offsets, error = _lines(reference, candidate, axis)
+        if error <= EQUAL and all(slopes):
+            return axis, slopes, offsets
+    return None
+
+
+def _fits(line: tuple[int | None, list[float], list[float]], reference: Array, candidate: Array) -> bool:
+    """Whether a line turns one side's value into the other's."""
+    axis, slopes, offsets = line
+    reference = np.asarray(reference, np.float64)
+    candidate = _oriented(reference, np.asarray(candidate, np.float64))
+    if reference.shape != candidate.shape or (axis is not None and reference.shape[axis : axis + 1] != (len(slopes),)):
+        return False
+    along = [-1 if a == axis else 1 for a in range(reference.ndim)]
+    return apart(candidate, np.reshape(slopes, along) * reference + np.reshape(offsets, along)) <= CARRIED
 
 
 def _oriented(reference: Array, candidate: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.locate.arrays import EQUAL, apart, explain, normalisation, pointwise, same
+from paralign.locate.arrays import EQUAL, apart, carries, explain, normalisation, pointwise, same
 from paralign.model import Finding
 
 if TYPE_CHECKING:
@@ -73,6 +73,15 @@ class Way:
         return way
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """The values that a finding explains: what both were made from, where it is known, and the result on both sides."""
+
+    given: Array | None
+    reference: Array
+    candidate: Array
+
+
 @dataclass
 class Guilty:
     """A step that makes wrong values of right ones; either end may be missing."""
@@ -82,6 +91,7 @@ class Guilty:
     before: Step | None
     finding: Finding | None
     last: str | None = None
+    evidence: Evidence | None = None
 
 
 @np.errstate(all="ignore")
@@ -104,6 +114,16 @@ def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
     if last.twin is not None and last.telling:
         return _left_out(reference, last, target)
     return _walk(reference, candidate, last, target)
+
+
+def holds(found: Guilty, other: Guilty | None) -> bool:
+    """Whether the finding of one sample is that of another, which was not used to find it: the same kind, with the same numbers."""
+    if found.finding is None or other is None or other.finding is None or other.finding.rule != found.finding.rule:
+        return False
+    if found.evidence is None or other.evidence is None:
+        return other.finding.proven and found.evidence is other.evidence
+    one, two = found.evidence, other.evidence
+    return carries((one.given, one.reference, one.candidate), (two.given, two.reference, two.candidate))
 
 
 def _pair(reference: Way, candidate: Way) -> None:
@@ -199,11 +219,12 @@ def _counterpart(
     if explained:
         other, finding = min(explained, key=lambda found: found[1].error_before or 0.0)
         blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
-        return Guilty(other, blamed or step, given, finding, _named(given))
+        evidence = Evidence(None if twin is None else twin.value, other.value, step.value)
+        return Guilty(other, blamed or step, given, finding, _named(given), evidence)
     added = None if twin is None or given is None else explain(None, given.value, step.value)
-    if added is not None and added.proven:
+    if added is not None and added.proven and given is not None:
         added.rule, added.cause, added.fix = "data/extra", f"a step that the reference does not have: {added.cause}", "leave this step out"
-        return Guilty(twin, step, given, added, _named(given))
+        return Guilty(twin, step, given, added, _named(given), Evidence(None, given.value, step.value))
     nearest: Step | None = next((s for s in free if twin is None or not same(s.value, twin.value)), None)
     if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
         nearest = reference.steps[target[1]]

@@ -17,6 +17,7 @@ from paralign.errors import EnvironmentUnavailable, UsageError, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
 from paralign.run.toml import read_toml
+from paralign.worker.whole import PATIENCE
 
 FILE = "paralign.toml"
 
@@ -71,6 +72,7 @@ class Settings:
     samples: int = 4
     batches: int = 4
     most: int | None = None
+    patience: float = PATIENCE
     paths: list[str] = field(default_factory=list)
     steps: int = 3
     modes: list[str] = field(default_factory=lambda: ["eval", "train"])
@@ -284,7 +286,7 @@ def _tensors(value: Any, name: str, path: Path) -> Any:
 
 
 def _settings(table: dict[str, Any], path: Path) -> Settings:
-    settings = Settings(seed=table.get("seed", 0))
+    settings = Settings(seed=table.get("seed", 0), patience=min(PATIENCE, table.get("timeout", 600) / 4))  # read three times at most
     for key in ("split", "samples", "batches", "most"):
         setattr(settings, key, table.get("data", {}).get(key, getattr(settings, key)))
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]

@@ -47,16 +47,16 @@ def run(context: Context) -> StageResult:
     missing = context.lacking("backward", "build_model", "loss") or context.untrainable("backward")
     if missing:
         return missing
-    if context.inputs is None or context.labels is None:
-        return StageResult(
-            "backward", notes=["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
-        )
-    values = {"inputs": context.inputs, "labels": context.labels}
+    if context.inputs is None:
+        return StageResult("backward", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     idle = context.lacking("backward", "build_optimizer")
     options = {"modes": context.settings.modes, "steps": 0 if idle else context.settings.steps, "ahead": schedule.STEPS}
-    reference, candidate = context.record_runs("backward", options, values, {"sparing": True})
+    captures = context.record_labelled("backward", options, {"inputs": context.inputs}, {"sparing": True})
+    if isinstance(captures, StageResult):
+        return captures
+    reference, candidate = captures
     untested = [f"{note}: no update was tested" for note in idle.notes] if idle else []
-    result = spent(StageResult("backward", notes=untested), reference, candidate)
+    result = spent(StageResult("backward", notes=[*context.label_notes, *untested]), reference, candidate)
     methods: dict[str, Method] = {}
     for mode in context.settings.modes:
         if not _random(result, mode, reference, candidate):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from paralign.errors import WorkerFailed
 from paralign.model import NOT_TESTED, StageResult
 from paralign.registry import SIGNATURES
+from paralign.run import inputs as tensors
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -29,7 +31,8 @@ class Context:
     """One check under way.
 
     ``weights`` is the reference's recorded state and ``plan`` how it was carried over, once that is done. ``artifacts`` maps a
-    stage to the captures that it judged, for the reports that need values.
+    stage to the captures that it judged, for the reports that need values. ``unlabelled``: nobody gives labels, and the loss is called
+    with None in their place.
     """
 
     reference: Recorder
@@ -39,6 +42,7 @@ class Context:
     labels: Capture | None = None
     about: dict[str, dict[str, Any]] = field(default_factory=dict)
     artifacts: dict[str, tuple[Capture, Capture]] = field(default_factory=dict)
+    unlabelled: bool = False
     weights: Capture | None = None
     plan: Plan | None = None
 
@@ -104,9 +108,34 @@ class Context:
             self.artifacts[name] = reference, candidate
         return reference, candidate
 
+    def record_labelled(
+        self, name: str, options: dict[str, Any], values: dict[str, Capture], candidate_options: dict[str, Any] | None = None
+    ) -> tuple[Capture, Capture] | StageResult:
+        """:meth:`record_runs` with the labels; where nobody gives any, with None, for a loss that needs none.
+
+        Returns:
+            The captures; the result ``not tested`` where the reference's loss cannot do without labels.
+        """
+        alone = self.labels is None
+        if self.labels is None:
+            self.labels, self.unlabelled = tensors.save(self.reference.folder / "no-labels", "labels", None), True
+        try:
+            return self.record_runs(name, options, {**values, "labels": self.labels}, candidate_options)
+        except WorkerFailed as failed:
+            if not alone or failed.side != "reference":
+                raise
+            self.labels, self.unlabelled = None, False
+            why = f"loss(outputs, None) fails in the reference with {failed.type}: {failed.message}"
+            return StageResult(name, NOT_TESTED, notes=[f"no labels: define labels() in the reference, or set [labels]; {why}"])
+
+    @property
+    def label_notes(self) -> list[str]:
+        """What is to be said of a stage that used the loss."""
+        return ["no labels: the loss was called with None in their place"] if self.unlabelled else []
+
     def evaluation(self) -> Capture:
         """The reference's outputs and labels, batch by batch."""
-        values = {n: c for n, c in (("inputs", self.inputs), ("labels", self.labels)) if c is not None}
+        values = {n: c for n, c in (("inputs", self.inputs), ("labels", None if self.unlabelled else self.labels)) if c is not None}
         options = {"split": self.settings.split, "batches": self.settings.batches, "most": self.settings.most or FOLLOWED}
         return self.reference.record("evaluation", "evaluate", options, values)
 

@@ -22,6 +22,7 @@ def run(context: Context) -> StageResult:
         return StageResult("data", NOT_TESTED, notes=[note for result in lacking if result is not None for note in result.notes])
     settings = context.settings
     options = {"split": settings.split, "samples": settings.samples, "batches": settings.batches, "most": settings.most}
+    options["patience"] = settings.patience
     reference, candidate = context.record_both("data", "data", options)
     result = spent(StageResult("data"), reference, candidate)
     result.notes += [note for other in lacking if other is not None for note in other.notes]
@@ -43,7 +44,7 @@ def run(context: Context) -> StageResult:
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         samples.follow(context, result, reference, candidate)
-        reading.explain_shuffled(result, reference, candidate)
+        reading.explain_shuffled(context, result, reference, candidate)
     return result
 
 

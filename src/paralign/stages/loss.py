@@ -25,15 +25,16 @@ def run(context: Context) -> StageResult:
     )
     if missing:
         return missing
-    if context.inputs is None or context.labels is None:
-        return StageResult(
-            "loss", notes=["no inputs or labels: define inputs() and labels() in the reference, or set [inputs] and [labels]"]
-        )
+    if context.inputs is None:
+        return StageResult("loss", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward.reference_alone(context)
-    reference, candidate = context.record_runs("loss", {}, {"outputs": outputs, "labels": context.labels})
+    captures = context.record_labelled("loss", {}, {"outputs": outputs})
+    if isinstance(captures, StageResult):
+        return captures
+    reference, candidate = captures
     method, notes = choose(reference, candidate)
     points = points_of(final(reference, run=method.reference_run), final(candidate, run=method.candidate_run))
-    result = spent(StageResult("loss", notes=notes), reference, candidate)
+    result = spent(StageResult("loss", notes=[*context.label_notes, *notes]), reference, candidate)
     result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("loss"))
     conclude(result, method)
     nonfinite.explain(context, result, "eval")

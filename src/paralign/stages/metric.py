@@ -40,7 +40,7 @@ def run(context: Context) -> StageResult:
     missing = context.lacking("metric", "metric", "build_model")
     if missing:
         return missing
-    if not context.has("reference", "build_dataloader") and (context.inputs is None or context.labels is None):
+    if not context.has("reference", "build_dataloader") and (context.inputs is None or context.labels is None or context.unlabelled):
         return StageResult(
             "metric", notes=["no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"]
         )

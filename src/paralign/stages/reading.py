@@ -21,7 +21,7 @@ CERTAIN = 4.0
 #: indices that a note lists
 SHOWN = 8
 
-#: the finding of a random step; where the samples agree it can only be the order
+#: the finding of a random step; where whole batches were traced and the samples agree, it is the order
 RANDOM = "data/random"
 
 #: causes that an order that is drawn explains as well
@@ -63,12 +63,13 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
     _judge(context, result, (reference, candidate), BATCHES)
 
 
-def explain_shuffled(result: StageResult, reference: Capture, candidate: Capture) -> None:
+def explain_shuffled(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Say of batches that differ that one side's change with the seed; what is random in the samples themselves is a better cause."""
     shuffled = [bool(c.manifest.settings["answer"].get("shuffled")) for c in (reference, candidate)]
     wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
-    compared = any(not is_loaders(p) for p in result.pairs)
-    inside = any(f.rule == RANDOM for f in result.findings) and not (compared and all(map(is_loaders, wrong)))
+    batched = any(c.manifest.settings["answer"]["batch"] for c in context.artifacts.get("trace", ()))  # then the order was traced, too
+    alike = any(not is_loaders(p) for p in result.pairs) and all(map(is_loaders, wrong))
+    inside = any(f.rule == RANDOM for f in result.findings) and not (batched and alike)
     if shuffled[0] == shuffled[1] or inside or not any(map(is_loaders, wrong)):
         return
     one, other = ("reference", "candidate") if shuffled[0] else ("candidate", "reference")
@@ -93,7 +94,7 @@ def _judge(context: Context, result: StageResult, captures: tuple[Capture, Captu
     if found.unread:
         index, why = min(found.unread.items())
         result.notes.append(f"{len(found.unread)} {part.what} can be read on neither side, the first is {index}: {why}")
-    wrong = {index for p in result.pairs if p.verdict == DIVERGED and (index := part.index(p)) is not None}
+    wrong = {index for p in result.pairs if p.verdict == DIVERGED and (index := part.index(p)) is not None and index >= 0}
     wrong |= {index for index, distance in found.distances.items() if distance > CERTAIN}
     if len(wrong) > 1:
         listed = ", ".join(map(str, sorted(wrong)[:SHOWN])) + (" …" if len(wrong) > SHOWN else "")

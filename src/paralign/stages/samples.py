@@ -8,13 +8,13 @@ import numpy as np
 
 from paralign.capture.digest import agree, moments
 from paralign.errors import WorkerFailed
-from paralign.locate.arrays import EQUAL, apart, explain
-from paralign.locate.sample import Way, locate, random_steps
+from paralign.locate.arrays import EQUAL, apart, carries, explain
+from paralign.locate.sample import Way, holds, locate, random_steps
 from paralign.locate.settings import code_at
 from paralign.locate.written import composition_line
-from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult
+from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult, Tolerance
 from paralign.stages import stepping, whole
-from paralign.stages.places import SamplePlace, sample_of
+from paralign.stages.places import SamplePlace, batch_of, sample_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -29,6 +29,9 @@ ALIKE = 1e-4
 
 #: seeds under which the sample is traced, to see what is random
 SEEDS = 6
+
+#: further wrong samples on which a cause is tried
+HELD_OUT = 2
 
 #: rules that explain batches by how samples were put together
 REARRANGED = ("data/batch-order", "data/batch-size", "data/drop-last")
@@ -54,7 +57,7 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         result.findings += _labels(reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
         return
-    ordered = _ordered(captures, index) if of == "dataset" and first is not None else None
+    ordered = _ordered(captures, index, (reference, candidate)) if of == "dataset" and first is not None else None
     result.findings += _labels(reference, candidate) if ordered is None else [ordered]
     located = None if any(p.key == "length" for p in wrong) else _located(captures, first, of, wrong)
     if of == "loader":
@@ -62,11 +65,39 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         rearranged = [f for f in together if f.rule in REARRANGED]
         result.findings += rearranged or ([] if located is not None else _random(result, captures) or together)
     if located is not None:
+        others = [i for p in whole if (i := _index(p)) is not None and i != index] if of == "dataset" else [index + 1, index + 2]
+        _hold_out(context, result, located, {**options, "scan": 0}, sorted(set(others))[:HELD_OUT])
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
     if any(c.manifest.settings["answer"]["exhausted"] for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
+
+
+def _hold_out(context: Context, result: StageResult, located: Guilty, options: dict[str, Any], others: list[int]) -> None:
+    """A cause that was found on one sample is proven only if it holds on others that were not used to find it."""
+    finding = located.finding
+    if finding is None or not finding.proven:
+        return
+    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    tried = []
+    for index in others:
+        first = next((p for p in wrong if _index(p) == index), None)
+        try:
+            captures = context.record_both("trace-other", "trace", {**options, "index": index, "seeds": options["seeds"][:1]})
+        except WorkerFailed:
+            continue
+        other = _located(captures, first, str(options["of"]), wrong)
+        if other is None and first is None:
+            continue  # this one does not differ
+        tried.append(index)
+        if not holds(located, other):
+            finding.proven = False
+            result.notes.append(f"the cause was found on sample {options['index']} and does not hold on sample {index}: it is a guess")
+            return
+    if not tried:
+        finding.proven = False
+        result.notes.append(f"the cause was found on sample {options['index']}, and there was no other wrong one to try it on")
 
 
 class _Nothing:
@@ -220,8 +251,14 @@ def _labels(reference: Capture, candidate: Capture) -> list[Finding]:
     return findings
 
 
-def _ordered(captures: tuple[Capture, Capture], index: int) -> Finding | None:
-    """Whether the candidate's sample is another sample of the reference."""
+def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture, Capture]) -> Finding | None:
+    """Whether the candidate's sample is another sample of the reference; proven where all its samples are, in another order.
+
+    Args:
+        captures: the trace.
+        index: of the sample.
+        sets: both sides' captures of the stage, with the fingerprints of all samples.
+    """
     scans = [r for r in captures[0].records if r.name.startswith("scan_") and r.digest is not None]
     own = {r.name.partition(".")[2]: r for r in captures[1].select(run="seed-0") if r.name.startswith("sample") and r.location is not None}
     for leaf, record in own.items():
@@ -232,7 +269,12 @@ def _ordered(captures: tuple[Capture, Capture], index: int) -> Finding | None:
         matches = [int(r.name[5:]) for r in scans if r.leaf == leaf and r.digest and agree(r.digest, digest, ALIKE)]
         if matches and index not in matches:
             cause = f"sample {index} of the candidate is sample {matches[0]} of the reference: the samples come in another order"
-            return Finding("data/order", cause, "sort what the data set lists, by the same rule on both sides", True, 1.0, 0.0)
+            fix = "sort what the data set lists, by the same rule on both sides"
+            tables = [whole.tables(c).get(leaf) for c in sets]
+            everywhere = tables[0] is not None and tables[1] is not None and len(tables[0].index) == len(tables[1].index)
+            if everywhere and tables[0] is not None and tables[1] is not None:
+                everywhere = whole.matched(tables[0], tables[1], Tolerance()) == len(tables[0].index)
+            return Finding("data/order", cause, fix, True, 1.0, 0.0) if everywhere else Finding("data/order", cause, fix, proven=False)
     return None
 
 
@@ -248,32 +290,35 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
     if len(counts) == 2 and abs(counts[0] - counts[1]) == 1:  # noqa: PLR2004 - both
         cause = f"{counts[0]} batches in the reference, {counts[1]} in the candidate: the last, partial batch is left out on one side"
         return [Finding("data/drop-last", cause, "set drop_last alike on both sides", proven=False)]
+    wrong = _wrong_batches(reference, candidate)
+    if not wrong:
+        return []
+    one, other = wrong[0]
+    if one.ndim > 1 and all(_rows(*pair) for pair in wrong):
+        cause, fix = "a batch holds the reference's samples in another order", "switch shuffling off on both sides"
+        return [Finding("data/batch-order", cause, fix, True, apart(one, other), 0.0)]
+    finding = explain(None, one, other)
+    if finding is None:
+        cause = "the samples agree, the batches do not: they are put together in another way"
+        return [Finding("data/batch", cause, "compare the collate functions, and the order of samples", proven=False)]
+    finding.proven = finding.proven and len(wrong) > 1 and all(carries((None, one, other), (None, *pair)) for pair in wrong[1:])
+    return [finding]
+
+
+def _wrong_batches(reference: Capture, candidate: Capture) -> list[tuple[Any, Any]]:
+    """The arrays of the first leaf that differs, of every batch in which it does so with equal shapes."""
+    leaf, found = None, []
     for record in reference.records:
-        if not record.name.startswith("dataloader_") or record.location is None:
+        if batch_of(record.key) is None or record.location is None or (leaf is not None and record.leaf != leaf):
             continue
-        twins = candidate.select(name=record.name, leaf=record.leaf)
-        if not twins or twins[0].location is None:
+        others = candidate.select(name=record.name, leaf=record.leaf)
+        if not others or others[0].location is None:
             continue
-        one, other = (np.asarray(c.array(r), np.float64) for c, r in ((reference, record), (candidate, twins[0])))
-        if one.shape != other.shape or one.ndim == 0 or not apart(one, other):
-            continue
-        if one.ndim > 1 and _rows(one, other):
-            return [
-                Finding(
-                    "data/batch-order",
-                    "a batch holds the reference's samples in another order",
-                    "switch shuffling off on both sides",
-                    True,
-                    apart(one, other),
-                    0.0,
-                )
-            ]
-        finding = explain(None, one, other)
-        if finding is None:
-            cause = "the samples agree, the batches do not: shuffled, or put together in another way"
-            finding = Finding("data/batch", cause, "switch shuffling off on both sides, then compare collate functions", proven=False)
-        return [finding]
-    return []
+        one, other = (np.asarray(c.array(r), np.float64) for c, r in ((reference, record), (candidate, others[0])))
+        if one.shape == other.shape and one.ndim > 0 and apart(one, other):
+            leaf = record.leaf
+            found.append((one, other))
+    return found
 
 
 def _rows(one: Any, other: Any) -> bool:

@@ -84,15 +84,23 @@ def tables(capture: Capture, name: str = "samples") -> dict[str, Table]:
     return found
 
 
+def _met(first: dict[str, Table], second: dict[str, Table]) -> list[tuple[str, Table, Table]]:
+    """The leaves of both sides, by name, then, where as many are left over, by order; of any others the first samples say enough."""
+    found = [(leaf, first[leaf], second[leaf]) for leaf in first if leaf in second]
+    rest = [[leaf for leaf in side if leaf not in other] for side, other in ((first, second), (second, first))]
+    if len(rest[0]) == len(rest[1]):
+        found += [(one, first[one], second[other]) for one, other in zip(*rest, strict=True)]
+    return found
+
+
 def numbers(reference: Capture, candidate: Capture) -> dict[str, list[tuple[int, int]]]:
     """Leaves that are one whole number on both sides: leaf -> its values in every sample that both have read."""
     found = {}
-    sides = tables(reference), tables(candidate)
-    for leaf in sides[0]:
-        if leaf not in sides[1] or any(side[leaf].dtype[:3] not in ("int", "uin") for side in sides):
+    for leaf, one, other in _met(tables(reference), tables(candidate)):
+        if any(table.dtype[:3] not in ("int", "uin") for table in (one, other)):
             continue
-        common = np.intersect1d(sides[0][leaf].index, sides[1][leaf].index)
-        first, second = (side[leaf].at(common) for side in sides)
+        common = np.intersect1d(one.index, other.index)
+        first, second = one.at(common), other.at(common)
         single = (first.numbers[:, FORM] == SCALAR) & (second.numbers[:, FORM] == SCALAR)
         if single.any() and single.all():
             found[leaf] = [(int(a), int(b)) for a, b in zip(first.figures[:, FIRST], second.figures[:, FIRST], strict=True)]
@@ -118,11 +126,8 @@ def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: 
         else:
             found.unread[index] = told[0]
     found.common -= len(found.unread)
-    for leaf in sorted(set(sides[0]) | set(sides[1])):
-        ends = [side.get(leaf) for side in sides]
-        if ends[0] is None or ends[1] is None:
-            continue  # the first samples say which side lacks it
-        _compare_leaf(found, ends[0], ends[1], both, tolerance)
+    for _, first, second in _met(*sides):
+        _compare_leaf(found, first, second, both, tolerance)
     return found
 
 

@@ -43,7 +43,8 @@ def add_leaves(session: Session, writer: CaptureWriter, name: str, value: Any, *
 def data(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
     """Length, first and last samples with each transform's output, all samples as fingerprints, batches from the first, and the last.
 
-    Options: ``split``, ``samples``, ``batches``, ``most`` (batches after which iteration stops, 0: time decides).
+    Options: ``split``, ``samples``, ``batches``, ``most`` (batches after which iteration stops, 0: time decides), ``patience``
+    (seconds that reading all samples, or all batches, may take).
     """
     split, answer = options["split"], {"dataset": False, "dataloader": False, "transforms": False, "truncated": False}
     session.seed()
@@ -83,7 +84,7 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
             sample = dataset[index]
         seconds.append(time.perf_counter() - began)
         add_leaves(session, writer, f"sample_{index}", sample)
-    answer["whole"] = {**whole.read(session, dataset, min(seconds)).write(writer, "samples"), "total": length}
+    answer["whole"] = {**whole.read(session, dataset, min(seconds), until=options["patience"]).write(writer, "samples"), "total": length}
 
 
 def _record_stream(session: Session, writer: CaptureWriter, samples: Iterator[Any], count: int, answer: Dict[str, Any]) -> None:
@@ -185,7 +186,7 @@ def _record_batches(session: Session, writer: CaptureWriter, loader: Any, option
     """The first batches and the last whole, all as fingerprints; where the order is random, the samples that they hold, too."""
     count, ended = 0, False
     found = whole.Fingerprints(session)
-    until = whole.PATIENCE if hasattr(loader, "__len__") else whole.ENDLESS
+    until = options["patience"] if hasattr(loader, "__len__") else min(whole.ENDLESS, options["patience"])
     began = time.perf_counter()
     for number, given, last in _batches(session, loader, options["split"], options["most"] or sys.maxsize):
         count, ended = number + 1, last

@@ -42,14 +42,15 @@ BINS = 16
 _FOLD = np.arange(SIZE) % BINS
 
 
-def order(length: int, seconds: float) -> "Iterable[int]":
+def order(length: int, seconds: float, until: float = PATIENCE) -> "Iterable[int]":
     """In which order samples are read: from the first where all can be, else spread over the whole set, on both sides alike.
 
     Args:
         length: of the data set.
         seconds: what one sample takes.
+        until: seconds that reading may take.
     """
-    if length <= MOST and length * seconds <= PATIENCE:
+    if length <= MOST and length * seconds <= until:
         return range(length)
     return (int(index) for index in np.random.RandomState(0).permutation(length)[:MOST])
 
@@ -134,7 +135,7 @@ def read(session: Session, dataset: Any, seconds: float, *, until: float = PATIE
     """
     found = Fingerprints(session)
     began = time.perf_counter()
-    for index in order(len(dataset), seconds):
+    for index in order(len(dataset), seconds, until):
         if time.perf_counter() - began > until or len(found.failed) >= FAILURES:
             break
         session.seed()

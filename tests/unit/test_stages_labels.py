@@ -1,0 +1,50 @@
+"""Losses that need no labels are run without them; those that do say what is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED
+
+torch = pytest.importorskip("torch")
+LABELLESS = "no labels: the loss was called with None in their place"
+
+
+def side(loss):
+    functions = {
+        "build_model": lambda: torch.nn.Linear(6, 4),
+        "loss": loss,
+        "metric": lambda outputs, labels: (outputs == labels).float().mean(),
+        "build_optimizer": lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+    }
+    return Side(framework="torch", functions=functions)
+
+
+def checked(first, second):
+    return check(side(first), side(second), inputs=np.ones((2, 6), "float32"), stages=["loss", "metric", "backward"])
+
+
+def test_a_loss_that_needs_no_labels_is_judged_without_any():
+    own = lambda outputs, labels: outputs.square().mean()  # noqa: E731, ARG005 - the names are the contract
+    result = checked(own, own)
+    assert [s.verdict for s in result.stages] == [NOT_TESTED, ALIGNED, ALIGNED]  # metric, loss, backward
+    assert all(LABELLESS in result[name].notes for name in ("loss", "backward"))
+    wrong = checked(own, lambda outputs, labels: outputs.square().sum())  # noqa: ARG005 - as above
+    assert [wrong[name].verdict for name in ("loss", "backward")] == [DIVERGED, DIVERGED]
+    assert wrong["loss"].divergence.candidate.op.startswith("aten.sum.default")
+
+
+def test_a_loss_that_needs_labels_says_so():
+    with_labels = lambda outputs, labels: (outputs - labels).square().mean()  # noqa: E731 - used twice
+    result = checked(with_labels, with_labels)
+    assert [s.verdict for s in result.stages] == [NOT_TESTED] * 3
+    for name in ("loss", "backward"):
+        assert result[name].notes[0].startswith("no labels: define labels() in the reference, or set [labels]; loss(outputs, None) fails")
+
+
+def test_the_time_of_a_stage_has_its_search_in_it():
+    own = lambda outputs, labels: outputs.square().mean()  # noqa: E731, ARG005 - as above
+    wrong = checked(own, lambda outputs, labels: outputs.square().sum())  # noqa: ARG005 - as above
+    assert wrong["loss"].seconds["total"] > wrong["loss"].seconds["reference"] + wrong["loss"].seconds["candidate"]
