@@ -138,6 +138,7 @@ class Bench:
         self.clean: dict[Kind, Any] = {}
         self.seconds = 0.0
         self.before: Kind = (0, 0)
+        self.began = 0
         for kind in kinds:
             self.write(kind)
             began = time.monotonic()
@@ -178,6 +179,7 @@ class Bench:
         delay, mark = draw.uniform(0.0, self.seconds), secrets.token_hex(8)
         told = f"{self.framework}, {victim} after {delay:.2f} s, {self.before} then {kind}"
         self.write(kind)
+        self.began = time.time_ns()
         process = self.start(mark)
         time.sleep(delay)
         if kill(victim, process, mark, draw):
@@ -195,12 +197,22 @@ class Bench:
         self.before = kind
 
     def outcome(self, code: int, kind: Kind) -> str:
-        """What a check with a kill came to: ``right``, ``wrong``, ``failed`` (said so) or ``ended`` (with its victim)."""
+        """What a check with a kill came to.
+
+        ``right``, also ``with a note`` on what could not be tried; ``wrong``; ``failed``, and said so; ``ended`` with its victim,
+        or ``before it began``: then the folder is as the last check left it.
+        """
         right, found = kind[0] == kind[1], self.report()
+        path = self.folder / "result" / "report.json"
+        if found is not None and path.stat().st_mtime_ns < self.began:
+            begun = b"starting both sides" in (self.folder / "said").read_bytes()
+            return "wrong" if begun or code >= 0 else "ended before it began"
         if found is not None and {"aligned": True, "diverged": False}.get(found["verdict"], right) is not right:
             return "wrong"
         if code in CONCLUDED:
-            return "right" if CONCLUDED[code] is right and found == self.clean[kind] else "wrong"
+            if CONCLUDED[code] is not right or found is None:
+                return "wrong"
+            return "right" if found == self.clean[kind] else "right with a note"
         if code < 0:
             return "ended"
         return "failed" if code in FAILED else "wrong"

@@ -35,7 +35,8 @@ def test_kills_at_random_moments_leave_no_process_and_no_verdict_of_another_chec
 def bench(kills, tmp_path):
     """A bench whose clean report of two alike is ``aligned``; nothing was run."""
     bench = kills.Bench.__new__(kills.Bench)
-    bench.framework, bench.folder, bench.before = "numpy", tmp_path, (1, 1)
+    bench.framework, bench.folder, bench.before, bench.began = "numpy", tmp_path, (1, 1), 0
+    (tmp_path / "said").write_bytes(b"paralign: starting both sides")
     bench.clean = {(0, 0): {"verdict": "aligned", "stages": [{}], "preflight": []}}
     (tmp_path / "result").mkdir()
     return bench
@@ -52,6 +53,7 @@ def reported(bench, verdict, **stage):
         (0, "aligned", "right"),
         (1, "diverged", "wrong"),
         (1, "aligned", "wrong"),
+        (4, "aligned", "failed"),
         (0, None, "wrong"),
         (3, "error", "failed"),
         (3, "diverged", "wrong"),
@@ -66,6 +68,16 @@ def test_the_benchmark_knows_a_wrong_verdict(bench, code, verdict, came):
     if verdict is not None:
         reported(bench, verdict)
     assert bench.outcome(code, (0, 0)) == came
+
+
+def test_the_benchmark_knows_the_report_of_an_earlier_check(bench):
+    """Only a check that had not begun may have left it there."""
+    reported(bench, "diverged")
+    bench.began = time.time_ns() + 10**9
+    assert bench.outcome(-9, (0, 0)) == "wrong"
+    (bench.folder / "said").write_bytes(b"")
+    assert bench.outcome(-9, (0, 0)) == "ended before it began"
+    assert bench.outcome(1, (0, 0)) == "wrong"
 
 
 def test_the_benchmark_knows_a_report_that_is_not_that_of_a_clean_run(kills, bench):
