@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paralign.api import check
 from paralign.errors import UsageError
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Side
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Pair, Side, StageResult
+from paralign.stages.weights import _say_unproven
 from paralign.weights import Rename, Rules, rules_from_toml
 
 X = np.random.RandomState(0).randn(4, 6).astype("float32")
@@ -118,6 +120,22 @@ def test_two_that_fit_both_ways_are_called_ambiguous_where_nothing_can_be_run():
         "ambiguous: a.parameters.weight, b.parameters.weight could as well have gone to others of c.parameters.weight, d.parameters.weight"
     )
     assert told in check(*sides, stages=["weights"])["weights"].notes
+
+
+def test_equal_names_decide_what_no_run_shows():
+    end = SimpleNamespace
+    moves = {
+        "a.gamma": [end(source=end(neutral_name=("a", "gamma")), target=end(neutral_name=("a", "gamma")))],
+        "b.gamma": [end(source=end(neutral_name=("b", "gamma")), target=end(neutral_name=("c", "gamma")))],
+        "d.gamma": [end(source=None, target=None)],
+    }
+    plan = end(moves_of=moves.get, ambiguous=[])
+    names = list(moves)
+    for proof in (end(right=True, ambiguous=[end(seen=False, reference=names)]), None):
+        plan.ambiguous = [] if proof else [end(reference=names)]
+        result = StageResult("weights", pairs=[Pair(name, None, None, verdict=ALIGNED) for name in names])
+        _say_unproven(result, plan, proof)
+        assert [p.verdict for p in result.pairs] == [ALIGNED, UNDERPOWERED, UNDERPOWERED]
 
 
 def test_what_nothing_was_run_for_is_not_called_mapped():

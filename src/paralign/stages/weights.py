@@ -121,10 +121,17 @@ def _say_unproven(result: StageResult, plan: Plan, proof: Proof | None) -> None:
     else:
         why = "no assignment makes the outputs equal" if proof is not None else "nothing was run to prove it"
         open_ = {name: f"others of its shape could stand here as well: {why}" for a in plan.ambiguous for name in a.reference}
+    open_ = {name: why for name, why in open_.items() if not _equally_named(plan, name)}
     for pair in result.pairs:
         if pair.key in open_ and pair.verdict == ALIGNED:
             pair.verdict = UNDERPOWERED
             pair.notes.append(open_[pair.key])
+
+
+def _equally_named(plan: Plan, name: str) -> bool:
+    """Whether a tensor of the reference went to that of its own name, leaves being called alike: then names decide what no run shows."""
+    ends = [(m.source, m.target) for m in plan.moves_of(name)]
+    return bool(ends) and all(s is not None and t is not None and s.neutral_name == t.neutral_name for s, t in ends)
 
 
 def _name(move: Move) -> str:

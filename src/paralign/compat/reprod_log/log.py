@@ -108,7 +108,7 @@ class ReprodDiffHelper:
             raise AssertionError("both arguments must be dicts, as load_info returns them")
         transposed: List[str] = []
         try:
-            self.diff_dict = _differences(info1, info2, "", transposed)
+            self.diff_dict = differences(info1, info2, "", transposed)
         finally:
             for _ in transposed:
                 _say("transpose sub_data1")
@@ -153,20 +153,20 @@ def report_lines(
     >>> lines[0], passed
     ('[2024/01/31 12:00:05] root INFO: loss: ', True)
     """
-    return _render(_differences(reference, candidate, "", []), method, threshold, now)
+    return _render(differences(reference, candidate, "", []), method, threshold, now)
 
 
-def _differences(first: Dict[Any, Any], second: Dict[Any, Any], place: str, transposed: List[str]) -> Dict[Any, Any]:
+def differences(first: Dict[Any, Any], second: Dict[Any, Any], place: str, transposed: List[str]) -> Dict[Any, Any]:
     """``diff_dict`` of two dicts; places of transposed arrays are added to ``transposed``."""
-    _check_keys(first, second, place)
-    _check_keys(second, first, place)
+    check_keys(first, second, place)
+    check_keys(second, first, place)
     found: Dict[Any, Any] = {}
     for key, one in first.items():
         other, here = second[key], f"{place}{key}"
         if type(one) is not type(other):
             raise AssertionError(f"{here!r} is a {type(one).__name__} on one side and a {type(other).__name__} on the other")
         if isinstance(one, dict):
-            found[key] = _differences(one, other, here + ".", transposed)
+            found[key] = differences(one, other, here + ".", transposed)
         elif isinstance(one, np.ndarray):
             if one.shape != other.shape and one.T.shape == other.shape:
                 transposed.append(here)
@@ -177,7 +177,12 @@ def _differences(first: Dict[Any, Any], second: Dict[Any, Any], place: str, tran
     return found
 
 
-def _check_keys(first: Dict[Any, Any], second: Dict[Any, Any], place: str) -> None:
+def check_keys(first: Dict[Any, Any], second: Dict[Any, Any], place: str) -> None:
+    """Check that every name of the first dict is one of the second's.
+
+    Raises:
+        AssertionError: one is not.
+    """
     missing = [key for key in first if key not in second]
     if missing:
         raise AssertionError(f"{place}{missing[0]} is found on one side only")
@@ -197,31 +202,42 @@ def _difference(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", plac
 
 
 def _render(differences: Dict[Any, Any], method: Method, threshold: float, now: Optional[datetime]) -> Tuple[List[str], bool]:
-    methods = _METHODS if method == "all" else ((method,) if isinstance(method, str) else tuple(method))
-    for name in methods:
-        if name not in ("all", *_METHODS):
-            raise AssertionError(f"there is no method {name!r}; choose from all, min, max, mean")
-    verdicts: List[bool] = []
-    lines = list(_lines(differences, methods, threshold, "", verdicts))
-    passed = bool(verdicts) and all(verdicts)
+    lines, passed = lines_of(differences, method, threshold, _INDENT, 0)
     time = (datetime.now(timezone.utc).astimezone() if now is None else now).strftime("%Y/%m/%d %H:%M:%S")
     lines.append("diff check passed" if passed else "diff check failed")
     return [f"[{time}] root INFO: {line}" for line in lines], passed
 
 
-def _lines(differences: Dict[Any, Any], methods: Sequence[str], threshold: float, indent: str, verdicts: List[bool]) -> Iterator[str]:
+def lines_of(differences: Dict[Any, Any], method: Method, threshold: float, indent: str, level: int) -> Tuple[List[str], bool]:
+    """The lines about differences, and whether all pass; none do where there are none.
+
+    Raises:
+        AssertionError: an unknown method.
+    """
+    methods = _METHODS if method == "all" else ((method,) if isinstance(method, str) else tuple(method))
+    for name in methods:
+        if name not in ("all", *_METHODS):
+            raise AssertionError(f"there is no method {name!r}; choose from all, min, max, mean")
+    verdicts: List[bool] = []
+    lines = list(_lines(differences, methods, threshold, indent, level, verdicts))
+    return lines, bool(verdicts) and all(verdicts)
+
+
+def _lines(
+    differences: Dict[Any, Any], methods: Sequence[str], threshold: float, indent: str, level: int, verdicts: List[bool]
+) -> Iterator[str]:
     """The lines about each name; the verdict of each line that has one is added to ``verdicts``."""
     for key, value in differences.items():
         if not _is_measured(value):
-            yield f"{indent}{key}"
-            yield from _lines(value, methods, threshold, indent + _INDENT, verdicts)
+            yield f"{indent * level}{key}"
+            yield from _lines(value, methods, threshold, indent, level + 1, verdicts)
             continue
-        yield f"{indent}{key}: "
+        yield f"{indent * level}{key}: "
         passed = True  # of this name: as in reprod_log, a method that follows a failed one is printed as failed too
         for method in methods:
             passed = passed and bool(value[method] <= threshold)
             verdicts.append(passed)
-            yield f"{indent}{_INDENT}{method} diff: check passed: {passed}, value: {value[method]}"
+            yield f"{indent * (level + 1)}{method} diff: check passed: {passed}, value: {value[method]}"
 
 
 def _is_measured(value: Dict[Any, Any]) -> bool:
