@@ -183,6 +183,17 @@ def test_both_metrics_get_the_references_outputs():
     assert result.verdict == ALIGNED
 
 
+def test_inputs_that_are_not_batched_first_are_not_halved():
+    def graph(x, edges):
+        return x + x[edges[0]].sum() + x[edges[1]].sum()
+
+    edges = np.array([[0, 1, 2], [3, 4, 5]])
+    side = {"model": graph, "metric": accuracy}
+    result = run(side, side, "metric", inputs={"x": X, "edges": edges}, labels=np.arange(len(X)) % 3)
+    assert (result.verdict, result.failure) == (ALIGNED, None)
+    assert [p.key for p in result.pairs if p.judged] == ["batch_0.accuracy", "all.accuracy"]
+
+
 def area(total):
     """The area under the curve by a sum of ranks, in float32."""
 

@@ -280,7 +280,8 @@ def given(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
 def evaluate(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
     """The model's outputs and the labels, batch by batch, for the metric of both sides.
 
-    From the side's data loader where it has one, else from the given inputs and labels, halved along the first axis. Options:
+    From the side's data loader where it has one, else from the given inputs and labels, halved along the first axis where that is one of
+    samples. Options:
     ``split``, ``batches``.
     """
     about: Dict[str, Any] = {}
@@ -310,8 +311,17 @@ def _pairs_of(session: Session, options: Dict[str, Any], values: Dict[str, Captu
         )
     inputs = values["inputs"].manifest.settings["trees"]["inputs"], values["inputs"], "inputs"
     labels = values["labels"].manifest.settings["trees"]["labels"], values["labels"], "labels"
+    if not _batched_first(inputs[1], labels[1]):  # a graph's edges, say: half of them are no batch
+        yield session.tree(*inputs[1:], NATIVE), session.tree(*labels[1:], NATIVE)
+        return
     for half in (0, 1):
         yield _half(session, *inputs, half), _half(session, *labels, half)
+
+
+def _batched_first(inputs: Capture, labels: Capture) -> bool:
+    """Whether the first axis of every tensor of a batch is that of its samples: it is as long in all of them."""
+    records = [*inputs.select(name="inputs"), *labels.select(name="labels")]
+    return len({r.shape[0] for r in records if r.shape}) <= 1
 
 
 def _half(session: Session, shape: Dict[str, Any], capture: Capture, name: str, half: int) -> Any:
