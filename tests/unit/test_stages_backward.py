@@ -12,7 +12,7 @@ from paralign import weights as mapping
 from paralign.capture import Capture, CaptureWriter
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, Record, StageResult, Stats
 from paralign.run.project import Settings
-from paralign.stages import backward, update
+from paralign.stages import backward, untrained, update
 from paralign.stages.backward import Steps, first_wrong
 from paralign.stages.context import Context
 from paralign.stages.judging import FLOAT64
@@ -180,6 +180,36 @@ def test_a_missing_gradient_diverges_unless_it_is_zero(bench):
     assert (gone.verdict, gone.notes) == (DIVERGED, ["a gradient against no gradient"])
     (_, zero) = bench.steps([step(bias=0 * BIAS)], [{**step(), "gradient": {"fc.weight": WEIGHT, "fc.bias": None}}]).gradients(0)
     assert zero.verdict == ALIGNED
+
+
+def untrained_pairs(bench, ours, theirs, changes):
+    """Gradients of one step and the changes after it, of which what is not trained has been left out."""
+    steps = bench.steps([{**step(), "gradient": ours, **changes[0]}], [{**step(), "gradient": theirs, **changes[1]}])
+    found = steps.gradients(0) + steps.changes(0)
+    untrained.excuse(found, strict=False)
+    return {p.key: (p.verdict, p.judged) for p in found}, found
+
+
+def test_what_is_frozen_in_different_ways_is_no_divergence(bench):
+    none = {"fc.weight": WEIGHT, "fc.bias": None}
+    both = {"fc.weight": WEIGHT, "fc.bias": BIAS}
+    still = change(bias=0 * BIAS)
+    verdicts_, _ = untrained_pairs(bench, none, both, (still, still))
+    assert verdicts_["gradient_0 fc.bias"] == (ALIGNED, False)
+    moved, _ = untrained_pairs(bench, none, both, (still, change()))
+    assert moved["gradient_0 fc.bias"] == moved["update fc.bias"] == (DIVERGED, True)
+    nothing = change(weight=0 * WEIGHT, bias=0 * BIAS)
+    idle, _ = untrained_pairs(bench, none, both, (nothing, nothing))
+    assert idle["gradient_0 fc.bias"] == (DIVERGED, True)
+
+
+def test_what_nothing_of_the_batch_reached_may_decay_on_one_side(bench):
+    none, zeros = {"fc.weight": WEIGHT, "fc.bias": None}, {"fc.weight": WEIGHT, "fc.bias": 0 * BIAS}
+    found, pairs = untrained_pairs(bench, none, zeros, (change(bias=0 * BIAS), change()))
+    assert found["update fc.bias"] == (ALIGNED, False)
+    assert [p.notes[-1].startswith("inherent: nothing of the batch reached it") for p in pairs if not p.judged] == [True]
+    same, _ = untrained_pairs(bench, zeros, zeros, (change(bias=0 * BIAS), change()))
+    assert same["update fc.bias"] == (DIVERGED, True)
 
 
 def test_a_gradient_that_was_not_recorded_diverges(bench):

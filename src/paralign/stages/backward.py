@@ -16,7 +16,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.handed import argument_line, bound_line
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, locating, nonfinite, precision, resolution, running, schedule, stepping, update
+from paralign.stages import forward, locating, nonfinite, precision, resolution, running, schedule, stepping, untrained, update
 from paralign.stages.context import spent
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
 from paralign.stages.places import Kind, Place, place_of
@@ -65,6 +65,7 @@ def run(context: Context) -> StageResult:
             result.notes += [note for note in notes if note not in result.notes]
             _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
     result.coverage += [] if idle else [Coverage("steps", context.settings.steps)]
+    untrained.excuse(result.pairs, strict=context.settings.strict)
     scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"))
     conclude(result, " and ".join(methods))
     if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):

@@ -1,0 +1,59 @@
+"""Parameters that neither side trains in effect: frozen in different ways, or reached by nothing in the batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from paralign.model import ALIGNED, DIVERGED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paralign.model import Pair
+
+FROZEN = "frozen on both sides, each in its own way: no step changes it"
+
+UNREACHED = (
+    "inherent: nothing of the batch reached it (an expert without a token, say): one side has no gradient for it, the other zeros, which "
+    "weight decay and momentum go on with"
+)
+
+
+def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
+    """Leave out gradients that only one side keeps of what neither changes, and updates of what no gradient reached.
+
+    Args:
+        pairs: of all steps, judged.
+        strict: whether inherent differences count.
+    """
+    gradients: dict[str, list[Pair]] = defaultdict(list)
+    changes = {p.reference.name: p for p in pairs if p.reference is not None and p.reference.role == "parameter" and p.stats is not None}
+    for pair in pairs:
+        if pair.reference is not None and pair.reference.role == "gradient":
+            gradients[pair.reference.name].append(pair)
+    trained = any(p.stats is not None and p.stats.rms_reference > 0 for p in changes.values())
+    for name, change in changes.items() if trained else ():
+        if change.stats is not None and change.stats.rms_reference == change.stats.rms_candidate == 0.0:
+            _leave_out((p for p in gradients[name] if _one_sided(p)), FROZEN)
+        elif not strict and _unreached(gradients[name]):
+            _leave_out([change], UNREACHED)
+
+
+def _one_sided(pair: Pair) -> bool:
+    """Whether one side alone has a gradient there."""
+    return (
+        pair.reference is not None and pair.candidate is not None and (pair.reference.dtype == "none") != (pair.candidate.dtype == "none")
+    )
+
+
+def _unreached(gradients: Sequence[Pair]) -> bool:
+    """Whether the gradients are zeros on one side where the other has none, and otherwise the same."""
+    return any(map(_one_sided, gradients)) and all(p.verdict == ALIGNED for p in gradients)
+
+
+def _leave_out(pairs: Iterable[Pair], why: str) -> None:
+    for pair in pairs:
+        if pair.verdict == DIVERGED:
+            pair.verdict, pair.judged = ALIGNED, False
+            pair.notes.append(why)
