@@ -482,6 +482,7 @@ def test_steps_that_the_reference_does_not_know_itself_are_left_out_and_told(ben
 def test_a_first_step_that_the_reference_does_not_know_proves_nothing(bench):
     result = run(bench, [step()], [step(1.1 * WEIGHT)], reference_options={"noise": 0.5})
     assert (result.verdict, result.warnings) == (UNDERPOWERED, [])
+    assert [n for n in result.notes if n.startswith("too weak to tell right from wrong: ") and "the reference's own noise is 0." in n]
 
 
 def test_what_is_wrong_beyond_any_noise_counts_in_later_steps_too(bench):

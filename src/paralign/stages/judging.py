@@ -25,7 +25,7 @@ from paralign.align import leaves
 from paralign.comparison import compare_pair, judge, measure
 from paralign.comparison.judge import finite
 from paralign.dtypes import EPS, is_floating
-from paralign.model import DIVERGED, NOT_TESTED, Coverage, Noise, Pair, StageResult, overall
+from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, StageResult, overall
 from paralign.stages.context import PERTURBED
 from paralign.stages.places import Kind, place_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -212,9 +212,18 @@ def conclude(result: StageResult, method: Method | str) -> StageResult:
     if result.verdict == NOT_TESTED:
         result.notes.append("nothing was compared")
     _count_elements(result)
+    _say_weakest(result)
     if result.verdict == DIVERGED and any(p.how == "structure" for p in result.pairs):
         result.notes.append("names differ between the sides; their values were paired in order")
     return result
+
+
+def _say_weakest(result: StageResult) -> None:
+    """Say of a test that is too weak which value makes it so, and why."""
+    weak = [p for p in result.pairs if p.judged and p.verdict == UNDERPOWERED and p.notes]
+    told = f"too weak to tell right from wrong: {weak[0].key}: {weak[0].notes[-1]}" if weak else ""
+    if result.verdict == UNDERPOWERED and told not in result.notes:
+        result.notes += [told] if told else []
 
 
 def _count_elements(result: StageResult) -> None:
