@@ -509,7 +509,7 @@ def run(cases: int, seed: int, kinds: list[str], keep: Path | None) -> Outcome:
             taken = time.monotonic() - began
             outcome.slowest = max(outcome.slowest, (taken, name))
             outcome.ends[code] = outcome.ends.get(code, 0) + 1
-            if code not in ENDS or "Traceback" in told:
+            if code not in ENDS or "Traceback" in told or "the memory does not suffice" in told:
                 outcome.failures.append(f"{name}: exit {code}, {taken:.1f} s\n{told[-1500:]}")
                 if keep is not None:
                     shutil.copytree(folder, keep / name.replace(":", "-"), dirs_exist_ok=True)

@@ -43,7 +43,7 @@ _LITERALS = frozenset(
 _PLAIN = frozenset([type(None), bool, int, float, str, bytes])
 #: bits of a whole number: the range of a float, more than any counter or random state takes
 _LONGEST_INTEGER = 1024
-_OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
+_OPERATIONS = {operation.code.encode("latin-1"): operation for operation in pickletools.opcodes}
 #: operations whose bytes may stay in the file, and how each gives their number
 _LENGTHS = {"BINBYTES": "<I", "BINBYTES8": "<Q", "BYTEARRAY8": "<Q", "BINSTRING": "<i", "BINUNICODE": "<I", "BINUNICODE8": "<Q"}
 
@@ -94,7 +94,7 @@ class _Source:
             code = self.read(1)
             if not code:
                 raise ValueError("it ends before STOP")
-            operation = _OPERATIONS.get(code.decode("latin-1"))
+            operation = _OPERATIONS.get(code)
             if operation is None:
                 raise ValueError(f"there is no operation {code!r}")
             name = operation.name
@@ -303,7 +303,7 @@ class _Assembly:
         return value, count
 
     def _all(self, values: Any, depth: int) -> Tuple[List[Any], int]:
-        visited = [self.visit(value, depth) for value in values]
+        visited = [(value, 1) if type(value) in _PLAIN else self.visit(value, depth) for value in values]
         return [value for value, _ in visited], 1 + sum(count for _, count in visited)
 
     def _finished(self, value: Unfinished, depth: int) -> Tuple[Any, int]:
