@@ -194,8 +194,11 @@ def test_what_is_frozen_in_different_ways_is_no_divergence(bench):
     none = {"fc.weight": WEIGHT, "fc.bias": None}
     both = {"fc.weight": WEIGHT, "fc.bias": BIAS}
     still = change(bias=0 * BIAS)
-    verdicts_, _ = untrained_pairs(bench, none, both, (still, still))
+    verdicts_, found = untrained_pairs(bench, none, both, (still, still))
     assert verdicts_["gradient_0 fc.bias"] == (ALIGNED, False)
+    told = StageResult("backward", pairs=found)
+    backward._say_unjudged(told)
+    assert told.notes == ["frozen on both sides, each in its own way: no step changes it: fc.bias"]
     moved, _ = untrained_pairs(bench, none, both, (still, change()))
     assert moved["gradient_0 fc.bias"] == moved["update fc.bias"] == (DIVERGED, True)
     nothing = change(weight=0 * WEIGHT, bias=0 * BIAS)

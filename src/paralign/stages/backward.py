@@ -103,11 +103,15 @@ def _explain_update(context: Context, result: StageResult, reference: Capture) -
 
 def _say_unjudged(result: StageResult) -> None:
     """Notes on what was not judged: gradients that are rounding, running variances that differ as the frameworks do."""
-    unjudged = [place for place in _places([p for p in result.pairs if not p.judged]) if place.kind is Kind.GRADIENT]
+    rounding = [p for p in result.pairs if not p.judged and untrained.FROZEN not in p.notes]
+    unjudged = [place for place in _places(rounding) if place.kind is Kind.GRADIENT]
     if unjudged:
         result.notes.append(
             f"gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: {len(unjudged)}"
         )
+    for why in (untrained.FROZEN, untrained.UNREACHED):
+        names = dict.fromkeys(p.reference.name for p in result.pairs if why in p.notes and p.reference is not None)
+        result.notes += [f"{why}: {', '.join(list(names)[:3])}{' …' if len(names) > 3 else ''}"] if names else []  # noqa: PLR2004 - a few suffice
     result.notes += [running.BIASED] if any(running.BIASED in p.notes for p in result.pairs) else []
 
 
