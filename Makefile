@@ -9,13 +9,14 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills
+.PHONY: layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
 	@echo "make test             lint, types, tests"
 	@echo "make quick            the unit tests that need no framework"
 	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
+	@echo "make layers           check every layer and loss that both frameworks have; writes docs/layers.md"
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
@@ -76,6 +77,9 @@ bench: $(VENV)/stamp-bench .padiff/stamp
 
 zoo: .venv-zoo/stamp
 	.venv-zoo/bin/python bench/zoo.py --write docs/zoo.md
+
+layers: $(VENV)/stamp-test
+	$(BIN)/python bench/layers.py --write docs/layers.md
 
 .padiff/stamp: $(VENV)/stamp-bench
 	$(BIN)/pip install -q --no-deps --target .padiff padiff==0.2.0 pyyaml

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED
 
 torch, paddle = pytest.importorskip("torch"), pytest.importorskip("paddle")
 
@@ -129,6 +133,99 @@ class CopiesTheWrongWay(paddle.nn.Layer):
 def test_values_written_over_others(candidate, verdict):
     inputs = {"x": ROWS, "y": ROWS[::-1].copy()}
     assert verdicts(checked(CopiesOver, candidate, inputs, ("weights", "forward")))["forward"] == verdict
+
+
+# -- random numbers in eval mode ---------------------------------------------------------------------------------------------------
+
+
+class Sampled(torch.nn.Module):
+    """Attention to keys that are drawn, in eval mode too."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = torch.nn.Linear(6, 5), torch.nn.Linear(6, 5)
+
+    def forward(self, x):
+        query, key = self.query(x), self.key(x)
+        drawn = torch.randint(x.shape[1], (x.shape[1], 3))
+        return (query.unsqueeze(2) * key[:, drawn]).sum(-1).max(-1)[0]
+
+
+def sampled(factor):
+    class Sampling(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key = paddle.nn.Linear(6, 5), paddle.nn.Linear(6, 5)
+
+        def forward(self, x):
+            query, key = self.query(x), self.key(x)
+            count = x.shape[1]
+            drawn = paddle.randint(0, count, [count, 3])
+            found = paddle.index_select(key, drawn.flatten(), axis=1).reshape([x.shape[0], count, 3, 5])
+            return (query.unsqueeze(2) * found).sum(-1).max(-1) * factor
+
+    return Sampling
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, ALIGNED), (1.01, DIVERGED)])
+def test_what_is_drawn_in_eval_mode_is_replayed(factor, verdict):
+    result = checked(Sampled, sampled(factor), SEQUENCE)
+    assert verdicts(result)["forward"] == verdict
+    assert verdicts(result)["backward"] in ((DIVERGED,) if factor != 1 else (NOT_TESTED,))
+    assert any("drew what the reference drew" in note for note in result["forward"].notes)
+
+
+# -- layers of both frameworks: of `make layers`, those that were once called wrong -----------------------------------------------
+
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+
+@pytest.fixture(scope="module")
+def layers():
+    spec = importlib.util.spec_from_file_location("layers", BENCH / "layers.py")
+    module = importlib.util.module_from_spec(spec)
+    before = list(sys.path)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path[:] = before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Hardsigmoid()",
+        "RReLU()",
+        "LayerNorm((7, 6))",
+        "Embedding(12, 5, sparse=True)",
+        "Upsample(size=(13, 11), mode='bilinear', align_corners=False)",
+        "GRU(6, 5, 2, batch_first=True)",
+        "LSTMCell(6, 4)",
+    ],
+)
+def test_right_layers_are_aligned(layers, name):
+    (case,) = [case for cases in layers.every().values() for case in cases if case.name == name]
+    result = layers.checked(case)
+    assert verdicts(result) == dict.fromkeys(layers.STAGES, ALIGNED), [layers.said(stage) for stage in result.stages]
+
+
+def resized(corners):
+    class Resized(paddle.nn.Layer):
+        def forward(self, x):
+            return paddle.nn.functional.interpolate(x, size=[100, 100], mode="bilinear", align_corners=corners)
+
+    return Resized
+
+
+class Resizes(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.interpolate(x, size=(100, 100), mode="bilinear")
+
+
+@pytest.mark.parametrize(("corners", "verdict"), [(False, ALIGNED), (True, DIVERGED)])
+def test_coordinates_in_float32_are_no_fault(corners, verdict):
+    pictures = RANDOM.randn(1, 2, 128, 128).astype("float32")
+    assert verdicts(checked(Resizes, resized(corners), pictures, ("weights", "forward")))["forward"] == verdict
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------------------

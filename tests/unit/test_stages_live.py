@@ -74,6 +74,19 @@ def test_the_users_ratio_decides():
     assert run(model, lambda x: model(x) * (1 + 1e-9), atol=0.0).verdict == DIVERGED
 
 
+def stretched(x, share, dtype=None):
+    """What a third that is kept in a type is off by, made large, times a share."""
+    one = np.dtype(dtype or x.dtype).type(1)
+    return x * (1 + share * 1e4 * (float(one / one.dtype.type(3)) - 1 / 3))
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(1.01, ALIGNED), (-1.2, DIVERGED), (3.0, DIVERGED)])
+def test_the_rounding_of_the_references_native_run_is_no_fault(share, verdict):
+    result = run(lambda x: stretched(x, 1.0), lambda x: stretched(x, share, "float32"))
+    assert result.verdict == verdict
+    assert any("native run" in note for pair in result.pairs for note in pair.notes) == (verdict == ALIGNED)
+
+
 def low(x):
     """A candidate that rounds to float32 whatever it is given."""
     return model(x).astype(np.float32)

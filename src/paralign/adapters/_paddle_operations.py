@@ -374,13 +374,28 @@ def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> 
     return replaced(result, _is_tensor, iter(placed))
 
 
+def dense(gradient: Any, parameter: Any) -> Any:
+    """A gradient whose rows alone are kept (of a sparse embedding) as a tensor of the parameter's shape; any other as it is."""
+    if gradient is None or not gradient.is_selected_rows():
+        return gradient
+    with paddle.no_grad():
+        kept, rows = gradient._get_tensor_from_selected_rows(), gradient.rows()  # noqa: SLF001 - there is no public way
+        places = paddle.to_tensor(list(rows), dtype="int64").reshape([-1, 1])
+        return paddle.scatter_nd_add(paddle.zeros(parameter.shape, dtype=kept.dtype), places, kept)
+
+
 def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
     """As ``Observing.on_gradient``."""
     if tensor.stop_gradient:
         return None
 
     def hook(gradient: Any) -> Any:
-        return None if gradient is None else sink(gradient)  # Paddle hands over None where no gradient came
+        if gradient is None:  # Paddle hands over None where no gradient came
+            return None
+        if gradient.is_selected_rows():
+            sink(dense(gradient, tensor))  # what the sink gives back cannot take the place of rows
+            return None
+        return sink(gradient)
 
     helper = tensor.register_hook(hook)
 

@@ -139,13 +139,23 @@ def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> 
     return replaced(result, _is_tensor, iter(placed))
 
 
+def dense(gradient: Any) -> Any:
+    """A gradient whose rows alone are kept (of a sparse embedding) as a whole tensor; any other as it is."""
+    return gradient if gradient is None or gradient.layout is torch.strided else gradient.to_dense()
+
+
 def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
     """As ``Observing.on_gradient``."""
     if not tensor.requires_grad:
         return None
 
     def hook(gradient: Any) -> Any:
-        return None if gradient is None else sink(gradient)
+        if gradient is None:
+            return None
+        if gradient.layout is not torch.strided:
+            sink(dense(gradient))  # what the sink gives back cannot take the place of rows
+            return None
+        return sink(gradient)
 
     with contextlib.suppress(RuntimeError):  # a view that was made without gradients and changed since
         remove: Callable[[], None] = tensor.register_hook(hook).remove

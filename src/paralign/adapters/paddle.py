@@ -332,7 +332,8 @@ class PaddleAdapter(_lending_paddle.Lends):
 
     def gradients(self, model: Any) -> Dict[str, Any]:
         """Every parameter once, running statistics left out."""
-        return {entry.name: entry.tensor.grad for entry in self.state(model) if entry.role == "parameter" and entry.shared is None}
+        entries = [entry for entry in self.state(model) if entry.role == "parameter" and entry.shared is None]
+        return {entry.name: _paddle_operations.dense(entry.tensor.grad, entry.tensor) for entry in entries}
 
     def backward(self, loss: Any) -> None:
         """``loss.backward()``.
@@ -462,7 +463,9 @@ def _retype(tensor: Any, dtype: str) -> None:
     """Cast a tensor and its gradient in place, as ``Layer.to`` does."""
     pairs = [(tensor, tensor.cast(dtype))]
     gradient = tensor._grad_ivar()  # noqa: SLF001 - ``grad`` is a copy of the handle, and its setter refuses another type
-    if gradient is not None:
+    if gradient is not None and gradient.is_selected_rows():
+        tensor.clear_gradient(set_to_zero=False)  # nothing casts rows in place
+    elif gradient is not None:
         pairs.append((gradient, gradient.cast(dtype)))
     for old, new in pairs:  # ``new`` must outlive the call: Paddle's handle to its memory does not keep it
         old.value().get_tensor()._share_data_with(new.value().get_tensor())  # noqa: SLF001 - ``Layer.to`` has no other way

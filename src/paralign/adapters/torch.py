@@ -330,7 +330,7 @@ class TorchAdapter(_lending_torch.Lends):
 
     def gradients(self, model: Any) -> Dict[str, Any]:
         """As ``named_parameters``: every parameter once."""
-        return {name: parameter.grad for name, parameter in model.named_parameters()}
+        return {name: _torch_operations.dense(parameter.grad) for name, parameter in model.named_parameters()}
 
     def backward(self, loss: Any) -> None:
         """``loss.backward()``.

@@ -22,6 +22,9 @@ OWN = 4.0
 #: least noise of one operation, relative: kernels keep constants in float32
 FLOOR = 2.4e-7
 
+#: kinds whose kernels compute coordinates in float32 in whatever precision they run, which large pictures amplify
+COORDINATES = frozenset({"interpolate"})
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -102,7 +105,8 @@ class Judgement:
         maker = partner.maker
         behind = max((self.noise.get(v.record.id, 0.0) for v in maker.inputs), default=0.0) if maker else 0.0
         gain = max(1.0, self.noise.get(partner.record.id, 0.0) / max(behind, self.scale.floor / 2))
-        return self.scale.own * max(self.scale.floor, gain * before)
+        own = self.noise.get(partner.record.id, 0.0) if maker is not None and maker.kind in COORDINATES else 0.0
+        return self.scale.own * max(self.scale.floor, gain * before, own)
 
     def is_right(self, value: Value) -> bool:
         """Whether the reference has this value, but for noise."""

@@ -16,9 +16,22 @@ from paralign.errors import WorkerFailed
 from paralign.locate.handed import argument_line, bound_line
 from paralign.locate.settings import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import forward, locating, nonfinite, precision, resolution, running, schedule, stepping, untrained, update
+from paralign.stages import (
+    coarse,
+    forward,
+    locating,
+    loss,
+    nonfinite,
+    precision,
+    resolution,
+    running,
+    schedule,
+    stepping,
+    untrained,
+    update,
+)
 from paralign.stages.context import spent
-from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle
+from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.places import Kind, Place, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -50,15 +63,16 @@ def run(context: Context) -> StageResult:
     if context.inputs is None:
         return StageResult("backward", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     idle = context.lacking("backward", "build_optimizer")
-    options = {"modes": context.settings.modes, "steps": 0 if idle else context.settings.steps, "ahead": schedule.STEPS}
+    options = {"modes": context.modes, "steps": 0 if idle else context.settings.steps, "ahead": schedule.STEPS}
     captures = context.record_labelled("backward", options, {"inputs": context.inputs}, {"sparing": True})
     if isinstance(captures, StageResult):
         return captures
     reference, candidate = captures
     untested = [f"{note}: no update was tested" for note in idle.notes] if idle else []
     result = spent(StageResult("backward", notes=[*context.label_notes, *untested]), reference, candidate)
+    result.warnings += context.drawn_warnings
     methods: dict[str, Method] = {}
-    for mode in context.settings.modes:
+    for mode in context.modes:
         if not _random(result, mode, reference, candidate):
             method, notes = choose(reference, candidate, mode)
             methods[method.name] = method
@@ -69,7 +83,7 @@ def run(context: Context) -> StageResult:
     scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"))
     conclude(result, " and ".join(methods))
     if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):
-        nonfinite.explain(context, result, context.settings.modes[0])
+        nonfinite.explain(context, result, next(iter(context.modes), "train"))
     if not idle:
         _explain_update(context, result, reference)
         conclude(result, " and ".join(methods))
@@ -117,7 +131,7 @@ def _say_unjudged(result: StageResult) -> None:
 
 def _locate(context: Context, result: StageResult) -> None:
     """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does."""
-    for mode in context.settings.modes if result.verdict == DIVERGED else ():
+    for mode in context.modes if result.verdict == DIVERGED else ():
         diverged = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
         wrong = [p for p in diverged if any(place.mode == mode for place in _places([p]))]
         after = _steps_before(result, wrong)
@@ -158,7 +172,7 @@ def _places(pairs: list[Pair]) -> list[Place]:
 
 def _replay(context: Context, result: StageResult) -> None:
     """Run train mode once with everything random in it replayed; what differs then, or is random on one side only, diverges."""
-    if "train" not in context.settings.modes:
+    if "train" not in context.modes:
         return
     try:
         found, findings, notes = locating.random(context)
@@ -255,8 +269,9 @@ class Steps:
         own = max(
             (p.noise.value for p in pairs if p.noise is not None and p.reference is not None and p.reference.name == "loss"), default=0.0
         )
-        self.loss_noise = max(self.loss_noise, own, 0.0 if outputs is None else outputs.value)
-        settle(pairs, self.method, self.tolerance, least=self.loss_noise)
+        carried = 0.0 if outputs is None else outputs.value * loss.sensitivity(self.context)
+        self.loss_noise = max(self.loss_noise, own, carried)
+        self._settle(pairs, self.method, self.loss_noise)
         self._excuse_groups([p for p in pairs for place in _places([p]) if place.kind is Kind.RATE])
         return pairs
 
@@ -281,10 +296,11 @@ class Steps:
         for pair in pairs:
             if pair.noise is not None and pair.reference is not None:
                 name = pair.reference.name
+                pair.noise = max(pair.noise, twofold(pair.reference), key=lambda n: n.value)
                 self.gradient_noise[name] = max(self.gradient_noise.get(name, 0.0), pair.noise.value)
                 self.gradient_size[name] = max(self.gradient_size.get(name, 0.0), _norm(pair))
         later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
-        settle(pairs, later, self.tolerance)
+        self._settle(pairs, later)
         for pair in pairs:
             _excuse(pair, total)
         return pairs
@@ -297,7 +313,7 @@ class Steps:
             if pair.noise is not None and pair.reference is not None:
                 pair.noise = self._change_noise(pair, pair.noise)
         later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
-        settle(pairs, later, self.tolerance)
+        self._settle(pairs, later)
         self.hidden = resolution.leave_out(pairs, self._resolutions(pairs))
         for pair in pairs:
             _excuse(pair, total)
@@ -351,7 +367,7 @@ class Steps:
             share = running.kept(pair.reference, framework)
             if pair.noise is not None and share is not None:
                 pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
-        settle(pairs, self.method, self.tolerance)
+        self._settle(pairs, self.method)
         running.excuse_zero_means(pairs, self._deviations(pairs), UNKNOWN)
         for pair in pairs:
             if pair.verdict == DIVERGED and not self.context.settings.strict and self._inherent(pair, step):
@@ -405,6 +421,17 @@ class Steps:
             pair.transform = "; ".join(dict.fromkeys(m.transform for m in moves if m.transform)) or None
             pairs.append(pair)
         return pairs
+
+    def _settle(self, pairs: list[Pair], method: Method, least: float = 0.0) -> None:
+        settle(pairs, method, self.tolerance, least=least)
+        coarse.excuse(pairs, self.noises.both, self._restored)
+
+    def _restored(self, first: Record, second: Record) -> Typed | None:
+        """A candidate's value in the layout of the reference's."""
+        if first.role == "scalar":
+            return self._value(second)
+        held = {r.name: r for r in self.candidate.select(role=second.role, run=second.run, step=second.step)}
+        return self.plan.restore(first.name, lambda name: self._value(held.get(name)))
 
     def _value(self, record: Record | None) -> Typed | None:
         return self.candidate.value(record) if record is not None and record.location is not None else None

@@ -32,7 +32,7 @@ class Context:
 
     ``weights`` is the reference's recorded state and ``plan`` how it was carried over, once that is done. ``artifacts`` maps a
     stage to the captures that it judged, for the reports that need values. ``unlabelled``: nobody gives labels, and the loss is called
-    with None in their place.
+    with None in their place. ``drawn``: the model draws random numbers in eval mode.
     """
 
     reference: Recorder
@@ -45,6 +45,17 @@ class Context:
     unlabelled: bool = False
     weights: Capture | None = None
     plan: Plan | None = None
+    drawn: bool = False
+
+    @property
+    def drawn_warnings(self) -> list[str]:
+        """What to say of training steps in eval mode where the model draws random numbers there."""
+        return ["steps in eval mode were not compared: the model draws random numbers there, each side its own"] if self.drawn else []
+
+    @property
+    def modes(self) -> list[str]:
+        """The modes in which training steps are compared: not eval mode where the model draws random numbers there."""
+        return [mode for mode in self.settings.modes if mode != "eval" or not self.drawn]
 
     @property
     def weights_of_reference(self) -> list[Record]:

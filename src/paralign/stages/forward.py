@@ -61,7 +61,8 @@ def run(context: Context) -> StageResult:
     nonfinite.explain(context, result)
     _locate(context, result)
     natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
-    precision.judge(result, (reference, candidate), natives, method, context.settings.tolerance_of("forward"))
+    if not context.drawn:  # natively each side drew its own numbers
+        precision.judge(result, (reference, candidate), natives, method, context.settings.tolerance_of("forward"))
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
@@ -72,6 +73,11 @@ def _locate(context: Context, result: StageResult) -> None:
     if context.settings.modules == "none":
         return
     try:
+        replay = locating.replayed(context, "eval") if result.verdict == DIVERGED else None
+        if replay is not None:
+            context.drawn = True
+            _judge_replay(result, replay)
+            return
         found, notes = locating.forward(context, diverged=result.verdict == DIVERGED)
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
@@ -88,6 +94,20 @@ def _locate(context: Context, result: StageResult) -> None:
                 "an operation has right inputs and another result, but what follows hardly uses it (tiny weights?), so that nothing shows "
                 "whether it is wrong. Use trained weights, or larger ones"
             )
+
+
+def _judge_replay(result: StageResult, replay: locating.Replay) -> None:
+    """Judge a model that draws random numbers in eval mode by its pass with the reference's draws: the outputs differ without."""
+    result.findings += replay.findings
+    result.notes += replay.notes
+    result.divergences, result.divergence = replay.divergences, next(iter(replay.divergences), None)
+    if replay.wrong or replay.findings or any(d.confirmed for d in replay.divergences):
+        return
+    result.verdict = ALIGNED
+    for pair in result.pairs:
+        if pair.verdict == DIVERGED:
+            pair.verdict, pair.judged = ALIGNED, False
+            pair.notes.append("differs by what is drawn in eval mode: with the reference's draws it is the same")
 
 
 def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:

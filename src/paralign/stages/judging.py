@@ -26,6 +26,7 @@ from paralign.comparison import compare_pair, judge, measure
 from paralign.comparison.judge import finite
 from paralign.dtypes import EPS, is_floating
 from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, StageResult, overall
+from paralign.stages import coarse
 from paralign.stages.context import PERTURBED
 from paralign.stages.places import Kind, place_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -109,6 +110,11 @@ def floor(dtype: str) -> float:
     return max(EPS[dtype] / 2, CONSTANTS) if dtype in EPS else 0.0
 
 
+def twofold(record: Record) -> Noise:
+    """What constants stored in float32 do to a gradient: an operation's enter twice, by what it makes and by its derivative."""
+    return Noise(2 * floor(record.dtype), "float32 constants, in the forward and in the backward pass")
+
+
 def _twin(record: Record, run: str, mode: str) -> tuple[str, str, str, str, int, int]:
     return (record.role, record.name, record.leaf, run + mode, record.step, record.call)
 
@@ -141,6 +147,15 @@ class Noises:
         )
         return Noise(max([*far, floor(native)]), how if far else f"the least that is granted to {native}")
 
+    def both(self, record: Record) -> tuple[Typed, Typed] | None:
+        """What a record is in the reference's float64 and native runs; None where not both sides are compared in float64."""
+        if (self.method.reference_run, self.method.candidate_run) != (DOUBLE, DOUBLE):
+            return None
+        twin = self._by_point.get(_twin(record, NATIVE, record.run[len(DOUBLE) :]))
+        if twin is None or twin.location is None or record.location is None:
+            return None
+        return self.capture.value(record), self.capture.value(twin)
+
 
 def paired(
     reference: Capture, candidate: Capture, points: Sequence[tuple[Record | None, Record | None, str]], method: Method, tolerance: Tolerance
@@ -162,6 +177,7 @@ def paired(
         pair.noise = noises.of(first) if first is not None else None
         pairs.append(pair)
     settle(pairs, method, tolerance)
+    coarse.excuse(pairs, noises.both, lambda _, second: _value(candidate, second))
     return pairs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import UsageError
@@ -72,25 +73,48 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
+    replay = replayed(context, "train")
+    return ([], [], []) if replay is None else (replay.divergences, replay.findings, replay.notes)
+
+
+@dataclass
+class Replay:
+    """What a pass with the reference's draws came to: guilty operations, differences in what is random, remarks, wrong outputs."""
+
+    divergences: list[Divergence]
+    findings: list[Finding]
+    notes: list[str]
+    wrong: bool = True
+
+
+def replayed(context: Context, mode: str) -> Replay | None:
+    """A pass of both sides in ``train`` or ``eval`` mode, the candidate with the reference's draws; in train mode with the backward pass.
+
+    None where neither side is random or cannot be watched.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
-        return [], [], []
+        return None
     values: dict[str, Capture] = {"inputs": context.inputs}
-    plain: dict[str, Any] = {"mode": "apart"}
-    if context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss"):
+    plain: dict[str, Any] = {"mode": "apart" if mode == "train" else mode}
+    trains = context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss")
+    if mode == "train" and trains and context.labels is not None:
         values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
-    options = {**plain, "runs": [DOUBLE]}
+    options, name = {**plain, "runs": [DOUBLE]}, "random" if mode == "train" else f"random-{mode}"
     reference, candidate = both(
-        lambda: context.reference.record("random", "operations", {**options, "keep_draws": True}, values),
-        lambda: context.candidate.record("random", "operations", options, values),
+        lambda: context.reference.record(name, "operations", {**options, "keep_draws": True}, values),
+        lambda: context.candidate.record(name, "operations", options, values),
     )
     if any(DOUBLE not in c.manifest.settings["answer"]["runs"] for c in (reference, candidate)):
-        return [], [], ["what is random in train mode was not replayed: a side does not run in float64"]
+        return Replay([], [], [f"what is random in {mode} mode was not replayed: a side does not run in float64"])
     sides = [c.manifest.settings["operations"][DOUBLE]["random"] for c in (reference, candidate)]
     if not any(sides):
-        return [], [], []
+        return None
     pairs = randomness.aligned(*sides)
     use = {str(two["number"]): one["name"] for one, two in pairs if one is not None and two is not None}
-    watched, again = _least_wrong(context, (plain, values), reference, use, randomness.mirrors(pairs))
+    watched, again = _least_wrong(context, (plain, values), reference, use, randomness.mirrors(pairs), name)
     found, notes = guilty(watched, watched.judgement())
     divergences = merged([divergence(guilt) for guilt in found])
     if plain.get("backward") and not found:
@@ -98,15 +122,20 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
         divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
     done = [said["given"] for said in again.manifest.settings["operations"][DOUBLE]["random"]]
     notes.append(
-        f"train mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
+        f"{mode} mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
         f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
         f"{', the loss and every gradient were' if plain.get('backward') else ' was'} compared so"
     )
-    return divergences, randomness.findings(pairs), notes + watched.remarks()
+    return Replay(divergences, randomness.findings(pairs), notes, bool(watched.judgement().wrong_outputs()))
 
 
 def _least_wrong(
-    context: Context, plainly: tuple[dict[str, Any], dict[str, Capture]], reference: Capture, use: dict[str, str], mirrors: list[list[int]]
+    context: Context,
+    plainly: tuple[dict[str, Any], dict[str, Capture]],
+    reference: Capture,
+    use: dict[str, str],
+    mirrors: list[list[int]],
+    name: str,
 ) -> tuple[_Replayed, Capture]:
     """The candidate's run with the reference's draws, and its capture.
 
@@ -117,8 +146,8 @@ def _least_wrong(
 
     def run(mirrored: list[int]) -> tuple[_Replayed, Capture]:
         asked = {**plain, "draws": use, "mirrored": mirrored}
-        capture = context.candidate.record("random-replayed", "operations", {**asked, "runs": [DOUBLE]}, given)
-        watched = _Replayed(context, asked, given, "random", (reference, capture))
+        capture = context.candidate.record(f"{name}-replayed", "operations", {**asked, "runs": [DOUBLE]}, given)
+        watched = _Replayed(context, asked, given, name, (reference, capture))
         watched.plainly = plainly
         return watched, capture
 

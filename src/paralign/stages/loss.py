@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, StageResult
 from paralign.stages import forward, locating, nonfinite, precision
@@ -44,6 +48,27 @@ def run(context: Context) -> StageResult:
         result.divergence = first(result.pairs)
         _locate(context, result)
     return result
+
+
+def sensitivity(context: Context) -> float:
+    """By how much more the loss changes, at most, than all outputs do, in shares of each; at least 1, also where it was not recorded.
+
+    A loss that is small beside its terms (a mean of squares near zero) multiplies what rounding did to the outputs.
+    """
+    captures = context.artifacts.get("loss")
+    outputs = context.artifacts.get("forward")
+    if captures is None or outputs is None:
+        return 1.0
+    method, _ = choose(*captures)
+    run = method.reference_run
+    values = {r.leaf: r for r in final(outputs[0], name="output", run=run)}
+    total = next((float(abs(captures[0].array(r).flat[0])) for r in final(captures[0], name="loss", run=run)), 0.0)
+    moved = 0.0
+    for gradient in final(captures[0], name="gradient", run=run):
+        value = values.get(gradient.leaf)
+        if value is not None and value.location is not None and gradient.location is not None:
+            moved += float(np.abs(widen(captures[0].value(gradient)) * widen(outputs[0].value(value))).sum())
+    return max(1.0, moved / total) if total > 0 and math.isfinite(moved) else 1.0
 
 
 def _locate(context: Context, result: StageResult) -> None:

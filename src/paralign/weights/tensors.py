@@ -253,7 +253,8 @@ def route(reference: Tensor, candidate: Tensor) -> tuple[str | None, str | None]
     if not known and (bare(as_they_are[0]) == bare(as_they_are[1]) or reference.shape != candidate.shape):
         return _reshaped(None, *as_they_are, patches=_own_kernel(reference, candidate)), None
     patches = linear_twins(reference, candidate) and bool(reference.shape) and bool(candidate.shape)
-    there = _reshaped(reference.path, reference.shape, candidate.shape, patches=patches)
+    flat = _flat_norm(reference, candidate)
+    there = _reshaped(reference.path, reference.shape, candidate.shape, patches=patches, flat=flat)
     if keeps(candidate.path):
         return compose(there, undone(candidate.path, tuple(candidate.record.shape))), None
     return there, candidate.path
@@ -276,9 +277,17 @@ def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
     return all(t.shape for t in two) and any(not t.kind for t in two) and any(is_convolution(t) for t in two)
 
 
-def _reshaped(path: str | None, shape: tuple[int, ...], wanted: tuple[int, ...], *, patches: bool = False) -> str | None:
-    flat = [(n[0], math.prod(n[1:])) for n in (shape, wanted)] if patches else []
-    if shape == wanted or (bare(shape) != bare(wanted) and (not flat or flat[0] != flat[1])):
+def _flat_norm(reference: Tensor, candidate: Tensor) -> bool:
+    """Whether both are of layer norms over several axes, of which Paddle keeps the weights flat."""
+    return reference.kind == candidate.kind == "layernorm" and math.prod(reference.shape) == math.prod(candidate.shape)
+
+
+def _reshaped(
+    path: str | None, shape: tuple[int, ...], wanted: tuple[int, ...], *, patches: bool = False, flat: bool = False
+) -> str | None:
+    kernels = [(n[0], math.prod(n[1:])) for n in (shape, wanted)] if patches else []
+    alike = bare(shape) == bare(wanted) or flat or (bool(kernels) and kernels[0] == kernels[1])
+    if shape == wanted or not alike:
         return path
     return compose(path, f"reshape({', '.join(map(str, wanted))})")
 

@@ -34,6 +34,10 @@ _FAMILIES = {
 _HALF = 0.5
 
 
+#: randomised leaky ReLU, which draws the slope of each negative element, and keeps ones for the others
+_SLOPES = ("rrelu", "rrelu_with_noise")
+
+
 class Draw(NamedTuple):
     """``family`` of the numbers, the share ``p`` that a mask drops (None where it is not told), and the numbers, if they are at hand."""
 
@@ -52,6 +56,8 @@ def drawn(operation: "Operation") -> Optional[Draw]:
         if not p:
             return None
         return Draw(MASK, float(p), operation.outputs[1] if name == "native_dropout" else None)
+    if name in _SLOPES:
+        return Draw("slopes", None, operation.outputs[1] if len(operation.outputs) > 1 else operation.inputs[1])
     family = _FAMILIES.get(name, name)
     kept = operation.attrs.get("p") if family == MASK else None
     if kept is None and operation.op.endswith("bernoulli_.float"):
@@ -67,6 +73,10 @@ def replayed(operation: "Operation", family: str, value: Any) -> Optional[List[A
     name, mine = _bare(operation.op), drawn(operation)
     if mine is None or not fits(family, mine.family):
         return None
+    if name in _SLOPES:
+        if len(operation.outputs) == 1:
+            operation.inputs[1].copy_(value)  # where PyTorch keeps the slopes for the backward pass
+        return [operation.inputs[0] * value, *([value] if len(operation.outputs) > 1 else [])]
     if name not in ("dropout", "native_dropout"):
         return [value, *operation.outputs[1:]]
     given, p = operation.inputs[0], float(operation.attrs["p"])
