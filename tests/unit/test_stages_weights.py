@@ -191,7 +191,7 @@ def test_rules_go_before_all_else_and_are_refuted_by_the_run(tmp_path):
     ("rules", "said"),
     [
         (7, "rules must be Rules or the path of a file, not int"),
-        ("nowhere.toml", "the file of rules cannot be read"),
+        ("nowhere.toml", "the file cannot be read: No such file"),
         (Rules((Rename("x", "y"),)), "'x' speaks of no tensor of the reference"),
     ],
 )
