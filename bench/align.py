@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch
+from paralign.locate.pipeline import recorded
 from paralign.model import Manifest
-from paralign.stages.locating import recorded
 
 #: operations of a block: kind, inputs counted back from the block's newest value (0 the newest), whether a parameter goes in
 BLOCK = (

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture import Capture
 from paralign.capture.bounds import checked_path
+from paralign.context import Context
 from paralign.conversion import Conversion, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.saving import check_destination
+from paralign.locate import pipeline
+from paralign.locate.laboratory import watched
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
 from paralign.registry import BY_NAME
 from paralign.report import artifacts
@@ -26,9 +29,7 @@ from paralign.run.process import Process, environment, sweep, write_own
 from paralign.run.project import STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
 from paralign.run.turns import turn
-from paralign.stages import locating, watching
 from paralign.stages import run as run_stage
-from paralign.stages.context import Context
 from paralign.stages.offline import compare_captures, compare_files
 from paralign.weights import Rules
 
@@ -546,7 +547,7 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
     """
     paths = [Path(reference), Path(candidate)] if candidate is not None else [Path(reference) / "captures" / s for s in SIDES]
     if candidate is None:
-        paths = [path / watching.OPERATIONS for path in paths]
+        paths = [path / watched.OPERATIONS for path in paths]
     for path in paths:
         if not checked_path(path).is_dir():
             raise UsageError(
@@ -554,4 +555,4 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
                 where=str(path),
                 hint="name two captures, or the output folder of `paralign check` (a stage that agreed in all values leaves them too)",
             )
-    return locating.recorded(Capture.open(paths[0]), Capture.open(paths[1]))
+    return pipeline.recorded(Capture.open(paths[0]), Capture.open(paths[1]))

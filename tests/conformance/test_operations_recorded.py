@@ -7,7 +7,7 @@ import pytest
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import agree, moments
-from paralign.locate.graph import Graph
+from paralign.locate.runs.dataflow import Graph
 from paralign.model import Manifest
 from paralign.worker.session import Session
 from paralign.worker.tasks import perform
@@ -198,7 +198,7 @@ def test_what_is_written_over_a_value_is_the_value_that_was_written(tmp_path, fr
 
 def test_every_value_is_had_again_also_one_that_was_changed_through_another_view(tmp_path, framework):
     """A value that an operation changed besides its results is no result of it: by number and place it would be another one."""
-    from paralign.stages.fetching import fetch
+    from paralign.locate.laboratory.recorded_values import fetch
 
     graph = recorded(tmp_path, framework, "view")
     wanted = [v for v in graph.values.values() if v.maker is not None]

@@ -18,12 +18,12 @@ import numpy as np
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch
-from paralign.locate.gradients import proven
-from paralign.locate.graph import Graph
-from paralign.locate.replay import guilty
+from paralign.locate.gradients.compare import proven
+from paralign.locate.laboratory.watched import Recorded
+from paralign.locate.pipeline import divergence, gradient_divergence, merged
+from paralign.locate.runs.dataflow import Graph
+from paralign.locate.suspects.patching import guilty
 from paralign.model import Manifest
-from paralign.stages.locating import divergence, gradient_divergence, merged
-from paralign.stages.watching import Recorded
 from paralign.worker.masks import reaches_down, unmasked
 
 TYPES = {"float64": np.float64, "native": np.float32}

@@ -9,11 +9,11 @@ import pytest
 
 from paralign import api
 from paralign.capture import Capture
+from paralign.context import Context
 from paralign.dtypes import STORAGE, Typed, widen
 from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError
 from paralign.run.inputs import DISTRIBUTIONS, make, save
 from paralign.run.project import Settings
-from paralign.stages.context import Context
 
 
 def drawn(**spec):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from paralign.locate import fault_kinds, lines
-from paralign.locate.line_rules import ABLATE, Rule, strongest
+from paralign.locate.lines import choose, kinds
+from paralign.locate.lines.registry import ABLATE, Rule, strongest
 
 RULES = (
     Rule("silent", "says nothing", lambda _: None),
@@ -13,7 +13,7 @@ RULES = (
     Rule("second", "says two", lambda asked: f"{asked}:2"),
 )
 
-REGISTERED = [*fault_kinds.REGION_RULES, *lines.MISSING_AT_END_RULES, *lines.MISSING_RULES, *lines.WIRED_RULES]
+REGISTERED = [*kinds.REGION_RULES, *choose.MISSING_AT_END_RULES, *choose.MISSING_RULES, *choose.WIRED_RULES]
 
 
 def test_the_strongest_rule_that_answers_wins_and_is_named():

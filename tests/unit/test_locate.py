@@ -10,7 +10,7 @@ import pytest
 from paralign.capture.digest import agree, is_evidence, moments
 from paralign.errors import CaptureFormatError, UsageError
 from paralign.locate import first_module
-from paralign.locate.values import Values
+from paralign.locate.runs.value_index import Values
 from paralign.model import DIVERGED, Record
 
 TOLERANCE = 1e-9

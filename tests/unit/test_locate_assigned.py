@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from paralign.locate.assigned import Code, number_line, only_keeps, unkept_line
-from paralign.locate.settings import group_line, kept_line
-from paralign.locate.written import composition_line
+from paralign.locate.optimizer.setting_lines import group_line, kept_line
+from paralign.locate.source.bindings import Code, number_line, only_keeps, unkept_line
+from paralign.locate.source.statements import composition_line
 
 CODE = """
 class Rule:

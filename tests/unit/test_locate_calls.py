@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paralign.locate import constants
+from paralign.locate.lines import tables
 
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory, drawn, line_in
@@ -245,7 +245,7 @@ class Named:
 @pytest.mark.parametrize(("known", "line"), [([], "index"), (["starts"], "index"), (["places"], "starts")])
 def test_numbers_of_which_the_reference_has_nothing_are_told_by_their_last_line(known, line):
     made = {"places": np.arange(9) / 7, "starts": np.arange(9) * 32.5, "index": np.arange(9) * 32.5 + 3}
-    steps = [constants.Step(n, Named(name), value, [n - 1] if n else []) for n, (name, value) in enumerate(made.items())]
-    ways = constants.Way([]), constants.Way(steps)
+    steps = [tables.Step(n, Named(name), value, [n - 1] if n else []) for n, (name, value) in enumerate(made.items())]
+    ways = tables.Way([]), tables.Way(steps)
     pool = [made[name] for name in known]
-    assert constants._first_wrong(ways, pool, steps[-1]).record.source == line
+    assert tables._first_wrong(ways, pool, steps[-1]).record.source == line

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from paralign.adapters._kinds import common
-from paralign.locate.formulas import apart, is_done, same
-from paralign.locate.graph import Operation, Value
-from paralign.locate.repairs import LESS, MORE, NUMBER, OTHER, Formula, operations_of
-from paralign.locate.steps import step_of
+from paralign.locate.formula.from_record import step_of
+from paralign.locate.formula.numpy_operations import apart, is_done, same
+from paralign.locate.formula.repair import LESS, MORE, NUMBER, OTHER, Formula, operations_of
+from paralign.locate.runs.dataflow import Operation, Value
 from paralign.model import Record
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paralign.locate import randomness, written
+from paralign.locate.source import statements
+from paralign.locate.suspects import random_operations
 
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory, line_in
@@ -120,11 +121,11 @@ def test_the_backward_of_a_custom_function_is_pointed_at(tmp_path):
     file.write_text(
         "class F:\n    def forward(ctx, x):\n        return x\n\n    def backward(ctx, g):\n        h = g * 2\n        return h\n\ny = 1\n"
     )
-    assert written.custom_backward(f"{file}:3") == f"{file}:7"
-    assert written.custom_backward(f"{file}:9") is None
-    assert written.custom_backward(f"{tmp_path}/none.py:1") is None
+    assert statements.custom_backward(f"{file}:3") == f"{file}:7"
+    assert statements.custom_backward(f"{file}:9") is None
+    assert statements.custom_backward(f"{tmp_path}/none.py:1") is None
     file.with_name("broken.py").write_text("class (:\n")
-    assert written.custom_backward(f"{tmp_path}/broken.py:1") is None
+    assert statements.custom_backward(f"{tmp_path}/broken.py:1") is None
 
 
 def test_a_block_or_a_decorator_that_keeps_no_gradients_is_found(tmp_path):
@@ -144,7 +145,7 @@ def test_a_block_or_a_decorator_that_keeps_no_gradients_is_found(tmp_path):
         "def frozen(x):\n"
         "    return x\n"
     )
-    found = {line: written.no_gradient_block(f"{file}:{line}") for line in range(1, 14)}
+    found = {line: statements.no_gradient_block(f"{file}:{line}") for line in range(1, 14)}
     assert {line: block for line, block in found.items() if block is not None} == {
         4: f"{file}:3",
         5: f"{file}:3",
@@ -152,18 +153,18 @@ def test_a_block_or_a_decorator_that_keeps_no_gradients_is_found(tmp_path):
         8: f"{file}:7",
         13: f"{file}:11",
     }
-    assert written.no_gradient_block(f"{tmp_path}/none.py:1") is None
+    assert statements.no_gradient_block(f"{tmp_path}/none.py:1") is None
 
 
 def test_a_backward_function_that_goes_by_what_it_was_told(tmp_path):
     file = tmp_path / "model.py"
     text = "class F:\n    def forward(ctx, x, by):\n        return x\n\n    def backward(ctx, g):\n        return g{}\n"
     file.write_text(text.format(" * ctx.by"))
-    assert written.told_how(f"{file}:3")
+    assert statements.told_how(f"{file}:3")
     plain = tmp_path / "plain.py"
     plain.write_text(text.format(" * ctx.saved_tensors[0]"))
-    assert not written.told_how(f"{plain}:3")
-    assert not written.told_how(f"{tmp_path}/none.py:3")
+    assert not statements.told_how(f"{plain}:3")
+    assert not statements.told_how(f"{tmp_path}/none.py:3")
 
 
 def test_a_cut_is_named_and_not_the_end_of_what_it_cuts_off(tmp_path):
@@ -278,16 +279,16 @@ def said(family="mask", p=0.5, shape=(4, 4), module="", name="draw 0", op="dropo
 
 def test_random_operations_are_paired_in_order():
     ours, theirs = [said(module="a"), said(module="b")], [said(module="x.a"), said(module="x.b")]
-    assert randomness.aligned(ours, theirs) == list(zip(ours, theirs, strict=True))
-    assert randomness.findings(randomness.aligned(ours, theirs)) == []
+    assert random_operations.aligned(ours, theirs) == list(zip(ours, theirs, strict=True))
+    assert random_operations.findings(random_operations.aligned(ours, theirs)) == []
 
 
 def test_one_too_few_and_one_too_many_leave_the_others_in_place():
     ours = [said(module="a", shape=(2, 2)), said(module="b", shape=(4, 4)), said(module="c", shape=(8, 8))]
     theirs = [ours[0], ours[2], said(module="d", shape=(3, 3))]
-    pairs = randomness.aligned(ours, theirs)
+    pairs = random_operations.aligned(ours, theirs)
     assert [(a and a["module"], b and b["module"]) for a, b in pairs] == [("a", "a"), ("b", None), ("c", "c"), (None, "d")]
-    causes = [finding.cause for finding in randomness.findings(pairs)]
+    causes = [finding.cause for finding in random_operations.findings(pairs)]
     assert len(causes) == 2
     assert "the candidate has no random operation there" in causes[0]
     assert "the reference has no random operation there" in causes[1]
@@ -296,41 +297,41 @@ def test_one_too_few_and_one_too_many_leave_the_others_in_place():
 def test_of_equal_sizes_names_and_probabilities_decide():
     ours = [said(module="a", p=0.1), said(module="b", p=0.5)]
     theirs = [said(module="b", p=0.5)]
-    assert randomness.aligned(ours, theirs) == [(ours[0], None), (ours[1], theirs[0])]
+    assert random_operations.aligned(ours, theirs) == [(ours[0], None), (ours[1], theirs[0])]
 
 
 def test_another_probability_is_a_finding():
-    found_ = randomness.findings(randomness.aligned([said(p=0.1)], [said(p=0.2)]))
+    found_ = random_operations.findings(random_operations.aligned([said(p=0.1)], [said(p=0.2)]))
     assert [finding.rule for finding in found_] == ["probability"]
     assert "0.2" in found_[0].cause
     assert found_[0].fix == "set the probability to 0.1"
-    assert randomness.findings(randomness.aligned([said(p=0.1)], [said(p=0.1 + 1e-8)])) == []
+    assert random_operations.findings(random_operations.aligned([said(p=0.1)], [said(p=0.1 + 1e-8)])) == []
 
 
 def test_the_same_difference_at_many_modules_is_one_finding():
     rates = [0.01 * n for n in range(1, 45)]
     ours = [said(module=f"blocks.{n}.drop", p=p) for n, p in enumerate(rates)]
-    missing = randomness.findings([(one, None) for one in ours])
+    missing = random_operations.findings([(one, None) for one in ours])
     assert len(missing) == 1
     assert "blocks.0.drop" in missing[0].cause
     assert missing[0].cause.endswith("; likewise at 43 more: blocks.1.drop, blocks.2.drop, blocks.3.drop …")
-    extra = randomness.findings([(None, one) for one in ours[:2]])
+    extra = random_operations.findings([(None, one) for one in ours[:2]])
     assert [finding.cause.endswith("likewise at 1 more: blocks.1.drop") for finding in extra] == [True]
-    other = randomness.findings([(one, said(module=one["module"], p=one["p"] / 2)) for one in ours])
+    other = random_operations.findings([(one, said(module=one["module"], p=one["p"] / 2)) for one in ours])
     assert len(other) == 1
     assert other[0].fix.startswith("set the probability to 0.01; set the probability to 0.02; ")
     two = [(said(module="a"), None), (said(module="b", op="rrelu"), None), (None, said(module="c"))]
-    assert len(randomness.findings(two)) == 3
+    assert len(random_operations.findings(two)) == 3
 
 
 def test_a_mask_takes_the_place_of_uniform_numbers_and_not_of_normal_ones():
-    assert randomness.aligned([said()], [said(family="uniform", p=None)])[0][1] is not None
-    assert randomness.aligned([said()], [said(family="normal", p=None)]) == [(said(), None), (None, said(family="normal", p=None))]
-    assert randomness.aligned([], []) == []
+    assert random_operations.aligned([said()], [said(family="uniform", p=None)])[0][1] is not None
+    assert random_operations.aligned([said()], [said(family="normal", p=None)]) == [(said(), None), (None, said(family="normal", p=None))]
+    assert random_operations.aligned([], []) == []
 
 
 def test_many_random_operations_of_one_size_are_paired_fast():
     ours = [said(module=f"layers.{i}.drop", name=f"draw {i}") for i in range(300)]
     theirs = ours[:150] + ours[151:]
-    pairs = randomness.aligned(ours, theirs)
+    pairs = random_operations.aligned(ours, theirs)
     assert sum(a is None or b is None for a, b in pairs) == 1

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from paralign.locate import built
-from paralign.locate.handed import argument_line, bound_line, differing, table_line
+from paralign.locate.runs import construction
+from paralign.locate.source.call_arguments import argument_line, bound_line, differing, table_line
 
 TEXT = """\
 class Block:
@@ -166,5 +166,5 @@ def test_a_table_is_at_fault_where_its_other_rows_are_right(tmp_path, strides, g
     ]
     right = [(graph, operation) for operation in made if operation.number not in guilty]
     due = SimpleNamespace(kind="convolution", arguments={"stride": 2})
-    assert built._table(made[1], due, lines, right, guilty) == (f"{path}:6" if found else None)
-    assert built._table(made[1], None, lines, right, guilty) is None
+    assert construction._table(made[1], due, lines, right, guilty) == (f"{path}:6" if found else None)
+    assert construction._table(made[1], None, lines, right, guilty) is None

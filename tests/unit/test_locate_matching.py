@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paralign.capture import digest as digests
-from paralign.locate.graph import Operation, Value
-from paralign.locate.matching import ALIKE, Matches, is_telling, ordered_distance, same_shape
+from paralign.locate.runs.counterparts import ALIKE, Matches, is_telling, ordered_distance, same_shape
+from paralign.locate.runs.dataflow import Operation, Value
 from paralign.model import Record
 
 EQUAL = 1e-7

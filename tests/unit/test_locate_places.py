@@ -13,9 +13,9 @@ import pytest
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
-from paralign.locate import constants, placing
-from paralign.locate.placing import idle_layer
-from paralign.locate.written import behind_loop
+from paralign.locate.lines import missing_step, tables
+from paralign.locate.lines.missing_step import idle_layer
+from paralign.locate.source.statements import behind_loop
 from paralign.model import Manifest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -382,12 +382,12 @@ def test_a_table_filled_half_is_right_where_the_reference_has_its_half():
     table[:, ::2] = drawn(7, 4, 3)
     whole = table.copy()
     whole[:, 1::2] = drawn(8, 4, 3)
-    way = constants.Way([])
-    steps = [constants.Step(0, None, np.zeros((4, 6)), []), constants.Step(1, None, table, [0])]
+    way = tables.Way([])
+    steps = [tables.Step(0, None, np.zeros((4, 6)), []), tables.Step(1, None, table, [0])]
     way.steps += steps
-    assert constants._is_filled(way, [whole], steps[1])
-    assert not constants._is_filled(way, [whole[:, ::-1]], steps[1])
-    assert not constants._is_filled(way, [whole], steps[0])
+    assert tables._is_filled(way, [whole], steps[1])
+    assert not tables._is_filled(way, [whole[:, ::-1]], steps[1])
+    assert not tables._is_filled(way, [whole], steps[0])
 
 
 def test_memory_that_nobody_has_written_to_holds_anything_and_is_read_nevertheless(tmp_path):
@@ -400,8 +400,8 @@ def test_memory_that_nobody_has_written_to_holds_anything_and_is_read_neverthele
             writer.add("step_1", table, role="scalar", op="y", source="port.py:2", digest=moments(table))
         captures.append(Capture.open(tmp_path / side))
     wanted = captures[1].records[1].digest
-    assert len(constants.values(captures[0])) == 2
-    assert constants.culprit(*captures, [wanted]) == "port.py:2"
+    assert len(tables.values(captures[0])) == 2
+    assert tables.culprit(*captures, [wanted]) == "port.py:2"
 
 
 # -- an operand that is left out ---------------------------------------------------------------------------------------------------
@@ -419,7 +419,7 @@ def test_an_operand_was_left_out_where_the_other_is_taken_though_the_result_tell
     pooled.maker = made
     judgement = SimpleNamespace(partners=lambda value: [due] if value is weights else [])
     missing = SimpleNamespace(kind="multiply", inputs=[SimpleNamespace(digest=telling), due])
-    assert placing.taken_plainly(judgement, missing, user).kind == first
+    assert missing_step.taken_plainly(judgement, missing, user).kind == first
 
 
 def test_another_way_to_do_what_the_reference_does_with_the_operand_is_no_place_for_it(tmp_path):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paralign.locate.fitting import SCALARS, fit
-from paralign.locate.rules import RULES, Terms, Trace, moved
+from paralign.locate.optimizer.fit import SCALARS, fit
+from paralign.locate.optimizer.update_rules import RULES, Terms, Trace, moved
 
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.normal(size=40)

@@ -11,8 +11,8 @@ import pytest
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
-from paralign.locate import constants
-from paralign.locate.written import alias_line
+from paralign.locate.lines import tables
+from paralign.locate.source.statements import alias_line
 from paralign.model import Manifest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -53,12 +53,12 @@ def _port(folder, rates):
 
 def test_of_a_longer_table_the_line_that_first_parts_is_named(tmp_path):
     port, wanted = _port(tmp_path / "port", 100.0 ** -(np.arange(0, WIDTH, 2) * WIDTH))
-    assert constants.culprit(_reference(tmp_path / "reference"), port, [wanted], certain=False) == "port.py:3"
+    assert tables.culprit(_reference(tmp_path / "reference"), port, [wanted], certain=False) == "port.py:3"
 
 
 def test_a_longer_table_that_begins_as_the_references_is_right(tmp_path):
     port, wanted = _port(tmp_path / "port", 100.0 ** -(np.arange(0, WIDTH, 2) / WIDTH))
-    assert constants.culprit(_reference(tmp_path / "reference"), port, [wanted]) is None
+    assert tables.culprit(_reference(tmp_path / "reference"), port, [wanted]) is None
 
 
 def test_tables_one_below_the_other_are_not_right_because_the_first_is(tmp_path):
@@ -67,10 +67,10 @@ def test_tables_one_below_the_other_are_not_right_because_the_first_is(tmp_path)
     both = np.concatenate([levels[0], wrong])
     reference = _capture(tmp_path / "reference", {}, levels)
     port = _capture(tmp_path / "port", {"first": (levels[0], 3, ()), "second": (wrong, 4, ()), "both": (both, 5, (0, 1))})
-    assert constants.culprit(reference, port, [moments(both)]) == "port.py:4"
+    assert tables.culprit(reference, port, [moments(both)]) == "port.py:4"
     right = np.concatenate(levels)
     port = _capture(tmp_path / "right", {"second": (levels[1], 4, ()), "both": (right, 5, (0,))})
-    assert constants.culprit(reference, port, [moments(right)]) is None
+    assert tables.culprit(reference, port, [moments(right)]) is None
 
 
 def test_half_of_the_columns_does_not_make_a_table_right(tmp_path):
@@ -80,12 +80,12 @@ def test_half_of_the_columns_does_not_make_a_table_right(tmp_path):
     reference = _capture(tmp_path / "reference", {}, [np.sin(angles), whole])
     halves = np.concatenate([np.sin(angles), np.cos(angles)], 1)
     port = _capture(tmp_path / "port", {"table": (halves, 4, ())})
-    assert constants.culprit(reference, port, [moments(halves)], certain=False) == "port.py:4"
+    assert tables.culprit(reference, port, [moments(halves)], certain=False) == "port.py:4"
 
 
 def test_a_table_of_another_kind_is_not_accused_without_evidence(tmp_path):
     port = _capture(tmp_path / "port", {"table": (drawn(1, 3, 5), 3, ())})
-    assert constants.culprit(_reference(tmp_path / "reference"), port, [moments(drawn(1, 3, 5))], certain=False) is None
+    assert tables.culprit(_reference(tmp_path / "reference"), port, [moments(drawn(1, 3, 5))], certain=False) is None
 
 
 NAMES = """

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paralign.locate import causes as words
-from paralign.locate import recipes
-from paralign.locate.rules import Terms, Trace, moved
-from paralign.locate.update import causes, differences, errors, factors, far, identify
+from paralign.locate.optimizer import explain as words
+from paralign.locate.optimizer import read_config
+from paralign.locate.optimizer.identify import causes, differences, errors, factors, far, identify
+from paralign.locate.optimizer.update_rules import Terms, Trace, moved
 
 RANDOM = np.random.default_rng(0)
 SHAPES = {"fc.weight": (8, 12), "fc.bias": (8,), "head.weight": (3, 8), "head.bias": (3,)}
@@ -180,7 +180,7 @@ def about(kind="AdamW", framework="torch", settings=None, groups=None, parameter
 
 def test_torch_groups_are_read():
     groups = [{"lr": 0.1, "betas": [0.8, 0.9], "eps": 1e-6, "weight_decay": 0.01, "amsgrad": True, "maximize": True}]
-    (terms,) = recipes.told(about(groups=groups), [[0.1], [0.2]]).values()
+    (terms,) = read_config.told(about(groups=groups), [[0.1], [0.2]]).values()
     assert (terms.family, terms.rates, terms.first, terms.second, terms.eps) == ("adam", (0.1, 0.2), 0.8, 0.9, 1e-6)
     assert (terms.decay, terms.style, terms.amsgrad, terms.sign) == (0.01, "decoupled", True, -1.0)
 
@@ -191,7 +191,7 @@ def test_paddle_settings_regularizers_and_clipping_are_read():
         {"a": {"group": 0, "rate": 0.1, "decay": 0.3}, "b": {"group": 1, "clipped": False}},
         clip={"clip": "ClipGradByGlobalNorm", "clip_norm": 2.0}, regularization={"decay": 0.5, "l1": True},
     )  # fmt: skip
-    found = recipes.told(told, [[0.01, 0.1]])
+    found = read_config.told(told, [[0.01, 0.1]])
     assert (found["a"].family, found["a"].first, found["a"].nesterov) == ("sgd", 0.9, True)
     assert (found["a"].rates, found["b"].rates) == ((0.01,), (0.1,))
     assert ((found["a"].decay, found["a"].style), (found["b"].decay, found["b"].style)) == ((0.3, "coupled"), (0.5, "l1"))
@@ -204,14 +204,14 @@ def test_a_parameter_that_paddles_adamw_exempts_has_no_decay():
         settings={"type": "adamw", "weight_decay": 0.1},
         parameters={"a": {"group": 0, "decayed": False}, "b": {"group": 0, "decayed": True}},
     )
-    found = recipes.told(told, [[0.1]])
+    found = read_config.told(told, [[0.1]])
     assert (found["a"].decay, found["b"].decay) == (0.0, 0.1)
 
 
 def test_an_optimizer_of_no_known_family_tells_nothing_unless_it_is_like_another():
     told = about("Mine", "torch", groups=[{"lr": 0.1, "weight_decay": 0.2}])
-    assert recipes.told(told, [[0.1]]) == {}
-    (terms,) = recipes.told(told, [[0.1]], Terms("adam", (), first=0.7)).values()
+    assert read_config.told(told, [[0.1]]) == {}
+    (terms,) = read_config.told(told, [[0.1]], Terms("adam", (), first=0.7)).values()
     assert (terms.family, terms.first, terms.decay) == ("adam", 0.7, 0.2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paralign.locate.written import function_of, no_gradient_block
+from paralign.locate.source.statements import function_of, no_gradient_block
 
 CODE = """\
 import torch

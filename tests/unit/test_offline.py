@@ -12,10 +12,10 @@ import pytest
 
 from paralign.api import compare
 from paralign.capture import CaptureWriter, save_foreign
+from paralign.context import PERTURBED
 from paralign.dtypes import EPS, Typed
 from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest
-from paralign.stages.context import PERTURBED
 from paralign.stages.offline import GRANTED, UNTOLD
 from paralign.worker.session import DOUBLE, NATIVE
 

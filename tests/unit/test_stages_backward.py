@@ -10,11 +10,11 @@ import pytest
 
 from paralign import weights as mapping
 from paralign.capture import Capture, CaptureWriter
+from paralign.context import Context
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, Record, StageResult, Stats
 from paralign.run.project import Settings
 from paralign.stages import backward, untrained, update
 from paralign.stages.backward import Steps, first_wrong
-from paralign.stages.context import Context
 from paralign.stages.judging import FLOAT64
 from paralign.worker.session import DOUBLE, NATIVE
 

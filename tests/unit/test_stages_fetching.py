@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Machine, drawn
 
 from paralign.capture import Capture, CaptureWriter
-from paralign.locate.graph import Graph
-from paralign.locate.replay import Patch
+from paralign.locate.laboratory.recorded_values import fetch, repeated
+from paralign.locate.laboratory.watched import Watched
+from paralign.locate.runs.dataflow import Graph
+from paralign.locate.suspects.patching import Patch
 from paralign.model import Manifest
 from paralign.run.recorder import Outdated
-from paralign.stages.fetching import fetch, repeated
-from paralign.stages.watching import Watched
 
 X, P = {"x": drawn(1, 4, 6)}, {"w": drawn(2, 6, 5), "b": drawn(3, 5)}
 RUN = "float64"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from paralign.adapters.base import Operation
-from paralign.locate.settings import is_given
-from paralign.locate.written import alias_line
-from paralign.stages.stepping import ELEMENTS, RIGHT, WRONG, chosen
+from paralign.locate.optimizer.setting_lines import is_given
+from paralign.locate.optimizer.watched_steps import ELEMENTS, RIGHT, WRONG, chosen
+from paralign.locate.source.statements import alias_line
 from paralign.worker.fused import taken_apart
 
 

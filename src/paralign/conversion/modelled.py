@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from paralign.context import Context
     from paralign.formats import Checkpoint
     from paralign.model import Record
-    from paralign.stages.context import Context
 
 SIDES = ("reference", "candidate")
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from paralign.locate.modules import first_module
+from paralign.locate.modules.first import first_module
 
 __all__ = ["first_module"]

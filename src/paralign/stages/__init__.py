@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paralign.context import Context
     from paralign.model import StageResult
     from paralign.registry import Stage
-    from paralign.stages.context import Context
 
 
 def run(stage: Stage, context: Context) -> StageResult:

@@ -24,9 +24,9 @@ from paralign.worker.session import DOUBLE, NATIVE
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from paralign.context import Context
     from paralign.model import Record, StageResult
     from paralign.run.recorder import Recorder
-    from paralign.stages.context import Context
     from paralign.stages.judging import Method
     from paralign.weights import Plan, Proof
 

@@ -12,25 +12,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paralign.comparison import compare_pair
+from paralign.context import spent
 from paralign.errors import WorkerFailed
-from paralign.locate.handed import argument_line, bound_line
-from paralign.locate.settings import code_at
+from paralign.locate import pipeline
+from paralign.locate.optimizer import watched_steps
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import (
-    coarse,
-    forward,
-    locating,
-    loss,
-    nonfinite,
-    precision,
-    resolution,
-    running,
-    schedule,
-    stepping,
-    untrained,
-    update,
-)
-from paralign.stages.context import spent
+from paralign.stages import coarse, forward, loss, nonfinite, precision, resolution, running, schedule, untrained, update
 from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.places import Kind, Place, place_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -39,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from paralign.capture import Capture
+    from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.stages.context import Context
     from paralign.stages.judging import Method
 
 #: a gradient is rounding where the reference itself does not know it (noise above the first) and it is small (below the second, of the
@@ -138,7 +127,7 @@ def _locate(context: Context, result: StageResult) -> None:
         if after is None:
             continue
         try:
-            found, notes = locating.backward(context, mode, after)
+            found, notes = pipeline.backward(context, mode, after)
         except WorkerFailed as failure:
             result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
             return
@@ -175,7 +164,7 @@ def _replay(context: Context, result: StageResult) -> None:
     if "train" not in context.modes:
         return
     try:
-        found, findings, notes = locating.random(context)
+        found, findings, notes = pipeline.random(context)
     except WorkerFailed as failure:
         result.notes.append(f"what is random was not replayed: the {failure.side} failed with {failure.type}: {failure.message}")
         return
@@ -494,7 +483,7 @@ def _set_momentum(found: Divergence, point: Point, shares: Sequence[float | None
     lines = [line for line in (point.source, *point.lines) if line is not None]
     line = argument_line(lines, {"momentum"}) or bound_line(lines, {"momentum"})
     if line is not None:
-        stepping.move(point, line)
+        watched_steps.move(point, line)
     found.notes.append(
         f"a step keeps {shares[1]:.6g} of the old statistics here, {shares[0]:.6g} in the reference: "
         "PyTorch's momentum weighs the new ones, Paddle's the old ones"

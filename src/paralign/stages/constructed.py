@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paralign.capture import Capture
+    from paralign.context import Context
     from paralign.model import Pair, Record, StageResult
-    from paralign.stages.context import Context
     from paralign.weights import Plan
 
 #: names under which layers of both frameworks keep statistics and iterates of theirs

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paralign.context import spent
 from paralign.model import DIVERGED, NOT_TESTED, Divergence, Pair, Point, StageResult
 from paralign.stages import nonfinite, reading, samples
-from paralign.stages.context import spent
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.places import part_of, sample_of
 
 if TYPE_CHECKING:
+    from paralign.context import Context
     from paralign.model import Record
-    from paralign.stages.context import Context
 
 
 def run(context: Context) -> StageResult:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paralign.context import spent
 from paralign.errors import WorkerFailed
-from paralign.locate import first_module
+from paralign.locate import first_module, pipeline
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
-from paralign.stages import locating, nonfinite, precision
-from paralign.stages.context import spent
+from paralign.stages import nonfinite, precision
 from paralign.stages.judging import Noises, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
-    from paralign.stages.context import Context
+    from paralign.context import Context
     from paralign.stages.judging import Method
 
 #: below this root mean square, outputs count as vanishing
@@ -73,12 +73,12 @@ def _locate(context: Context, result: StageResult) -> None:
     if context.settings.modules == "none":
         return
     try:
-        replay = locating.replayed(context, "eval") if result.verdict == DIVERGED else None
+        replay = pipeline.replayed(context, "eval") if result.verdict == DIVERGED else None
         if replay is not None:
             context.drawn = True
             _judge_replay(result, replay)
             return
-        found, notes = locating.forward(context, diverged=result.verdict == DIVERGED)
+        found, notes = pipeline.forward(context, diverged=result.verdict == DIVERGED)
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return
@@ -96,7 +96,7 @@ def _locate(context: Context, result: StageResult) -> None:
             )
 
 
-def _judge_replay(result: StageResult, replay: locating.Replay) -> None:
+def _judge_replay(result: StageResult, replay: pipeline.Replay) -> None:
     """Judge a model that draws random numbers in eval mode by its pass with the reference's draws: the outputs differ without."""
     result.findings += replay.findings
     result.notes += replay.notes

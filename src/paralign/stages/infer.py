@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair
+from paralign.context import spent
 from paralign.dtypes import EPS
 from paralign.model import DIVERGED, Noise, Pair, StageResult
 from paralign.registry import SIGNATURES
 from paralign.stages import forward
-from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import Method, conclude, paired, points_of, settle
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
-    from paralign.stages.context import Context
+    from paralign.context import Context
 
 #: programs run in the model's own precision: their noise is that of the reference's outputs
 PROGRAM = Method("native", "", "", (), 10.0)

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 from paralign.align import leaves
 from paralign.comparison import compare_pair, judge, measure
 from paralign.comparison.judge import finite
+from paralign.context import PERTURBED
 from paralign.dtypes import EPS, is_floating
 from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, StageResult, overall
 from paralign.stages import coarse
-from paralign.stages.context import PERTURBED
 from paralign.stages.places import Kind, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 

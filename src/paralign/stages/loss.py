@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paralign.context import spent
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
+from paralign.locate import pipeline
 from paralign.model import DIVERGED, StageResult
-from paralign.stages import forward, locating, nonfinite, precision
-from paralign.stages.context import spent
+from paralign.stages import forward, nonfinite, precision
 from paralign.stages.data import first
 from paralign.stages.judging import choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
-    from paralign.stages.context import Context
+    from paralign.context import Context
 
 
 def run(context: Context) -> StageResult:
@@ -76,7 +77,7 @@ def _locate(context: Context, result: StageResult) -> None:
     if context.plan is None or context.settings.modules == "none" or not context.has("candidate", "build_model"):
         return
     try:
-        found, notes = locating.backward(context, "eval")
+        found, notes = pipeline.backward(context, "eval")
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.comparison import judge, measure
+from paralign.context import spent
 from paralign.model import ALIGNED, DIVERGED, Coverage, Noise, StageResult
 from paralign.stages import nonfinite
-from paralign.stages.context import spent
 from paralign.stages.data import first
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.worker.data import MOVED, MOVED_DOUBLE, REVERSED
@@ -17,8 +17,8 @@ from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
+    from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.stages.context import Context
 
 #: a continuous metric moves by this factor less where its values move in the last place of a float64, not of a float32 (2**29 less)
 CONTINUOUS = 1e2

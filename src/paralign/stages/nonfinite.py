@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture import digest as digests
 from paralign.comparison.judge import finite
 from paralign.errors import WorkerFailed
+from paralign.locate.laboratory.watched import Watched
 from paralign.model import ALIGNED, UNDERPOWERED
-from paralign.stages.watching import Watched
 from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paralign.capture import Capture
-    from paralign.locate.graph import Graph, Operation, Value
+    from paralign.context import Context
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.model import Pair, StageResult
-    from paralign.stages.context import Context
 
 
 def is_unseen(pair: Pair) -> bool:

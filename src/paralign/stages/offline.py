@@ -9,10 +9,10 @@ import numpy as np
 
 from paralign.capture import load_foreign
 from paralign.comparison import compare_pair, judge
+from paralign.context import PERTURBED
 from paralign.dtypes import EPS, typed
 from paralign.errors import UnsupportedTensor
 from paralign.model import DIVERGED, UNDERPOWERED, CheckResult, Noise, Record, StageResult
-from paralign.stages.context import PERTURBED
 from paralign.stages.data import first
 from paralign.stages.judging import AGAINST, FLOAT64, PARTLY, PERTURBATION, Method, conclude, in_lower_precision, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE

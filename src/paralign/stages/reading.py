@@ -13,7 +13,7 @@ from paralign.stages.places import batch_of, is_loaders, sample_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
-    from paralign.stages.context import Context
+    from paralign.context import Context
 
 #: a sample differs for certain where its fingerprint does by this many times what is granted
 CERTAIN = 4.0

@@ -14,7 +14,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paralign.locate.rules import Trace
+    from paralign.locate.optimizer.update_rules import Trace
     from paralign.model import Pair
 
 

@@ -8,18 +8,19 @@ import numpy as np
 
 from paralign.capture.digest import agree, moments
 from paralign.errors import WorkerFailed
-from paralign.locate.arrays import EQUAL, apart, carries, explain
-from paralign.locate.sample import Way, holds, locate, random_steps
-from paralign.locate.settings import code_at
-from paralign.locate.written import composition_line
+from paralign.locate.data.array_difference import EQUAL, apart, carries, explain
+from paralign.locate.data.trace import Way, holds, locate, random_steps
+from paralign.locate.optimizer import watched_steps
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.source.statements import composition_line
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult, Tolerance
-from paralign.stages import stepping, whole
+from paralign.stages import whole
 from paralign.stages.places import SamplePlace, batch_of, sample_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
-    from paralign.locate.sample import Guilty, Step
-    from paralign.stages.context import Context
+    from paralign.context import Context
+    from paralign.locate.data.trace import Guilty, Step
 
 #: samples of the reference among which a wrong sample of the candidate is looked for
 SCANNED = 256
@@ -168,7 +169,7 @@ def _compose(ends: list[Point | None], captures: tuple[Capture, Capture]) -> Non
         return
     lines = [composition_line(end.source, end.op, names - {end.op}) for end, names in zip((first, second), functions, strict=True)]
     if all(lines):
-        stepping.move(second, str(lines[1]))
+        watched_steps.move(second, str(lines[1]))
 
 
 def _drawn(capture: Capture) -> list[Step]:

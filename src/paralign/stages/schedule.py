@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.comparison import compare_pair
 from paralign.dtypes import typed
-from paralign.locate.settings import code_at
+from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import ALIGNED, DIVERGED, Coverage, Divergence, Noise, Pair, Point, StageResult
 from paralign.stages.judging import CONSTANTS
 

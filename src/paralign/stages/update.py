@@ -13,23 +13,24 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
 from paralign.comparison.judge import LOUD
+from paralign.context import spent
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
-from paralign.locate import causes, recipes, settings, update
-from paralign.locate.rules import RULES, Terms, Trace
+from paralign.locate.optimizer import explain as causes
+from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
+from paralign.locate.optimizer.update_rules import RULES, Terms, Trace
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
 from paralign.run.recorder import both
-from paralign.stages import resolution, stepping
-from paralign.stages.context import spent
+from paralign.stages import resolution
 from paralign.stages.judging import CONSTANTS
 from paralign.stages.places import Kind, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.locate.update import Difference, Known
+    from paralign.locate.optimizer.identify import Difference, Known
     from paralign.model import Record
-    from paralign.stages.context import Context
     from paralign.weights import Plan
 
 #: steps that are taken, at least; those beyond the recorded ones take them again, times these factors (none above one: clipping must
@@ -278,9 +279,9 @@ def _pair(
 
 def _identified(experiment: Experiment, traces: dict[str, Trace], limits: dict[str, float]) -> tuple[Known, Known]:
     """Both sides' rules."""
-    told: list[update.Recipe] = []
+    told: list[identify.Recipe] = []
     for about, rates in zip(experiment.abouts, experiment.rates, strict=True):
-        own = recipes.told({**about, "parameters": about["mapped"]}, rates)
+        own = read_config.told({**about, "parameters": about["mapped"]}, rates)
         told.append(_filled(own, traces))
     known: list[Known] = []
     for index, side in enumerate(("reference", "candidate")):
@@ -289,24 +290,24 @@ def _identified(experiment: Experiment, traces: dict[str, Trace], limits: dict[s
         starts = [told[index]] if told[index] else []
         if other and about["own"]:
             base = next(iter(other.values()))
-            again = _filled(recipes.told({**about, "parameters": about["mapped"]}, experiment.rates[index], base), traces)
+            again = _filled(read_config.told({**about, "parameters": about["mapped"]}, experiment.rates[index], base), traces)
             starts += [again] if again else []
             starts.append(other)
         if about["own"]:
             starts += _guesses(about, experiment.rates[index], traces)
-        known.append(update.identify(side, traces, starts, limits))
+        known.append(identify.identify(side, traces, starts, limits))
     return known[0], known[1]
 
 
-def _guesses(about: dict[str, Any], rates: list[list[float]], traces: dict[str, Trace]) -> list[update.Recipe]:
+def _guesses(about: dict[str, Any], rates: list[list[float]], traces: dict[str, Trace]) -> list[identify.Recipe]:
     """Every family with its usual values, for an optimizer whose name tells nothing."""
-    if recipes.family(about) is not None:
+    if read_config.family(about) is not None:
         return []
     bases = [Terms(kind, tuple(r[0] for r in rates), first=0.0 if kind in ("sgd", "rmsprop") else 0.9) for kind in RULES]
-    return [_filled(recipes.told({**about, "parameters": about["mapped"]}, rates, base), traces) for base in bases]
+    return [_filled(read_config.told({**about, "parameters": about["mapped"]}, rates, base), traces) for base in bases]
 
 
-def _filled(recipe: update.Recipe, traces: dict[str, Trace]) -> update.Recipe:
+def _filled(recipe: identify.Recipe, traces: dict[str, Trace]) -> identify.Recipe:
     """Terms for every parameter: those that the optimizer does not have are like the first, and do not move."""
     if not recipe:
         return {}
@@ -319,7 +320,7 @@ def _filled(recipe: update.Recipe, traces: dict[str, Trace]) -> update.Recipe:
 def _causes(known: tuple[Known, Known], traces: dict[str, Trace], limits: dict[str, float]) -> list[Difference]:
     names = [n for n in traces if all(n in k.recipe and n not in k.left for k in known)]
     first, second = ({n: k.recipe[n] for n in names} for k in known)
-    return update.causes(first, second, {n: traces[n] for n in names}, limits) if names else []
+    return identify.causes(first, second, {n: traces[n] for n in names}, limits) if names else []
 
 
 def _tell(
@@ -369,11 +370,11 @@ def _unexplained(
     names = {p.reference.name for p in wrong if p.reference is not None}
     if not names:
         return
-    scaled = {n: f for n, f in update.factors(traces, limits).items() if n in names and abs(f - 1.0) > limits[n]}
+    scaled = {n: f for n, f in identify.factors(traces, limits).items() if n in names and abs(f - 1.0) > limits[n]}
     if scaled and set(scaled) == names and max(scaled.values()) - min(scaled.values()) <= 1e-6 * abs(next(iter(scaled.values()))):
         factor = next(iter(scaled.values()))
-        error = max(update.far(traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
-        after = max(update.far(factor * traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
+        error = max(identify.far(traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
+        after = max(identify.far(factor * traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
         cause = f"the candidate's steps are {factor:.6g} times the reference's, on {causes.where(names, traces)}"
         result.findings.append(Finding("update/rates", cause, "look for this factor in the learning rate", True, error, after))
         return
@@ -401,8 +402,8 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
         built = state.manifest.settings.get("built", {}).get(name.rpartition(".")[0], ()) if state is not None else ()
         own = answer["optimizer"]["parameters"].get(name, {}).get("rate", 1.0) != 1.0 and len(answer["optimizer"]["groups"]) == 1
         varies = _varies(experiment, blamed, own=own) if term == "rates" else False
-        source = settings.term_line(answer, term, capture.manifest.files, next(iter(built), None), varies=varies)
-        ends.append(Point(name, answer["optimizer"]["class"], source, settings.code_at(source)))
+        source = setting_lines.term_line(answer, term, capture.manifest.files, next(iter(built), None), varies=varies)
+        ends.append(Point(name, answer["optimizer"]["class"], source, setting_lines.code_at(source)))
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
     )
@@ -416,15 +417,15 @@ def _choose(divergence: Divergence | None, found: list[Difference], known: tuple
     recipe, about = known[1].recipe, experiment.abouts[1]
     if set(blamed.parameters) >= set(recipe) or (len(about["groups"]) == 1 and blamed.terms[0] != "moves"):  # there is no choice
         return
-    offered = recipes.told({**about, "parameters": {n: {"group": n} for n in range(len(about["groups"]))}}, experiment.rates[1])
+    offered = read_config.told({**about, "parameters": {n: {"group": n} for n in range(len(about["groups"]))}}, experiment.rates[1])
     wanted = [known[0].recipe[n] for n in blamed.parameters]
     right = [n for n, terms in offered.items() if all(_alike(terms, each) for each in wanted)] if len(offered) > 1 else [0]
     if len(right) != 1:
         return
     answer = experiment.candidate.manifest.settings["answer"]
-    line = settings.group_line(answer["built"]["optimizer"], blamed.terms[0], int(right[0]))
+    line = setting_lines.group_line(answer["built"]["optimizer"], blamed.terms[0], int(right[0]))
     if line is not None:
-        stepping.move(divergence.candidate, line)
+        watched_steps.move(divergence.candidate, line)
 
 
 def _alike(one: Terms, other: Terms) -> bool:
@@ -448,17 +449,17 @@ def _locate(context: Context, result: StageResult, experiment: Experiment, known
     """Watch the operations of a step of the user's own up to the first that differs, and put what is guilty there first."""
     about, answer = experiment.abouts[1], experiment.candidate.manifest.settings["answer"]
     first, names = _first_wrong(experiment, known)
-    if result.divergence is None or not about["own"] or first >= stepping.STEPS or experiment.run != DOUBLE:
+    if result.divergence is None or not about["own"] or first >= watched_steps.STEPS or experiment.run != DOUBLE:
         return
     blamed = known.blamed
     if experiment.rates_differ(first + 1) and (blamed is None or blamed.terms[0] == "rates"):
         return
-    if blamed is not None and settings.is_given(answer["arguments"], blamed.terms[0], blamed.reference[0], blamed.candidate[0]):
+    if blamed is not None and setting_lines.is_given(answer["arguments"], blamed.terms[0], blamed.reference[0], blamed.candidate[0]):
         return
-    chosen = stepping.chosen(experiment.plan, names, [n for n in known.traces if n not in names])
+    chosen = watched_steps.chosen(experiment.plan, names, [n for n in known.traces if n not in names])
     options = {"given": experiment.given, "steps": experiment.steps[: first + 1]}
     try:
-        divergences, notes = stepping.located(context, (experiment.gradients, experiment.moved), options, chosen)
+        divergences, notes = watched_steps.located(context, (experiment.gradients, experiment.moved), options, chosen)
     except WorkerFailed as failed:
         result.notes.append(f"the optimizer's operations could not be watched: the {failed.side} failed: {failed.type}: {failed.message}")
         return
@@ -467,9 +468,13 @@ def _locate(context: Context, result: StageResult, experiment: Experiment, known
         for point, side in ((each.reference, experiment.abouts[0]), (each.candidate, about)):
             if point is not None:
                 point.name = point.name or side["class"]
-        line = settings.kept_line(each.candidate.source, experiment.abouts, known.reference, blamed) if each.candidate is not None else None
+        line = (
+            setting_lines.kept_line(each.candidate.source, experiment.abouts, known.reference, blamed)
+            if each.candidate is not None
+            else None
+        )
         if line is not None and each.candidate is not None:
-            stepping.move(each.candidate, line)
+            watched_steps.move(each.candidate, line)
     if divergences:
         result.divergence, result.divergences = divergences[0], divergences
 
@@ -481,7 +486,7 @@ def _first_wrong(experiment: Experiment, known: Explained) -> tuple[int, list[st
         stored = ROUNDING * float(np.linalg.norm(trace.weight))
         for step in range(len(experiment.steps)):
             one, other = (trace.steps[side][step] for side in ("reference", "candidate"))
-            if not update.far(one, other) <= known.limits[name] and not float(np.linalg.norm(one - other)) <= stored:
+            if not identify.far(one, other) <= known.limits[name] and not float(np.linalg.norm(one - other)) <= stored:
                 wrong.setdefault(step, []).append(name)
-    first = min(wrong, default=stepping.STEPS)
+    first = min(wrong, default=watched_steps.STEPS)
     return first, wrong.get(first, [])

@@ -6,20 +6,20 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair, judge
-from paralign.locate.settings import code_at
+from paralign.context import spent
+from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Point, StageResult
 from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
-from paralign.stages.context import spent
 from paralign.stages.judging import Method, conclude
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paralign.capture import Capture
+    from paralign.context import Context
     from paralign.dtypes import Typed
     from paralign.model import Record
-    from paralign.stages.context import Context
     from paralign.weights import Move, Plan, Proof
 
 EXACT = Method("exact", "", "", (), 0.0)

@@ -1,0 +1,425 @@
+"""What turns the reference's array into the candidate's: simple experiments on two values of one point."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.locate.data.interpolation import recognised
+from paralign.model import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Array = np.ndarray[Any, Any]
+
+#: relative error up to which two arrays count as equal: some roundings of float32
+EQUAL = 3e-6
+
+#: relative error up to which a line that was fitted to one sample fits another
+CARRIED = 10 * EQUAL
+
+#: the longest axis that is taken for channels
+CHANNELS = 4
+
+#: how far a crop may be shifted, and the size of the patch that is looked for
+SHIFT, PATCH = 24, 8
+
+#: correlation above which two arrays show the same thing
+SIMILAR = 0.8
+
+
+def apart(reference: Array, candidate: Array) -> float:
+    """Relative L2 error of arrays of one shape; infinite where shapes, NaN or infinities differ."""
+    if reference.shape != candidate.shape or not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
+        same = reference.shape == candidate.shape and np.array_equal(reference, candidate, equal_nan=True)
+        return 0.0 if same else float("inf")
+    size = float(np.linalg.norm(reference))
+    error = float(np.linalg.norm(reference - candidate))
+    return error / size if size else error
+
+
+def laid_out(reference: Array, candidate: Array) -> Array | None:
+    """The candidate's array with its axes in the reference's order, where moving one axis makes them equal; else None."""
+    first, second = (np.squeeze(a) if a.ndim > 1 else a for a in (reference, candidate))
+    if sorted(first.shape) != sorted(second.shape) or first.ndim > 4:  # noqa: PLR2004 - more axes than images and videos have
+        return None
+    orders = [o for o in _orders(second.ndim) if tuple(second.shape[a] for a in o) == first.shape]
+    fits = (second.transpose(order) for order in orders)
+    return next((fit for fit in fits if apart(first, fit) <= EQUAL), None)
+
+
+def _orders(count: int) -> list[tuple[int, ...]]:
+    """Orders of axes that differ in the place of the channels alone: exchanging height and width would be another picture."""
+    axes = tuple(range(count))
+    found = [axes]
+    if count >= 3:  # noqa: PLR2004 - channels beside height and width
+        found += [(*axes[1:], 0), (count - 1, *axes[:-1])]
+    if count == 4:  # noqa: PLR2004 - and a batch before them
+        found += [(0, 2, 3, 1), (0, 3, 1, 2)]
+    return found
+
+
+def same(reference: Array, candidate: Array) -> bool:
+    """Whether two arrays hold the same values, whatever the order of their axes."""
+    if reference.size != candidate.size:
+        return False
+    if reference.ndim <= 1 and candidate.ndim <= 1:
+        return apart(reference.reshape(-1), candidate.reshape(-1)) <= EQUAL
+    return laid_out(reference, candidate) is not None
+
+
+def pointwise(reference: Array, candidate: Array) -> bool:
+    """Whether two arrays show the same thing, each channel scaled and shifted: what differs is no matter of places."""
+    candidate = _oriented(reference, candidate)
+    if reference.shape != candidate.shape or reference.size < PATCH * PATCH:
+        return False
+    if not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
+        return False
+    for axis in _channel_axes(reference):
+        slopes, _, error = _lines(reference, candidate, axis)
+        if error <= 10 * EQUAL and min(slopes) > 0:
+            return True
+    slope, offset = _line(reference.ravel(), candidate.ravel())
+    return slope > 0 and apart(candidate, slope * reference + offset) <= 10 * EQUAL
+
+
+def explain(given: Array | None, reference: Array, candidate: Array) -> Finding | None:
+    """A finding that says how the candidate's value comes from the reference's; None where nothing simple explains it.
+
+    Args:
+        given: what both were made from, in the reference's layout; None where it is not known.
+        reference: the trusted value.
+        candidate: the value in the candidate.
+    """
+    given, reference, candidate = (None if a is None else np.asarray(a, np.float64) for a in (given, reference, candidate))  # type: ignore[assignment]
+    candidate = _oriented(reference, candidate)
+    if reference.shape != candidate.shape:
+        turned = next(_turned(None, reference, candidate), None)
+        return _sizes(reference, candidate) if turned is None else Finding("data/axes", turned[1], turned[2], True, float("inf"), turned[3])
+    if not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
+        return None
+    before = apart(reference, candidate)
+    for attempt in (_turned, _flipped, _affine, _normalised, _reordered, _shifted, _resized, _rounded):
+        for rule, cause, fix, after in attempt(given, reference, candidate):
+            return Finding(f"data/{rule}", cause, fix, after is not None, before, after)
+    return None
+
+
+Values = tuple["Array | None", Array, Array]
+
+
+def carries(first: Values, second: Values) -> bool:
+    """Whether what turns the reference's value into the candidate's in one sample does so in another.
+
+    A line that was fitted to one (a factor, a mean and a deviation) must fit the other as it is; any other kind of difference must
+    be of the same kind there.
+
+    Args:
+        first: what both were made from (None where it is not known), and both sides' values, in the sample where a cause was found.
+        second: the same of the other sample.
+    """
+    line = _fitted(first[1], first[2])
+    if line is not None:
+        return _fits(line, second[1], second[2])
+    found, again = explain(*first), explain(*second)
+    return found is not None and again is not None and found.rule == again.rule
+
+
+def _fitted(reference: Array, candidate: Array) -> tuple[int | None, list[float], list[float]] | None:
+    """The line from one side's value to the other's: an axis of channels (None for all elements alike), slopes, offsets."""
+    reference = np.asarray(reference, np.float64)
+    candidate = _oriented(reference, np.asarray(candidate, np.float64))
+    if reference.shape != candidate.shape or not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
+        return None
+    slope, offset = _line(reference.ravel(), candidate.ravel())
+    if slope and apart(candidate, slope * reference + offset) <= EQUAL:
+        return None, [slope], [offset]
+    for axis in _channel_axes(reference):
+        slopes, offsets, error = _lines(reference, candidate, axis)
+        if error <= EQUAL and all(slopes):
+            return axis, slopes, offsets
+    return None
+
+
+def _fits(line: tuple[int | None, list[float], list[float]], reference: Array, candidate: Array) -> bool:
+    """Whether a line turns one side's value into the other's."""
+    axis, slopes, offsets = line
+    reference = np.asarray(reference, np.float64)
+    candidate = _oriented(reference, np.asarray(candidate, np.float64))
+    if reference.shape != candidate.shape or (axis is not None and reference.shape[axis : axis + 1] != (len(slopes),)):
+        return False
+    along = [-1 if a == axis else 1 for a in range(reference.ndim)]
+    return apart(candidate, np.reshape(slopes, along) * reference + np.reshape(offsets, along)) <= CARRIED
+
+
+def _oriented(reference: Array, candidate: Array) -> Array:
+    """The candidate's array in the reference's layout, where only the place of the channels can differ."""
+    if reference.shape == candidate.shape or reference.ndim != candidate.ndim or reference.ndim not in (3, 4):
+        return candidate
+    for source, target in ((-1, -3), (-3, -1)):
+        moved = np.moveaxis(candidate, source, target)
+        if moved.shape == reference.shape and candidate.shape[source] <= CHANNELS:
+            return moved
+    return candidate
+
+
+def _sizes(reference: Array, candidate: Array) -> Finding:
+    shapes = f"shape {reference.shape} in the reference, {candidate.shape} in the candidate"
+    return Finding("data/shape", shapes, "check sizes of resize and crop, the number of channels, and axes that are added", False)
+
+
+Found = tuple[str, str, str, "float | None"]
+
+
+def _turned(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    if reference.ndim != candidate.ndim or not 2 <= reference.ndim <= 4:  # noqa: PLR2004 - axes of images and videos
+        return
+    for order in itertools.permutations(range(reference.ndim)):
+        turned = candidate.transpose(order)
+        if order != tuple(range(reference.ndim)) and turned.shape == reference.shape and apart(reference, turned) <= EQUAL:
+            yield (
+                "axes",
+                f"the axes are in another order: transpose{order} of the candidate is the reference",
+                "transpose as the reference does",
+                apart(reference, turned),
+            )
+            return
+
+
+def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    for axis in range(reference.ndim):
+        error = apart(np.flip(reference, axis), candidate)
+        if reference.shape[axis] > 1 and error <= EQUAL:
+            if 1 < reference.shape[axis] <= CHANNELS:
+                yield (
+                    "channels",
+                    "the channels are in reverse order (RGB against BGR)",
+                    "reverse the channels on one side: OpenCV reads BGR, PIL RGB",
+                    error,
+                )
+            else:
+                yield "flip", f"flipped along axis {axis}", "check the flip, and its probability", error
+
+
+def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    """One factor, one shift, or both."""
+    if given is not None and given.shape == candidate.shape and apart(given, candidate) <= EQUAL:
+        yield "missing", "the candidate leaves its input as it is where the reference changes it", "put the transform in", 0.0
+        return
+    factor, offset = _line(reference.ravel(), candidate.ravel())
+    error = apart(factor * reference + offset, candidate)
+    if not factor or error > EQUAL:
+        return
+    size = float(np.abs(candidate).max())
+    if abs(factor - 1) <= EQUAL:
+        yield (
+            "shift",
+            f"the candidate's values are the reference's plus {offset:.6g}",
+            f"subtract {offset:.6g}, or leave out what adds it",
+            error,
+        )
+    elif abs(offset) <= EQUAL * size:
+        known = " (a division by 255 is missing or is done twice)" if any(abs(factor / k - 1) < 1e-4 for k in (255, 1 / 255)) else ""  # noqa: PLR2004 - rounding
+        yield "scale", f"the candidate's values are the reference's times {factor:.6g}{known}", "scale as the reference does", error
+    else:
+        yield (
+            "affine",
+            f"the candidate's values are the reference's times {factor:.6g} plus {offset:.6g}",
+            "check the range of values before it",
+            error,
+        )
+
+
+def _line(x: Array, y: Array) -> tuple[float, float]:
+    """Slope and offset of the least squares; slope 0 where ``x`` is constant."""
+    centred = x - x.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ (y - y.mean())) / spread if spread else 0.0
+    return slope, float(y.mean() - slope * x.mean())
+
+
+def _lines(x: Array, y: Array, axis: int) -> tuple[list[float], list[float], float]:
+    """Slopes and offsets channel by channel, and how far the lines are from ``y``."""
+    one, other = (np.moveaxis(a, axis, 0).reshape(x.shape[axis], -1) for a in (x, y))
+    fits = [_line(a, b) for a, b in zip(one, other, strict=True)]
+    fitted = np.stack([slope * a + offset for a, (slope, offset) in zip(one, fits, strict=True)])
+    return [f[0] for f in fits], [f[1] for f in fits], apart(other, fitted)
+
+
+def _channel_axes(array: Array) -> list[int]:
+    return [a for a in range(array.ndim) if 1 < array.shape[a] <= CHANNELS and array.size > array.shape[a] * PATCH]
+
+
+def _normalised(given: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    """Another mean or deviation, channel by channel."""
+    for axis in _channel_axes(reference):
+        for flipped in (False, True):
+            source = np.flip(reference, axis) if flipped else reference
+            slopes, offsets, error = _lines(source, candidate, axis)
+            if error > EQUAL or not all(slopes):
+                continue
+            if flipped:
+                yield (
+                    "channels",
+                    "the channels are in reverse order (RGB against BGR), then each is scaled",
+                    "reverse the channels on one side",
+                    error,
+                )
+                return
+            yield (
+                "normalise",
+                _constants(given, reference, candidate, slopes, offsets),
+                "use the reference's mean and deviation, in its order",
+                error,
+            )
+            return
+
+
+def normalisation(given: Array, result: Array) -> tuple[list[float], list[float]] | None:
+    """Mean and deviation, channel by channel, with which a value was normalised; None where it was not."""
+    given = _oriented(result, np.asarray(given, np.float64))
+    if given.shape != result.shape or not (np.isfinite(given).all() and np.isfinite(result).all()):
+        return None
+    if not _channel_axes(result):
+        slope, offset = _line(given.ravel(), result.ravel())
+        fits = slope != 0 and apart(result, slope * given + offset) <= EQUAL
+        return ([-offset / slope], [1 / slope]) if fits else None
+    for axis in _channel_axes(result):
+        scale, shift, error = _lines(given, result, axis)
+        if error <= EQUAL and all(scale):
+            return [-b / a for a, b in zip(scale, shift, strict=True)], [1 / a for a in scale]
+    return None
+
+
+def _constants(given: Array | None, reference: Array, candidate: Array, slopes: list[float], offsets: list[float]) -> str:
+    """Mean and deviation on both sides, where what was normalised is known."""
+    right, wrong = (None if given is None else normalisation(given, side) for side in (reference, candidate))
+    if right is None or wrong is None:
+        return f"each channel is scaled and shifted: times {_list(slopes)}, plus {_list(offsets)}"
+    (mean, std), (other_mean, other_std) = right, wrong
+    said = ""
+    if _near(mean, other_mean[::-1]) and not _near(mean, other_mean):
+        said = ": the mean is in the other channel order" + (
+            ", and the deviation" if _near(std, other_std[::-1]) and not _near(std, other_std) else ""
+        )
+    elif _near(mean, other_std) and _near(std, other_mean):
+        said = ": mean and deviation are swapped"
+    return (
+        f"mean {_list(mean)} and deviation {_list(std)} in the reference, mean {_list(other_mean)} and deviation "
+        f"{_list(other_std)} in the candidate{said}"
+    )
+
+
+def _near(first: list[float], second: list[float]) -> bool:
+    return bool(np.allclose(first, second, rtol=1e-3, atol=1e-6))
+
+
+def _list(values: list[float]) -> str:
+    return "(" + ", ".join(f"{v:.4g}" for v in values) + ")"
+
+
+def _reordered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    one, other = np.sort(reference, axis=None), np.sort(candidate, axis=None)
+    error = apart(one, other)
+    if error <= EQUAL and one.size > 1:
+        yield "order", "the same values in another order", "sort on both sides by the same rule", error
+
+
+def _planes(array: Array) -> tuple[int, int] | None:
+    """Which axes are height and width: those that are not channels."""
+    channels = [a for a in (array.ndim - 1, array.ndim - 3) if array.ndim >= 3 and array.shape[a] <= CHANNELS]  # noqa: PLR2004 - channels, height, width
+    rest = [a for a in range(array.ndim) if not channels or a != channels[0]]
+    return (rest[-2], rest[-1]) if len(rest) >= 2 else None  # noqa: PLR2004 - height and width
+
+
+def _shifted(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    """A crop at another place: a patch of the candidate is found elsewhere in the reference."""
+    axes = _planes(reference)
+    if axes is None or min(reference.shape[a] for a in axes) < 2 * PATCH:
+        return
+    one, other = (np.moveaxis(a, axes, (0, 1)).reshape(a.shape[axes[0]], a.shape[axes[1]], -1) for a in (reference, candidate))
+    rows, columns = one.shape[:2]
+    top, left = (rows - PATCH) // 2, (columns - PATCH) // 2
+    patch = other[top : top + PATCH, left : left + PATCH]
+    scale = float(np.abs(one).max()) or 1.0
+    if float(patch.std()) < 1e-3 * scale:
+        return
+    for down, right in itertools.product(range(-SHIFT, SHIFT + 1), repeat=2):
+        y, x = top + down, left + right
+        if (down, right) == (0, 0) or not (0 <= y <= rows - PATCH and 0 <= x <= columns - PATCH):
+            continue
+        if np.abs(one[y : y + PATCH, x : x + PATCH] - patch).max() > EQUAL * scale:
+            continue
+        here = one[max(0, down) : rows + min(0, down), max(0, right) : columns + min(0, right)]
+        there = other[max(0, -down) : rows - max(0, down), max(0, -right) : columns - max(0, right)]
+        error = apart(here, there)
+        if error <= EQUAL:
+            yield (
+                "crop",
+                f"the candidate's crop starts {down} rows and {right} columns further",
+                "check the crop: centre, rounding of its start, padding",
+                error,
+            )
+            return
+
+
+def _resized(given: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    """Another interpolation, recognised where the image before it is known; suspected where both show the same."""
+    alike = _correlation(reference, candidate)
+    if alike < SIMILAR:
+        return
+    axes = _planes(reference)
+    given = None if given is None else _channels_like(reference, given)
+    if given is None or axes is None or tuple(given.shape[a] for a in axes) == tuple(reference.shape[a] for a in axes):
+        return
+    levels = float(np.abs(given).max()) or 1.0
+    ways = [recognised(given, side, axes, 0.01 * levels) for side in (reference, candidate)]
+    fix = "interpolate as the reference does: PIL antialiases when it shrinks an image, OpenCV and tensors do not unless asked"
+    if all(ways) and ways[0] != ways[1]:
+        yield "interpolation", f"resized by {ways[0]} in the reference, by {ways[1]} in the candidate", fix, _best(given, candidate, axes)
+    else:
+        known = f" (the reference's is {ways[0]})" if ways[0] else (f" (the candidate's is {ways[1]})" if ways[1] else "")
+        yield "interpolation", f"the same picture, resized in another way{known}", fix, None
+
+
+def _best(given: Array, candidate: Array, axes: tuple[int, int]) -> float:
+    from paralign.locate.data.interpolation import ways
+
+    shape = (candidate.shape[axes[0]], candidate.shape[axes[1]])
+    return min(apart(candidate, np.clip(made, given.min(), given.max())) for _, made in ways(given, axes, shape))
+
+
+def _channels_like(reference: Array, given: Array) -> Array | None:
+    """An image with its channels where the reference has them; None where it has others."""
+    if given.ndim != reference.ndim:
+        return None
+    for source, target in ((0, 0), (-1, -3), (-3, -1)):
+        moved = np.moveaxis(given, source, target) if source or target else given
+        axes = _planes(reference)
+        if axes is not None and all(moved.shape[a] == reference.shape[a] for a in range(reference.ndim) if a not in axes):
+            return moved
+    return None
+
+
+def _correlation(first: Array, second: Array) -> float:
+    one, other = first.ravel() - first.mean(), second.ravel() - second.mean()
+    size = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(one @ other) / size if size else 0.0
+
+
+def _rounded(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    """Differences of at most one grey level."""
+    most = float(np.abs(reference - candidate).max())
+    for level, said in ((1.0, "1"), (1 / 255, "1/255")):
+        whole = all(np.abs(a / level - np.round(a / level)).max() < 1e-3 for a in (reference, candidate))  # noqa: PLR2004 - far from half a level
+        if whole and most <= level * 1.001:
+            yield (
+                "rounding",
+                f"values differ by at most one level of {said}",
+                "round on one side as on the other: truncation, or another decoder",
+                None,
+            )
+            return

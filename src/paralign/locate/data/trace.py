@@ -1,0 +1,326 @@
+"""The way of one sample on both sides: the first step that goes wrong, and its counterpart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.locate.data.array_difference import EQUAL, apart, carries, explain, normalisation, pointwise, same
+from paralign.model import Finding
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.model import Record
+
+Array = np.ndarray[Any, Any]
+
+#: arrays of fewer elements are found everywhere: they prove nothing by being equal
+LEAST = 8
+
+#: unless they have fractions
+FEW = 3
+
+
+@dataclass
+class Step:
+    """One recorded step."""
+
+    number: int
+    record: Record
+    value: Array
+    inputs: list[int]
+    twin: int | None = None
+
+    @property
+    def said(self) -> str:
+        """What the step is called: a transform, a variable, or the function that returns it."""
+        returned = self.record.op == "return" and self.record.attrs.get("function")
+        return str(self.record.attrs["function"] if returned else self.record.op)
+
+    @property
+    def telling(self) -> bool:
+        """Whether an equal value elsewhere is no accident."""
+        fractions = self.value.size >= FEW and bool((self.value != np.round(self.value)).any())
+        return (self.value.size >= LEAST or fractions) and float(np.ptp(self.value)) > 0
+
+
+@dataclass
+class Way:
+    """The steps of one side in order, and which made which leaf of the sample."""
+
+    steps: list[Step]
+    leaves: dict[str, tuple[Array, int | None]] = field(default_factory=dict)
+
+    @classmethod
+    @np.errstate(all="ignore")  # memory that nobody has written to yet holds anything
+    def read(cls, capture: Capture, run: str) -> Way:
+        """The way that was traced in one run."""
+        found: list[Step] = []
+        numbers: dict[int, int] = {}
+        way = cls(found)
+        for record in capture.select(run=run):
+            if record.location is None or np.asarray(capture.array(record)).dtype.kind == "c":
+                continue
+            value = np.asarray(capture.array(record), np.float64)
+            if record.name.startswith("step_"):
+                numbers[record.id] = len(found)
+                found.append(Step(len(found), record, value, [numbers[i] for i in record.inputs if i in numbers]))
+            else:
+                way.leaves[record.key] = value, record.attrs.get("made")
+        return way
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The values that a finding explains: what both were made from, where it is known, and the result on both sides."""
+
+    given: Array | None
+    reference: Array
+    candidate: Array
+
+
+@dataclass
+class Guilty:
+    """A step that makes wrong values of right ones; either end may be missing."""
+
+    reference: Step | None
+    candidate: Step | None
+    before: Step | None
+    finding: Finding | None
+    last: str | None = None
+    evidence: Evidence | None = None
+
+
+@np.errstate(all="ignore")
+def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
+    """Where a leaf of the sample goes wrong; None where neither side's way to it was seen.
+
+    Args:
+        reference: the trusted way.
+        candidate: the other.
+        leaf: the key of the leaf that differs, the same on both sides.
+    """
+    _pair(reference, candidate)
+    final = candidate.leaves.get(leaf)
+    if final is None or leaf not in reference.leaves or final[1] is None or final[1] >= len(candidate.steps):
+        return None
+    target = reference.leaves[leaf]
+    last = candidate.steps[final[1]]
+    if last.value.size >= LEAST and not pointwise(target[0], last.value):
+        _loosen(reference, candidate)
+    if last.twin is not None and last.telling:
+        return _left_out(reference, last, target)
+    return _walk(reference, candidate, last, target)
+
+
+def holds(found: Guilty, other: Guilty | None) -> bool:
+    """Whether the finding of one sample is that of another, which was not used to find it: the same kind, with the same numbers."""
+    if found.finding is None or other is None or other.finding is None or other.finding.rule != found.finding.rule:
+        return False
+    if found.evidence is None or other.evidence is None:
+        return other.finding.proven and found.evidence is other.evidence
+    one, two = found.evidence, other.evidence
+    return carries((one.given, one.reference, one.candidate), (two.given, two.reference, two.candidate))
+
+
+def _pair(reference: Way, candidate: Way) -> None:
+    """Give every step of the candidate a twin: the first step of the reference with its values, not before the twins of its inputs."""
+    for step in candidate.steps:
+        least = max((t for t in (candidate.steps[i].twin for i in step.inputs) if t is not None), default=-1)
+        fits = [s.number for s in reference.steps if same(s.value, step.value)]
+        step.twin = next((n for n in fits if n >= least), fits[0] if fits else None)
+
+
+def _loosen(reference: Way, candidate: Way) -> None:
+    """Where places are wrong, let steps meet that differ in scale: one side may scale before it crops, the other after."""
+    for step in candidate.steps:
+        if step.twin is None and step.telling:
+            step.twin = next((s.number for s in reference.steps if s.telling and pointwise(s.value, step.value)), None)
+
+
+def _walk(reference: Way, candidate: Way, last: Step, target: tuple[Array, int | None]) -> Guilty:
+    """Go back from a wrong step through wrong inputs to one whose inputs are all right."""
+    step, seen = last, {last.number}
+    while True:
+        wrong = [s for s in _inputs(candidate, step) if s.number not in seen and _is_wrong(reference, s, step)]
+        arrays = [s for s in wrong if s.value.size >= LEAST or step.value.size < LEAST]
+        if not arrays:
+            break
+        step = max(arrays, key=lambda s: (s.value.size, s.number))
+        seen.add(step.number)
+    blamed = next(iter(wrong), None) or _misnumbered(reference, candidate, step)
+    return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed)
+
+
+def _inputs(candidate: Way, step: Step) -> list[Step]:
+    """What a step was made from; of an array, numbers that prove nothing are looked through."""
+    found: dict[int, Step] = {}
+    waiting, seen = list(step.inputs), set()
+    while waiting:
+        number = waiting.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        held = candidate.steps[number]
+        if held.value.size == 1 and step.value.size >= LEAST:
+            waiting += held.inputs
+        else:
+            found[number] = held
+    return [found[n] for n in sorted(found)]
+
+
+def _misnumbered(reference: Way, candidate: Way, step: Step) -> Step | None:
+    """A number that an array's line reads, where the reference has a variable of that name with another value."""
+    for number in step.inputs if step.value.size >= LEAST else ():
+        held = candidate.steps[number]
+        namesakes = [s for s in reference.steps if s.record.op == held.record.op and s.value.shape == held.value.shape]
+        if held.value.size < LEAST and namesakes and all(not same(s.value, held.value) for s in namesakes):
+            return held
+    return None
+
+
+def _given(candidate: Way, step: Step) -> Step | None:
+    """The right value that a step was made from: the last of those with most axes."""
+    before = [s for s in _inputs(candidate, step) if s.twin is not None and s.telling]
+    return max(before, key=lambda s: (min(s.value.ndim, 2), s.number), default=None)
+
+
+def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
+    """Whether an input is to blame: it has no twin; a list for an array only where the reference has the same entries in another order."""
+    if given.twin is not None:
+        return False
+    if step.value.size < LEAST or (given.value.size >= LEAST and given.value.ndim > 1):
+        return True
+    ordered = np.sort(given.value.reshape(-1))
+    few = (np.sort(s.value.reshape(-1)) for s in reference.steps if s.value.size == ordered.size)
+    return ordered.size > 1 and any(apart(other, ordered) <= EQUAL for other in few)
+
+
+def _counterpart(
+    reference: Way, candidate: Way, step: Step, given: Step | None, target: tuple[Array, int | None], blamed: Step | None = None
+) -> Guilty:
+    """The reference's step that corresponds to a guilty one: of those after the twin of its input, the nearest that explains it."""
+    twin = reference.steps[given.twin] if given is not None and given.twin is not None else None
+    if given is not None and given.telling and same(target[0], given.value):
+        said = "the reference is done here: the candidate changes what is already right"
+        return Guilty(
+            twin, step, given, Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0), _named(given)
+        )
+    skipped = _skipped(reference, step, given, twin)
+    if skipped is not None:
+        return skipped
+    free = _unmatched(reference, candidate, step, twin)
+    explained = [
+        (o, f) for o in free if o.telling and (f := explain(None if twin is None else twin.value, o.value, step.value)) and f.proven
+    ]
+    if explained:
+        other, finding = min(explained, key=lambda found: found[1].error_before or 0.0)
+        blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
+        evidence = Evidence(None if twin is None else twin.value, other.value, step.value)
+        return Guilty(other, blamed or step, given, finding, _named(given), evidence)
+    added = None if twin is None or given is None else explain(None, given.value, step.value)
+    if added is not None and added.proven and given is not None:
+        added.rule, added.cause, added.fix = "data/extra", f"a step that the reference does not have: {added.cause}", "leave this step out"
+        return Guilty(twin, step, given, added, _named(given), Evidence(None, given.value, step.value))
+    nearest: Step | None = next((s for s in free if twin is None or not same(s.value, twin.value)), None)
+    if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
+        nearest = reference.steps[target[1]]
+    suspected = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
+    return Guilty(nearest, blamed or step, given, suspected, _named(given))
+
+
+def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) -> list[Step]:
+    """Steps of the reference that a wrong step may correspond to: made from the twin of its input, and no other step's twin."""
+    twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
+    met = [reference.steps[n].value for n in twins if twin is None or n != twin.number]
+    found = [s for s in _after(reference, twin) if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
+    return [s for s in found if not any(same(s.value, value) for value in met)]
+
+
+def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) -> Guilty | None:
+    """A step of the reference that the candidate lacks: it does to its input what the reference does one step later."""
+    if given is None or twin is None or step.value.size < LEAST:
+        return None
+    own = normalisation(twin.value, step.value)
+    if own is None:
+        return None
+    for missing in (s for s in reference.steps if twin.number in s.inputs):
+        for after in (s for s in reference.steps if missing.number in s.inputs):
+            theirs = normalisation(missing.value, after.value)
+            fits = theirs is not None and all(len(a) == len(b) and np.allclose(a, b, rtol=1e-4) for a, b in zip(own, theirs, strict=True))
+            if fits and normalisation(twin.value, missing.value) is not None:
+                return Guilty(missing, given, given, _lacking(missing, apart(after.value, step.value)), _named(given))
+    return None
+
+
+def _constant(candidate: Way, step: Step, twin: Step | None, other: Step) -> Step | None:
+    """Of a wrong normalisation, the small array that holds the wrong mean or deviation, where the line reads it from somewhere."""
+    if twin is None:
+        return None
+    right, wrong = (normalisation(twin.value, side) for side in (other.value, step.value))
+    if right is None or wrong is None:
+        return None
+    for held in (candidate.steps[i] for i in step.inputs if candidate.steps[i].value.size < LEAST):
+        values = held.value.reshape(-1)
+        for good, bad in zip(right, wrong, strict=True):
+            fits = values.size == len(bad) and any(np.allclose(values * k, bad, rtol=1e-3) for k in (1.0, 255.0, 1 / 255))
+            if fits and not np.allclose(good, bad, rtol=1e-3):
+                return held
+    return None
+
+
+def _after(reference: Way, twin: Step | None) -> list[Step]:
+    """Steps that are made from a step, directly or not, in order; all where there is none."""
+    if twin is None:
+        return reference.steps
+    reached = {twin.number}
+    for step in reference.steps[twin.number + 1 :]:
+        if reached.intersection(step.inputs):
+            reached.add(step.number)
+    return [s for s in reference.steps if s.number in reached and s is not twin]
+
+
+def _left_out(reference: Way, last: Step, target: tuple[Array, int | None]) -> Guilty | None:
+    """The candidate's result is an earlier value of the reference: what the reference does to it next is missing."""
+    twin = reference.steps[last.twin] if last.twin is not None else None
+    following = _after(reference, twin)
+    if twin is None or not following or twin.number == target[1]:
+        return None
+    missing = following[0]
+    return Guilty(missing, last, last, _lacking(missing, apart(target[0], last.value)), _named(last))
+
+
+def _lacking(missing: Step, error: float) -> Finding:
+    cause = f"the candidate leaves out what the reference does here: {missing.said}"
+    return Finding("data/missing", cause, "put this step in", True, error, 0.0)
+
+
+def _named(step: Step | None) -> str | None:
+    return None if step is None else f"{step.said} at {step.record.source}"
+
+
+@np.errstate(all="ignore")
+def random_steps(first: Way, second: Way) -> list[Step]:
+    """Steps of the first way that have other values in the second although what they read is equal, or that it lacks."""
+    found: list[Step] = []
+    others = defaultdict(list)
+    for step in second.steps:
+        others[step.record.source, step.record.op].append(step)
+    for step in first.steps:
+        fellows = others[step.record.source, step.record.op]
+        if not fellows:
+            found.append(step)
+            continue
+        other = fellows.pop(0)
+        before, given = ([w.steps[i].value for i in s.inputs] for w, s in ((first, step), (second, other)))
+        equal = len(before) == len(given) and all(_equal(a, b) for a, b in zip(before, given, strict=True))
+        if equal and not _equal(other.value, step.value):
+            found.append(step)
+    return found
+
+
+def _equal(first: Array, second: Array) -> bool:
+    return first.shape == second.shape and np.array_equal(first, second, equal_nan=True)

@@ -1,0 +1,346 @@
+"""Which single change of a formula makes its result the reference's: tried out in numpy, on the values that the candidate recorded.
+
+Of a formula that stands for one operation of the reference, no step has a counterpart that could be compared. What can be asked is
+which step, done otherwise, leads to the reference's result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.locate.formula.from_record import step_of
+from paralign.locate.formula.numpy_operations import ALONG, BINARY, REDUCED, SAME, UNARY, Step, apart, is_done, same
+from paralign.locate.source.statements import alias_line, function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from paralign.locate.formula.numpy_operations import Operand
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
+
+#: operations of a formula that are looked at, and elements of all of its values
+MOST, LARGEST = 64, 2_000_000
+
+#: elements that may be computed for one formula
+WORK = 1_000_000_000
+
+#: an error that falls to this share of what it was has vanished; below the second it is rounding
+FALL, ROUNDING = 1e-3, 3e-8
+
+#: functions that stand in for each other
+_ALIKE: tuple[frozenset[str], ...] = (
+    frozenset({"exp", "expm1", "log", "log1p"}),
+    frozenset({"abs", "negative", "sign", "relu"}),
+    frozenset({"sqrt", "rsqrt", "reciprocal"}),
+    frozenset({"sigmoid", "log_sigmoid", "tanh", "softplus", "silu", "relu"}),
+    frozenset({"sin", "cos"}),
+    frozenset({"floor", "round"}),
+    frozenset({"add", "subtract", "multiply", "divide", "power"}),
+    frozenset({"maximum", "minimum"}),
+    frozenset({"gt", "ge", "lt", "le", "eq", "ne"}),
+    frozenset({"logical_and", "logical_or"}),
+    frozenset({"mean", "sum", "maximum", "minimum", "prod", "logsumexp"}),
+    frozenset({"softmax", "log_softmax", "sigmoid", "log_sigmoid"}),
+)
+
+#: what numbers are taken for by mistake, as factors
+_FACTORS = (-1.0, 0.5, 2.0, 0.1, 10.0)
+
+#: what is left out after a step by mistake, with another value
+_JOINED = ("add", "subtract", "multiply", "divide")
+
+#: functions of a value that are left out by mistake
+_FUNCTIONS = ("exp", "log", "abs", "sqrt", "negative", "sigmoid", "relu")
+
+#: how far-fetched changes are: another function or operator; something left out; another number, which the reference has or has not;
+#: another value; something more
+OTHER, LESS, KNOWN, NUMBER, VALUE, MORE = range(6)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A change that makes the result right: at which operation and line, what it is, and how far-fetched.
+
+    ``number`` is one that stands in several lines, and is another in all of them.
+    """
+
+    operation: Operation
+    line: str
+    what: str
+    cost: int
+    number: float | None = None
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Another step in the place of one; or, where ``after`` is given, a further step on a value before it is used.
+
+    ``more`` are steps that are changed with it: where one ``number`` stands several times, or shares add up to one.
+    """
+
+    cost: int
+    what: str
+    step: Step
+    after: Value | None = None
+    more: tuple[Step, ...] = ()
+    number: float | None = None
+
+
+class Formula:
+    """Some operations of the candidate, to be done again with something changed.
+
+    Args:
+        operations: in the order in which they were done.
+        arrays: the values that they take and make, whole.
+        numbers: those that the reference has on the same way.
+        beside: further values that could be meant where another one is taken; in ``arrays`` too.
+    """
+
+    def __init__(
+        self, operations: Sequence[Operation], arrays: Mapping[Value, Any], numbers: Iterable[float] = (), beside: Iterable[Value] = ()
+    ) -> None:
+        self.arrays, self.numbers = arrays, sorted(set(numbers))
+        steps = {o: step for o in operations if (step := step_of(o)) is not None and all(v in arrays for v in (*step.values(), step.made))}
+        self._done_alike = {o for o, step in steps.items() if is_done(step, arrays)}
+        self._operations, self._steps = operations, steps
+        known = dict.fromkeys([v for o in operations for v in (*o.inputs, *o.outputs)] + list(beside))
+        self._values = [v for v in known if v in arrays and v.size > 1]
+        self._work, self._near = WORK, SAME
+
+    def repairs(self, value: Value, due: Any) -> list[Repair]:
+        """The least far-fetched changes of one step that make of ``value`` what is ``due``."""
+        found: list[Repair] = []
+        far = apart(self.arrays[value], due) if value in self.arrays else 0.0
+        if far <= ROUNDING:
+            return []
+        self._near = min(SAME, max(FALL * far, ROUNDING))
+        for change in sorted(self._changes(), key=lambda each: each.cost):
+            if (found and change.cost > found[0].cost) or self._work <= 0:
+                break
+            if self._leads_to(change, value, due):
+                alone = len({step.operation.source for step in (change.step, *change.more)}) == 1
+                number = None if alone else change.number
+                found.append(Repair(change.step.operation, self._line(change), change.what, change.cost, number))
+        return found
+
+    def _line(self, change: _Change) -> str:
+        """The line to look at: of a further step on a given value, where that got its name."""
+        source = change.step.operation.source or ""
+        return (alias_line(source) or source) if change.after is not None and change.after.maker is None else source
+
+    def _leads_to(self, change: _Change, value: Value, due: Any) -> bool:
+        """Whether the value is what is due with one change; also False where that cannot be computed."""
+        new: dict[Value, Any] = {}
+        changed = {step.operation: step for step in (change.step, *change.more)} if change.after is None else {}
+        try:
+            if change.after is not None:
+                new[change.after] = self._done(change.step, new)
+            for operation in self._operations:
+                step = changed.get(operation)
+                if step is None and (any(v in new for v in operation.outputs) or not any(v in new for v in operation.inputs)):
+                    continue
+                if step is not None or operation in self._done_alike:
+                    step = step or self._steps[operation]
+                    new[step.made] = self._done(step, new)
+                    if operation is change.step.operation and same(new[step.made], self.arrays[step.made], 0.0):
+                        return False
+                elif _leads(operation, value):
+                    return False
+        except (ValueError, TypeError, IndexError, KeyError):
+            return False
+        return value in new and same(new[value], due, self._near)
+
+    def _done(self, step: Step, new: Mapping[Value, Any]) -> Any:
+        given = [each if isinstance(each, float) else new[each] if each in new else self.arrays[each] for each in step.operands]
+        made = step.done(given)
+        self._work -= np.size(made) + sum(np.size(each) for each in given)
+        return made
+
+    def _changes(self) -> Iterator[_Change]:
+        for operation, step in self._steps.items():
+            if step.name in ("view", "cast", "same", "transpose"):
+                continue
+            yield from _of_function(step)
+            yield from _of_axes(step)
+            yield from _of_operands(step)
+            yield from _of_shares_kept(step)
+            if operation in self._done_alike:
+                yield from self._of_numbers(step)
+                yield from self._of_values(step)
+        yield from self._of_more()
+
+    def _of_numbers(self, step: Step) -> Iterator[_Change]:
+        for place, operand in enumerate(step.operands):
+            old = operand if isinstance(operand, float) else _constant(operand, self.arrays)
+            if old is None:
+                continue
+            others = {old * factor for factor in _FACTORS} | {old + 1, old - 1, 1 - old} | ({1 / old} if old else set())
+            for number in sorted((others | set(self.numbers)) - {old}):
+                cost = KNOWN if number in self.numbers and old not in self.numbers else NUMBER
+                what, changed = f"{number:g} in place of {old:g}", _with(step, place, number)
+                yield _Change(cost, what, changed)
+                more = self._alike(step, place, old, number)
+                if more:
+                    yield _Change(cost, f"{what} wherever it stands so", changed, None, more, old)
+            yield from self._of_shares(step, place, old)
+
+    def _alike(self, step: Step, place: int, old: float, number: float) -> tuple[Step, ...]:
+        """The further steps of a kind with the number, which a name may stand for in all of them, changed alike; those before it: none."""
+        alike = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name and _number(s, place) == old]
+        return tuple(_with(s, place, number) for s in alike if s is not step) if alike[:1] == [step] else ()
+
+    def _of_shares(self, step: Step, place: int, old: float) -> Iterator[_Change]:
+        """Another share, where what is left of one stands in the same line."""
+        beside = (s for o, s in self._steps.items() if o in self._done_alike and o.source == step.operation.source and s.name == "multiply")
+        for other in beside if step.name == "multiply" else ():
+            rest = _number(other, place)
+            if not rest or abs(abs(rest) + abs(old) - 1) > SAME:
+                continue
+            for number in (n for n in self.numbers if 0 < n < 1):
+                changed = _with(step, place, math.copysign(number, old)), _with(other, place, math.copysign(1 - number, rest))
+                yield _Change(NUMBER, f"{number:g} in place of {abs(old):g}", changed[0], None, changed[1:])
+
+    def _of_values(self, step: Step) -> Iterator[_Change]:
+        """Another value in the place of one that is taken."""
+        for place, operand in enumerate(step.operands):
+            if isinstance(operand, float):
+                continue
+            for other in self._before(step.operation):
+                if other is not operand and other.shape == operand.shape and other.record.dtype == operand.record.dtype:
+                    yield _Change(VALUE, "another value is taken", _with(step, place, other))
+
+    def _of_more(self) -> Iterator[_Change]:
+        """A step that is missing: a value joined with another one before it is used, or a function of it taken."""
+        for value in self._values:
+            users = [o for o in self._operations if value in o.inputs]
+            maker = value.maker if value.maker in self._operations else None
+            if not users and maker is None:
+                continue
+            for other in self._before(users[0]) if users else self._values:
+                late = maker is None or (other.order > value.order and bool(users))
+                at = users[0] if late and users else maker or users[0]
+                for name, turned in product(_JOINED if other is not value and _joins(value, other) else (), (False, True)):
+                    operands = (other, value) if turned else (value, other)
+                    what = f"{name} with another value first"
+                    yield _Change(MORE, what, Step(at, name, operands, value.shape, value.record.dtype), value)
+            for name in _FUNCTIONS if value.record.dtype.startswith("float") else ():
+                step = Step(maker or users[0], name, (value,), value.shape, value.record.dtype)
+                yield _Change(MORE, f"{name} of it is missing", step, value)
+
+    def _before(self, operation: Operation) -> list[Value]:
+        return [v for v in self._values if v.maker is None or v.order < operation.order]
+
+
+def _joins(value: Value, other: Value) -> bool:
+    """Whether what is made of two values together has the shape of the first."""
+    floats = all(v.record.dtype.startswith("float") for v in (value, other))
+    return (
+        floats
+        and len(other.shape) <= len(value.shape)
+        and all(n in (1, m) for n, m in zip(other.shape[::-1], value.shape[::-1], strict=False))
+    )
+
+
+def _of_function(step: Step) -> Iterator[_Change]:
+    """Another function or operator of the same operands."""
+    for group in _ALIKE:
+        for name in sorted(group - {step.name}) if step.name in group else ():
+            if _fits(name, step):
+                yield _Change(OTHER, f"{name} in place of {step.name}", replace(step, name=name))
+    if step.name in ("subtract", "divide", "power", "matmul", "cross_entropy") and len(step.operands) > 1:
+        yield _Change(OTHER, f"the operands of {step.name} exchanged", replace(step, operands=step.operands[::-1]))
+    if step.name == "where":
+        yield _Change(OTHER, "what is chosen exchanged", replace(step, operands=(step.operands[0], *step.operands[:0:-1])))
+
+
+def _of_axes(step: Step) -> Iterator[_Change]:
+    """The same along another axis, where the result keeps its shape."""
+    count = len(step.shape)
+    own = step.along[0] if step.name in ALONG and step.along else step.settings["axis"] % count if step.name == "cumsum" and count else None
+    for other in range(count if own is not None else 0):
+        if other != own:
+            changed = replace(step, along=(other,)) if step.name in ALONG else replace(step, settings={**step.settings, "axis": other})
+            yield _Change(OTHER, f"along axis {other} in place of {own}", changed)
+
+
+def _of_operands(step: Step) -> Iterator[_Change]:
+    """One operand as it is, without the step; or its negative."""
+    for operand in step.operands if step.name in BINARY or step.name in UNARY or step.name in ALONG else ():
+        if not isinstance(operand, float) and operand.shape == step.shape and operand.record.dtype == step.dtype:
+            yield _Change(LESS, f"no {step.name}", replace(step, name="same", operands=(operand,)))
+            yield _Change(LESS, f"the negative in place of {step.name}", replace(step, name="negative", operands=(operand,)))
+
+
+def _of_shares_kept(step: Step) -> Iterator[_Change]:
+    """The mean of a product with shares, or with zeros and ones, divided by what these add up to and not by how many there are."""
+    product_of = step.operands[0].maker if step.name == "mean" and not isinstance(step.operands[0], float) else None
+    for share in product_of.inputs if product_of is not None and product_of.kind == "multiply" else ():
+        operands = (product_of.outputs[0], share) if product_of is not None else ()
+        yield _Change(OTHER, "the mean of what is kept", replace(step, name="mean of what is kept", operands=operands))
+
+
+def _fits(name: str, step: Step) -> bool:
+    if len(step.operands) > 1:
+        return name in BINARY
+    return name in UNARY or name in REDUCED if step.name in REDUCED else name in UNARY or (name in ALONG and step.along is not None)
+
+
+def _with(step: Step, place: int, operand: Operand) -> Step:
+    return replace(step, operands=(*step.operands[:place], operand, *step.operands[place + 1 :]))
+
+
+def _constant(value: Value, arrays: Mapping[Value, Any]) -> float | None:
+    """The number that a given value of one element holds."""
+    return float(np.asarray(arrays[value]).reshape(-1)[0]) if value.maker is None and value.size == 1 and value in arrays else None
+
+
+def _number(step: Step, place: int) -> float | None:
+    """The number that a step takes at a place; None where there is a value."""
+    operand = step.operands[place] if place < len(step.operands) else None
+    return operand if isinstance(operand, float) else None
+
+
+def _leads(operation: Operation, value: Value) -> bool:
+    """Whether a value hangs on what an operation makes."""
+    todo, seen = list(operation.outputs), set(operation.outputs)
+    while todo:
+        item = todo.pop()
+        if item is value:
+            return True
+        fresh = [v for user in item.users for v in user.outputs if v not in seen and v.order <= value.order]
+        seen.update(fresh)
+        todo += fresh
+    return False
+
+
+def operations_of(value: Value, region: Sequence[Operation]) -> list[Operation]:
+    """The operations that a value was computed with in the functions of a region, in the order in which they were done."""
+    functions = {function_of(o.source) for o in region if o.source is not None}
+    found: set[Operation] = set()
+    todo, elements = [value], 0
+    while todo:
+        maker = todo.pop(0).maker
+        if (
+            maker is None
+            or maker in found
+            or not (maker in region or (maker.source is not None and function_of(maker.source) in functions))
+        ):
+            continue
+        elements += sum(v.size for v in (*maker.inputs, *maker.outputs))
+        if len(found) == MOST or elements > LARGEST:
+            break
+        found.add(maker)
+        todo += maker.inputs
+    return sorted(found, key=lambda o: o.order)
+
+
+def made_beside(graph: Graph, operations: Sequence[Operation]) -> list[Value]:
+    """What the same functions made besides, whether anything takes it or not."""
+    functions = {function_of(o.source) for o in operations if o.source is not None}
+    others = [o for o in graph.operations if o.source is not None and not o.written and function_of(o.source) in functions]
+    return [v for o in others[-MOST:] for v in o.outputs[:1]]

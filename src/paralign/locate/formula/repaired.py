@@ -1,0 +1,112 @@
+"""The one change of a candidate's formula that makes its result the reference's: found by trying changes on recorded values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from paralign.capture import digest as digests
+from paralign.dtypes import widen
+from paralign.errors import WorkerFailed
+from paralign.locate.formula.repair import LARGEST, VALUE, Formula, Repair, made_beside, operations_of
+from paralign.locate.lines import choose
+from paralign.locate.lines import region as regions
+from paralign.locate.lines.kinds import Kind, classify
+from paralign.locate.runs.counterparts import broadcasts
+from paralign.locate.runs.traverse import way_to
+from paralign.locate.suspects.patching import arranged
+from paralign.locate.suspects.propose import Trial
+from paralign.locate.types import Guilt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.dtypes import Typed
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+
+#: operations of the reference whose numbers may be those that are due
+WAY = 24
+
+
+class Laboratory(Protocol):
+    """What hands over values."""
+
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
+        """The values of the reference's run, whole; ``own``: of the candidate's."""
+
+
+def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -> list[Guilt]:
+    """What was found guilty, with a repair where one change of a formula suffices.
+
+    Of a loss in which several steps seem wrong, or none, one change that makes all of it right is looked for first.
+    """
+    candidate, reference = judgement.candidate.loss, judgement.reference.loss
+    doubtful = [guilt for guilt in found if not _is_plain(guilt) and guilt.trial.value.maker is not None]
+    alone = candidate is not None and [second for _, second in judgement.wrong_outputs()] == [candidate]
+    if alone and candidate is not None and reference is not None and candidate.maker is not None and (doubtful[1:] or not found):
+        region = [candidate.maker, *(o for guilt in found for o in (*guilt.trial.region, guilt.trial.suspect))]
+        repair = _repair(laboratory, judgement, (candidate, reference), region, found)
+        if repair is not None:
+            first = found or [Guilt(Trial(candidate.maker, candidate, reference, "output"), judgement, confirmed=True, error=0.0)]
+            first[0].repair = repair
+            return first
+    for guilt in doubtful:
+        what = classify(guilt)[0]
+        if what == Kind.EXTRA:  # that it is not there is a change of its own
+            continue
+        repair = _repair(laboratory, guilt.judgement, (guilt.trial.value, guilt.trial.due), guilt.trial.region, [guilt])
+        told = what in (Kind.MISSING, Kind.MISWIRED) and repair is not None and repair.cost >= VALUE
+        guilt.repair = None if told else repair  # the reference's step, or what it takes, tells the place
+    return found
+
+
+def _is_plain(guilt: Guilt) -> bool:
+    """Whether a fault is known without trying: one operation that the reference has as well, and that takes the same."""
+    what, other, operation = classify(guilt)
+    if what in (Kind.ORDER, Kind.GIVEN):
+        return True
+    return what == Kind.DIFFERENT and other is not None and other.kind == operation.kind
+
+
+def _repair(
+    laboratory: Laboratory, judgement: Judgement, ends: tuple[Value, Value], region: list[Operation], found: list[Guilt]
+) -> Repair | None:
+    """The least far-fetched change; of several equally so, one of a line that is suspected already, else the first."""
+    value, due = ends
+    operations = operations_of(value, region)
+    layered = any(o.module in judgement.candidate.kinds for o in operations)  # what a layer of the framework does is no formula
+    if not operations or layered or not (value.size == due.size or broadcasts(due.shape, value.shape)):
+        return None
+    labels = [v for v in judgement.candidate.values.values() if v.record.role == "input" and v.record.name.partition(".")[0] == "labels"]
+    given = {*judgement.candidate.outputs.values(), *labels}
+    beside = [v for v in (*given, *made_beside(judgement.candidate, operations)) if v.size <= LARGEST]
+    arrays = _whole(laboratory, list(dict.fromkeys(v for o in operations for v in (*o.inputs, *o.outputs, *beside))), own=True)
+    wanted = _whole(laboratory, [due], own=False)
+    if due not in wanted:
+        return None
+    way = way_to(judgement, due, WAY)
+    plain = [v for o in way for v in o.inputs if v.maker is None or not v.maker.inputs]
+    numbers = {n for o in way for n in regions.numbers(o.arguments)} | {n for v in plain for n in regions.constant(v)}
+    repairs = Formula(operations, arrays, numbers, beside).repairs(value, arranged(wanted[due], value.shape))
+    named = {choose.candidate_line(guilt, *classify(guilt)).line for guilt in found}
+    return next((r for r in repairs if r.line in named), next(iter(repairs), None))
+
+
+def _whole(laboratory: Laboratory, values: list[Value], *, own: bool) -> dict[Value, Any]:
+    """Values as arrays; those of a constant by its digest, and none of what cannot be told."""
+    found = {v: made for v in values if (made := _constant(v)) is not None}
+    wanted = [v for v in values if v not in found and (v.maker is None or not v.maker.written) and (v.maker is not None or v.record.name)]
+    try:
+        handed = laboratory.values(wanted, own=own)
+    except WorkerFailed:  # what hangs on these values is not tried
+        return found
+    return {**found, **{v: widen(typed) for v, typed in handed.items()}}
+
+
+def _constant(value: Value) -> Any:
+    digest = value.digest
+    if digest is None or not digest.startswith("c1:"):
+        return None
+    return np.full(value.shape, digests.numbers(digest)[1])

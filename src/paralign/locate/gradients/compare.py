@@ -1,0 +1,500 @@
+"""Where the gradients of two runs part: operations whose incoming gradient matches and whose outgoing gradient does not.
+
+The values of the forward pass say which gradients belong together. The search starts from wrong gradients of parameters and follows
+the values towards the loss for as long as their gradients are wrong or not comparable.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.dtypes import Typed
+from paralign.locate.gradients.flow import Edges, cut, factor_of, multiplied
+from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.judgement import OWN
+from paralign.locate.runs.traverse import common
+from paralign.locate.source.statements import custom_backward
+from paralign.locate.suspects.patching import arranged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+
+#: gradients may differ by this share at least, and by some of the reference's own noise up to this share at most
+LEAST, MOST = 5e-6, 1e-3
+
+#: a gradient of which the reference itself knows less is not judged
+UNKNOWN = 0.1
+
+#: gradients of this share of the largest of a parameter are rounding, as that of a key's bias before a softmax is
+VANISHING = 1e-11
+
+DIFFERENT, FACTOR, DETACHED, FROZEN, ABSENT, KEPT = "gradient", "factor", "detached", "frozen", "no gradient", "kept"
+
+#: arguments that change nothing but gradients, or that frameworks name alike -> their values where nothing is said
+_DEFAULTS: dict[str, object] = {"padding_idx": -1}
+
+
+@dataclass(frozen=True)
+class GradientPatch:
+    """A gradient to be put in place of what the candidate's backward pass brings to a value."""
+
+    number: int
+    place: int | str
+    value: Typed
+
+
+class Laboratory(Protocol):
+    """What runs the two sides again, with a backward pass."""
+
+    def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
+        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
+
+    def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
+        """The gradients of values of the reference's run, whole; without those that it does not make again when it is run again."""
+
+
+@dataclass(eq=False)
+class Fault:
+    """A wrong gradient with right gradients before it.
+
+    ``value`` is the candidate's value whose gradient is wrong, ``due`` the reference's; ``operation`` is the candidate's operation at
+    fault, None for a parameter that is frozen on one side. ``factor`` is the candidate's gradient as a multiple of the reference's,
+    where it is one, ``scaled`` whether what the operation makes is a multiple of a value of the reference. ``cut`` is the reference's
+    operation that lets no gradient through, where only the candidate has one, and ``beside`` the one before or after it in whose place
+    ``operation`` stands.
+    """
+
+    what: str
+    value: Value
+    due: Value
+    operation: Operation | None
+    error: float
+    factor: float | None = None
+    cut: Operation | None = None
+    beside: Operation | None = None
+    scaled: bool = False
+    confirmed: bool = False
+    wrong_before: int = 0
+    wrong_after: int | None = None
+
+
+#: kinds of operations whose results may hold just what they take
+HANDED_ON = MOVES | {"slice"}
+
+
+class Gradients:
+    """The gradients of a candidate's run, judged.
+
+    Args:
+        judgement: of the values of the forward pass.
+        noise: number of a reference record -> how far the reference's gradient there is from itself.
+        names: the candidate's parameters -> the reference's, where one became one.
+    """
+
+    def __init__(self, judgement: Judgement, noise: dict[int, float], names: dict[str, str]) -> None:
+        self.judgement, self.noise = judgement, noise
+        self._names = names
+        given = {v.record.name: v for v in judgement.reference.values.values() if v.maker is None and v.record.role == "parameter"}
+        self._parameters = given
+        self._status: dict[Value, tuple[float | None, Value | None]] = {}
+        self._useful = _ancestors(judgement.candidate.loss)
+        self._edges = Edges(judgement, self._partners)
+        sizes = [_rms(v) for v in given.values()]
+        self._nothing = VANISHING * max(sizes, default=0.0)
+
+    def status(self, value: Value) -> tuple[float | None, Value | None]:
+        """How far a value's gradient is from the reference's (infinite where it is missing), and the reference's value.
+
+        0 for what is within noise, None where there is nothing to compare it with.
+        """
+        if value not in self._status:
+            self._status[value] = self._compare(value)
+        return self._status[value]
+
+    def _compare(self, value: Value) -> tuple[float | None, Value | None]:
+        partners = [p for p in self._computed(value) if p.gradient is not None and p.gradient.digest is not None]
+        kept = self.kept(value) if value.maker is None else None
+        if kept is not None:
+            return math.inf, kept
+        if not partners:
+            return None, None
+        known = [p for p in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
+        if not known or max(_rms(v) for v in (value, *partners)) <= self._nothing:
+            return 0.0, partners[0]
+        if value.gradient is None or value.gradient.digest is None:
+            return (math.inf if self._lacks(value) else 0.0), known[0]
+        mine = value.gradient.digest
+        far, partner = min(
+            ((digests.distance(p.gradient.digest or "", mine), p) for p in known if p.gradient is not None), key=lambda item: item[0]
+        )
+        right = far <= max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0)))
+        if not right and self._is_part(value):
+            return None, None
+        return (0.0 if right else far), partner
+
+    def _computed(self, value: Value) -> list[Value]:
+        """The partners of a value; where one on each side was computed, not moved, that alone: copies of it have a part of its gradient."""
+        partners = self._partners(value)
+        if value.maker is None or value.maker.kind in HANDED_ON:
+            return partners
+        computed = [p for p in partners if p.maker is not None and p.maker.kind not in HANDED_ON]
+        same = [v for v in self.judgement.backwards.equals(value) if v.maker is not None and v.maker.kind not in HANDED_ON]
+        return computed if len(computed) == 1 == len(same) else partners
+
+    def _not_right(self, value: Value) -> bool:
+        return value in self._useful and self.status(value)[0] != 0.0
+
+    def _is_part(self, value: Value) -> bool:
+        """Whether a value was only moved from one that others take too: then its gradient is a part that the reference may not have."""
+        if value.maker is None or value.maker.kind not in HANDED_ON:
+            return False
+        return any(self._holds_the_same(v, value) and (len(self._useful_users(v)) > 1 or self._is_part(v)) for v in value.maker.inputs)
+
+    def _holds_the_same(self, one: Value, other: Value) -> bool:
+        if one.digest is None or other.digest is None:
+            return False
+        return digests.distance(one.digest, other.digest) <= self.judgement.scale.equal
+
+    def _useful_users(self, value: Value) -> list[Operation]:
+        return [user for user in value.users if any(o in self._useful for o in user.outputs)]
+
+    def _takers(self, value: Value) -> list[tuple[Operation, Value]]:
+        """The operations that compute with a value, and what they take of it: the value, or what was only moved from it."""
+        found: list[tuple[Operation, Value]] = []
+        todo, seen = [value], {value}
+        while todo:
+            item = todo.pop(0)
+            for user in self._useful_users(item):
+                live = [o for o in user.outputs if o.record.id in self.judgement.candidate.hooked and self._holds_the_same(item, o)]
+                if user.kind not in HANDED_ON or not live or _is_custom(user):
+                    found.append((user, item))
+                else:
+                    todo += [o for o in live if o not in seen]
+                    seen.update(live)
+        return found
+
+    def _lacks(self, value: Value) -> bool:
+        """Whether a value without gradient stands where the reference's has one: by what takes it, or else by its values alone."""
+        taken = [t for user in value.users for t in self._edges.taken(user, value)]
+        if taken:
+            return any(_rms(t) > 0.0 for t in taken)
+        return all(_rms(p) > 0.0 for p in self._partners(value) if p.users)  # PyTorch puts copies by that nothing takes
+
+    def _partners(self, value: Value) -> list[Value]:
+        if value.maker is None and value.record.role == "parameter":
+            twin = self._parameters.get(self._names.get(value.record.name, ""))
+            if twin is None and is_telling(value):  # taken apart or put together: by its values
+                same = [p for p in self.judgement.partners(value) if p.record.role == "parameter"]
+                twin = same[0] if len(same) == 1 else None
+            return [twin] if twin is not None else []
+        if not self.judgement.is_right(value) or not is_telling(value):
+            return []
+        return [p for p in self.judgement.partners(value) if p.record.role != "parameter" and p.size == value.size]
+
+    def kept(self, value: Value) -> Value | None:
+        """The reference's value where the candidate's has a gradient and the reference's has none."""
+        if value.gradient is None or _rms(value) <= self._nothing:
+            return None
+        partners = self._partners(value)
+        return None if any(p.gradient is not None for p in partners) else next(iter(partners), None)
+
+    def wrong_parameters(self) -> list[Value]:
+        """The parameters whose gradients are wrong, missing, or there although the reference has none."""
+        given = [v for v in self.judgement.candidate.values.values() if v.maker is None and v.record.role == "parameter"]
+        return [v for v in given if self.status(v)[0]]
+
+    def faults(self) -> list[Fault]:
+        """Every wrong gradient with right gradients before it, the nearest to the loss first."""
+        wrong = self.wrong_parameters()
+        found = {value: fault for each in wrong if self.kept(each) is not None for value, fault in self._all_kept(each).items()}
+        seen: set[Value] = set()
+        todo = [value for value in wrong if self.kept(value) is None]
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            worse = [o for user in value.users for o in user.outputs if o in self._useful and self.status(o)[0] != 0.0]
+            todo += worse
+            far, due = self.status(value)
+            if far and due is not None and not any(self._leads_on(o) for o in worse):
+                found[value] = self._fault(value, due, far)
+        return sorted(found.values(), key=lambda fault: -fault.value.order)
+
+    def _leads_on(self, value: Value) -> bool:
+        """Whether on the way to the loss there is another wrong gradient, through what cannot be compared."""
+        seen: set[Value] = set()
+        todo = [value]
+        while todo:
+            item = todo.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            far = self.status(item)[0]
+            if far:
+                return True
+            if far is None:
+                todo += [o for user in item.users for o in user.outputs if o in self._useful]
+        return False
+
+    def _fault(self, value: Value, due: Value, far: float) -> Fault:
+        graph = self.judgement.candidate
+        if value.record.name in graph.frozen and value.maker is None:
+            return Fault(FROZEN, value, due, None, far)
+        takers = self._takers(value)
+        users = [user for user, _ in takers]
+        ends = self._cutting(users) if value.gradient is not None else cut(graph, value, self._expects) or self._cut_behind(value)
+        if ends is not None:
+            return Fault(DETACHED, value, due, ends, far)
+        if value.gradient is None:
+            return Fault(ABSENT, value, due, users[0] if users else value.maker, far)
+        kept = self._kept_by(value, takers, due)
+        if kept is not None:
+            return kept
+        further = next((o for user in users for o in user.outputs if self.kept(o) is not None), None)
+        if further is not None:
+            return next(iter(self._all_kept(further).values()))
+        factor = factor_of(due, value)
+        ends = self._cut_behind(value) if factor is None and not self._cuts_there(due) else None
+        scaled = multiplied(self.judgement, value, factor, self._not_right) if factor is not None else None
+        what = DETACHED if ends is not None else DIFFERENT if factor is None else FACTOR
+        fault = Fault(what, value, due, ends or scaled or self._guilty(value, users), far, factor)
+        fault.scaled = scaled is not None
+        return fault
+
+    def _expects(self, value: Value) -> bool:
+        """Whether a value has a gradient in the reference, as far as it is known there."""
+        partners = self._partners(value)
+        return not partners or any(p.gradient is not None and _rms(p) > self._nothing for p in partners)
+
+    def _cutting(self, users: list[Operation]) -> Operation | None:
+        """The operation that hands a value on without its gradient, where the reference's has one there, or does nothing of the kind."""
+        graph = self.judgement.candidate
+        for user in users:
+            dead = [o for o in user.outputs if o in self._useful and o.record.id not in graph.hooked]
+            if user.kind == "copy" and dead and not any(self._is_cut_too(o) for o in dead):
+                return user
+        return None
+
+    def _cut_behind(self, value: Value) -> Operation | None:
+        """The operation that cuts off what was computed with a value, where nothing of that has a gradient."""
+        todo, seen = [value], {value}
+        while todo:
+            users = self._useful_users(todo.pop(0))
+            ends = self._cutting(users)
+            if ends is not None:
+                return ends
+            fresh = [o for user in users for o in user.outputs if o.gradient is None and o not in seen]
+            seen.update(fresh)
+            todo += fresh
+        return None
+
+    def _cuts_there(self, due: Value) -> bool:
+        """Whether the reference hands a value on without gradient anywhere."""
+        hooked = self.judgement.reference.hooked
+        return any(user.kind == "copy" and o.record.id not in hooked for user in due.users for o in user.outputs)
+
+    def _is_cut_too(self, value: Value) -> bool:
+        """Whether the reference hands a value on without gradient as well, to the same operations as far as they are known."""
+        if any(self._edges.live(user, value) for user in value.users):
+            return False
+        if any(self._edges.dead(user, value) is not None for user in value.users):
+            return True
+        hooked = self.judgement.reference.hooked
+        return any(p.maker is not None and p.users and p.record.id not in hooked for p in self._partners(value))
+
+    def _kept_by(self, value: Value, takers: list[tuple[Operation, Value]], due: Value) -> Fault | None:
+        """The fault of a value that an operation takes with its gradient, where the reference's operation takes it without."""
+        reference, candidate = self.judgement.reference, self.judgement.candidate
+        if value.record.id not in candidate.hooked:
+            return None
+        for user, taken in takers:
+            dead = self._edges.dead(user, taken)
+            ends = cut(reference, dead, lambda _: True) if dead is not None else None
+            if ends is None or all(o.gradient is None for o in user.outputs):
+                continue
+            before = next((v.maker for v in ends.inputs if v.maker is not None and v.record.id in reference.hooked), None)
+            after = self._edges.counterpart(user)
+            later = value.maker is None or (after and common(ends, after) > (common(ends, before) if before else 0))
+            return Fault(KEPT, value, due, user if later else value.maker, math.inf, cut=ends, beside=after if later else before)
+        return None
+
+    def _all_kept(self, value: Value) -> dict[Value, Fault]:
+        """Where a gradient comes from that the reference does not have: the last values on the way to the loss that have one too many."""
+        reference = self.judgement.reference
+        due = self.kept(value)
+        if due is not None and value.maker is None and due.record.name in reference.frozen:
+            return {value: Fault(KEPT, value, due, None, math.inf)}
+        found: dict[Value, Fault] = {}
+        seen: set[Value] = set()
+        todo = [value]
+        while todo:
+            item = todo.pop()
+            due = self.kept(item)
+            if item in seen or due is None:
+                continue
+            seen.add(item)
+            users = self._useful_users(item)
+            fault = self._kept_by(item, self._takers(item), due)
+            worse = [o for user in users for o in user.outputs if o in self._useful and self.kept(o) is not None]
+            todo += worse if fault is None else []
+            if fault is not None or not worse:
+                operation = item.maker or next(iter(users), None)
+                found[item] = fault or Fault(KEPT, item, due, operation, math.inf, cut=self._reference_cut(item))
+        return found
+
+    def _reference_cut(self, value: Value) -> Operation | None:
+        """The reference's operation at which the gradient ends that the candidate lets through."""
+        graph = self.judgement.reference
+        partners = self._partners(value)
+        for partner in (p for p in partners if p.record.id not in graph.hooked):
+            ends = cut(graph, partner, lambda _: True)
+            if ends is not None:
+                return ends
+        live = [user for p in partners if p.record.id in graph.hooked for user in p.users]
+        return next((u for u in live if u.kind == "copy" and any(o.record.id not in graph.hooked for o in u.outputs)), None)
+
+    def _guilty(self, value: Value, users: list[Operation]) -> Operation | None:
+        """Of several operations that a gradient comes from, the likeliest: one that the reference does in another way.
+
+        A backward function of one's own comes first, or what takes the value where the reference has one.
+        """
+        own = [u for u in users if _is_custom(u)]
+        theirs = [o for p in self._partners(value) for user in p.users if _is_custom(user) for o in user.outputs]
+        own = own or [u for u in users if theirs and (t := self._edges.counterpart(u)) is not None and any(v in theirs for v in t.inputs)]
+        computing = [u for u in users if u.kind not in MOVES] or users
+        twins = [(u, self.judgement.twin(u)) for u in computing]
+        strange = own or [u for u, twin in twins if twin is not None and twin.kind == u.kind and told_otherwise(u, twin)]
+        strange = strange or [u for u, twin in twins if twin is None or twin.kind != u.kind]
+        likeliest = strange or computing
+        return likeliest[-1] if likeliest else None
+
+
+def _is_custom(operation: Operation) -> bool:
+    return operation.source is not None and custom_backward(operation.source) is not None
+
+
+def told_otherwise(operation: Operation, twin: Operation) -> bool:
+    """Whether two operations of one kind have another value for an argument that frameworks name alike."""
+    ours, theirs = {**_DEFAULTS, **twin.arguments}, {**_DEFAULTS, **operation.arguments}
+    return any(ours[name] != theirs[name] for name in _DEFAULTS)
+
+
+def _rms(value: Value) -> float:
+    """The root mean square of a value's gradient, 0 without one."""
+    digest = value.gradient.digest if value.gradient is not None else None
+    return digests.size_and_rms(digest)[1] if digest is not None else 0.0
+
+
+def _ancestors(value: Value | None) -> set[Value]:
+    found: set[Value] = set()
+    todo = [value] if value is not None else []
+    while todo:
+        item = todo.pop()
+        if item not in found:
+            found.add(item)
+            if item.maker is not None:
+                todo += item.maker.inputs
+    return found
+
+
+def proven(laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], most: int = 8, runs: int = 24) -> list[Fault]:
+    """All independent faults, each confirmed by a backward pass with the reference's gradient in its place; those that are come first.
+
+    Faults at the same line are tried together, and all that are left at once where none helps alone: two may cancel each other.
+
+    Args:
+        laboratory: runs the sides again.
+        gradients: of the candidate's run as it is.
+        judge: makes :class:`Gradients` of another run of the candidate.
+        most: faults that are looked for.
+        runs: runs that may be spent.
+    """
+    hunt = _Hunt(laboratory, gradients, judge, runs)
+    while len(hunt.lines) < most and hunt.next():
+        pass
+    return hunt.found + hunt.left()
+
+
+class _Hunt:
+    """The search for one fault after the other, with the reference's gradients in place of those that were found."""
+
+    def __init__(self, laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], runs: int) -> None:
+        self.laboratory, self.current, self.judge, self.runs = laboratory, gradients, judge, runs
+        self.found: list[Fault] = []
+        self.lines: set[tuple[str, str]] = set()
+        self._patches: list[GradientPatch] = []
+        self._undo: list[int] = []
+        self._seen: set[tuple[int, int | str]] = set()
+
+    def next(self) -> bool:
+        """Confirm the faults of one more line; False where none is left, or none can be confirmed."""
+        groups: dict[tuple[str, str], list[Fault]] = {}
+        for fault in self._fresh():
+            groups.setdefault(_line(fault), []).append(fault)
+        together = [[fault for group in groups.values() for fault in group]] if len(groups) > 1 else []
+        return any(self._try(group) for group in [*groups.values(), *together])
+
+    def left(self) -> list[Fault]:
+        """The faults that are still there, and could not be confirmed."""
+        fresh = self._fresh()
+        for fault in fresh:
+            fault.wrong_before = fault.wrong_before or len(self.current.wrong_parameters())
+        return fresh
+
+    def _fresh(self) -> list[Fault]:
+        return [fault for fault in self.current.faults() if _where(fault.value) not in self._seen]
+
+    def _try(self, faults: list[Fault]) -> bool:
+        undo = [f.operation.number for f in faults if f.what == DETACHED and f.operation is not None and f.operation.kind == "copy"]
+        wanted = [f for f in faults if f.value.gradient is not None and f.what != DETACHED]
+        if self.runs <= 0 or not (undo or wanted):
+            return False
+        self.runs -= 1
+        new = [_patch(fault, self.laboratory) for fault in wanted]
+        patches = [*self._patches, *(patch for patch in new if patch is not None)]
+        if None in new:
+            return False
+        graph = self.laboratory.backward(patches, [*self._undo, *undo])
+        if graph is None:
+            return False
+        after = self.judge(graph)
+        wrong, still = ({v.record.name for v in judged.wrong_parameters()} for judged in (self.current, after))
+        if wrong <= still:  # those that are wrong only now were made right by another fault before
+            return False
+        for fault in faults:
+            fault.confirmed, fault.wrong_before, fault.wrong_after = True, len(wrong), len(still)
+            self._seen.add(_where(fault.value))
+            self.lines.add(_line(fault))
+        self.found += faults
+        self.current, self._patches = after, patches
+        self._undo += undo
+        return True
+
+
+def _line(fault: Fault) -> tuple[str, str]:
+    operation = fault.operation
+    return fault.what, (operation.source or str(operation.number)) if operation is not None else fault.value.record.name
+
+
+def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch | None:
+    number, place = _where(fault.value)
+    if fault.what == KEPT and fault.due.gradient is None:
+        return GradientPatch(number, place, Typed(np.zeros(fault.value.shape), "float64"))
+    given = laboratory.gradients([fault.due]).get(fault.due)
+    if given is None:
+        return None
+    return GradientPatch(number, place, Typed(arranged(given.array, fault.value.shape), given.dtype))
+
+
+def _where(value: Value) -> tuple[int, int | str]:
+    return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)

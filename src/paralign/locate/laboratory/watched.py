@@ -1,0 +1,228 @@
+"""Both sides watched operation by operation: what was recorded, and a laboratory for experiments on it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.capture import digest as digests
+from paralign.errors import WorkerFailed
+from paralign.locate.gradients.compare import GradientPatch, Gradients
+from paralign.locate.laboratory.recorded_values import fetch, lost, repeated
+from paralign.locate.lines import tables
+from paralign.locate.runs.dataflow import Graph
+from paralign.locate.runs.judgement import Judgement, Scale
+from paralign.model import Manifest
+from paralign.run.recorder import Outdated, both
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+    from paralign.locate.laboratory.recorded_values import Place
+    from paralign.locate.runs.dataflow import Value
+    from paralign.locate.suspects.patching import Patch
+    from paralign.run.recorder import Recorder
+
+#: the captures of the forward pass
+OPERATIONS = "operations"
+
+#: how errors are judged where both sides run natively: rounding of float32 is everywhere
+COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
+
+#: and where outputs differ in float64 although no single operation does by more than its noise: many small errors add up
+FINE = Scale(floor=2.0**-24, thorough=True)
+
+
+class Recorded:
+    """Two captures of operations, one pass of each, to be judged."""
+
+    def __init__(self, reference: Capture, candidate: Capture) -> None:
+        self.reference, self.candidate = reference, candidate
+        runs = [set(capture.manifest.settings["answer"]["runs"]) for capture in (reference, candidate)]
+        self.run_name = DOUBLE if DOUBLE in runs[0] & runs[1] else NATIVE
+        self._other = NATIVE if self.run_name == DOUBLE else DOUBLE
+        self._graph, self._own = Graph(reference, self.run_name), Graph(candidate, self.run_name)
+        self._again = Graph(reference, self._other) if self._other in runs[0] else None
+
+    def natives(self) -> tuple[Graph | None, Graph | None]:
+        """Both sides' native runs; None of one that was not recorded."""
+        if self.run_name == NATIVE:
+            return self._graph, self._own
+        runs = self.candidate.manifest.settings["answer"]["runs"]
+        return self._again, Graph(self.candidate, NATIVE) if NATIVE in runs else None
+
+    def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
+        """The candidate's run, or another run of it; ``fine``: an operation is granted no more than the rounding of one constant."""
+        scale = COARSE if self.run_name != DOUBLE else FINE if fine else Scale()
+        homes = {reference: candidate for candidate, reference in self._names().items()}
+        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale, homes=homes)
+
+    def judged_gradients(self, graph: Graph | None = None) -> Gradients:
+        """The gradients of the candidate's run, or of another run of it."""
+        return Gradients(self.judgement(graph), self._gradient_noise(), self._names())
+
+    def _names(self) -> dict[str, str]:
+        """The candidate's parameters -> the reference's, as far as names tell."""
+        return {v.record.name: v.record.name for v in self._graph.values.values() if v.record.role == "parameter"}
+
+    def _noise(self) -> dict[int, float]:
+        """How far the reference's native run is from its float64 run, value by value."""
+        return self._distances(lambda value: value.digest)
+
+    def _gradient_noise(self) -> dict[int, float]:
+        return self._distances(lambda value: value.gradient.digest if value.gradient is not None else None)
+
+    def _distances(self, digest: Callable[[Value], str | None]) -> dict[int, float]:
+        if self._again is None:
+            return {}
+        found = {}
+        for number, record in self._graph.noise_of(self._again).items():
+            mine, theirs = digest(self._graph.values[number]), digest(self._again.values[record.id])
+            if mine is not None and theirs is not None:
+                found[number] = min(1.0, digests.distance(mine, theirs))
+        return found
+
+
+class Watched(Recorded):
+    """Both sides' operations of one pass, recorded now by the task ``task``; a laboratory for experiments on it."""
+
+    task = OPERATIONS
+
+    def __init__(
+        self,
+        context: Context,
+        options: dict[str, Any],
+        values: dict[str, Capture],
+        name: str = OPERATIONS,
+        captures: tuple[Capture, Capture] | None = None,
+    ) -> None:
+        self.context, self.options, self.given, self.name = context, options, values, name
+        self._attempts = 0
+        #: runs of the candidate that did other operations than the recorded one before anything was changed in them
+        self.other_ways = 0
+        #: values that a side did not make again
+        self.lost: set[Value] = set()
+        runs = {**options, "runs": [DOUBLE, NATIVE]}
+        super().__init__(
+            *captures
+            or both(
+                lambda: context.reference.record(name, self.task, runs, values),
+                lambda: context.candidate.record(name, self.task, runs, values),
+            )
+        )
+
+    def _names(self) -> dict[str, str]:
+        """The candidate's parameters -> the reference's, where one became one."""
+        plan, found = self.context.plan, {}
+        for source in plan.sources if plan is not None else []:
+            moves = plan.moves_of(source.name) if plan is not None else []
+            if len(moves) == 1 and moves[0].candidate is not None:
+                found[moves[0].candidate.name] = source.name
+        return found
+
+    def origin(self, digests_of: Sequence[str], certain: bool) -> str | None:
+        """The candidate's line that makes one of some given values of numbers alone, which the reference makes otherwise."""
+        sides = [_constants(recorder, self.given) for recorder in (self.context.reference, self.context.candidate)]
+        return None if sides[0] is None or sides[1] is None else tables.culprit(sides[0], sides[1], digests_of, certain=certain)
+
+    def number_line(self, source: str, number: float) -> str | None:
+        """The candidate's line from which a number came that a line reads by a name."""
+        found = _constants(self.context.candidate, self.given)
+        return None if found is None else tables.number_line(found, source, number)
+
+    def numbers(self) -> list[np.ndarray]:
+        """What the reference makes of numbers alone."""
+        found = _constants(self.context.reference, self.given)
+        return [] if found is None else tables.values(found)
+
+    def run(self, patches: Sequence[Patch]) -> Graph | None:
+        """The candidate's run with some results replaced; None where it fails with them."""
+        return self._repeat(self._write(patches), {}, min((patch.number for patch in patches), default=0))
+
+    def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
+        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
+        return self._repeat(self._write((), gradients), {"undo": list(undo)}, min(undo, default=sys.maxsize))
+
+    def _repeat(self, patches: Capture, options: dict[str, Any], first: int) -> Graph | None:
+        """The candidate's run with patches, of which the first changes the operation of number ``first``."""
+        options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
+        try:
+            capture = self.context.candidate.record(f"{self.name}-replayed", self.task, options, {**self.given, "patches": patches})
+        except WorkerFailed:
+            return None
+        if self.run_name not in capture.manifest.settings["answer"]["runs"]:
+            return None
+        graph = Graph(capture, self.run_name)
+        if not repeated(self._own, graph, first):
+            self.other_ways += 1  # the numbers of operations mean others here
+            return None
+        return graph
+
+    def _write(self, patches: Sequence[Patch], gradients: Sequence[GradientPatch] = ()) -> Capture:
+        self._attempts += 1
+        folder = self.context.candidate.folder / f"{self.name}-patches"
+        clear(folder)
+        with CaptureWriter(folder, Manifest(side="candidate", stage="patches", settings={"key": f"patches {self._attempts}"})) as writer:
+            for patch in patches:
+                writer.add(f"{patch.number}:{patch.place}", patch.value, role="output", op=patch.op, attrs={"made": list(patch.shape)})
+            for gradient in gradients:
+                writer.add(f"gradient {gradient.number}:{gradient.place}", gradient.value, role="gradient")
+        return Capture.open(folder)
+
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
+        """The values of the reference's run, whole; ``own``: of the candidate's. Without those that the side does not make again.
+
+        Raises:
+            Outdated: the reference's run was recorded in another process, and it does other operations in this one.
+        """
+        return self._fetched(wanted, "keep", self.context.candidate if own else self.context.reference)
+
+    def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
+        """The gradients of values of the reference's run, whole; without those that it does not make again.
+
+        Raises:
+            Outdated: as :meth:`values`.
+        """
+        return self._fetched(wanted, "keep_gradients", self.context.reference)
+
+    def _fetched(self, wanted: Sequence[Value], what: str, side: Recorder) -> dict[Value, Typed]:
+        if not wanted:
+            return {}
+
+        def record(places: list[Place]) -> Capture:
+            options = {**self.options, "runs": [self.run_name], what: [list(place) for place in places]}
+            return side.record(f"{self.name}-values", self.task, options, self.given)
+
+        found = fetch(wanted, self.run_name, record, gradients=what == "keep_gradients")
+        missing = lost(wanted, found)
+        if missing and side.reused:
+            raise Outdated(side.side)
+        self.lost.update(missing)
+        return found
+
+    def remarks(self) -> list[str]:
+        """What could not be tried because a side does other operations each time it is run."""
+        said = []
+        if self.lost:
+            said.append(
+                f"{len(self.lost)} values could not be had again: the model does other operations, or makes other values, in each run"
+            )
+        if self.other_ways:
+            said.append(
+                f"{self.other_ways} experiments were not made: the candidate does other operations, or makes other values, in each run"
+            )
+        return said
+
+
+def _constants(recorder: Recorder, given: dict[str, Capture]) -> Capture | None:
+    """How a side comes to its numbers; None for a model that cannot be built twice."""
+    try:
+        return recorder.record("constants", "constants", {}, given)
+    except WorkerFailed:
+        return None

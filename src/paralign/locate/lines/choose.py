@@ -1,0 +1,368 @@
+"""From a guilty operation to the line that a porter has to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.locate.lines import element_order, missing_step, simple_values
+from paralign.locate.lines import region as regions
+from paralign.locate.lines.kinds import Kind, foreign, other_mask
+from paralign.locate.lines.registry import Proposal, Rule, strongest
+from paralign.locate.runs.construction import constructed, is_container_line, not_exonerated
+from paralign.locate.runs.counterparts import apart, is_telling, same_shape
+from paralign.locate.runs.traverse import (
+    CONTEXT,
+    before_moves,
+    common,
+    computing,
+    computing_users,
+    inner_lines,
+    parting,
+    taken_besides,
+    way_to,
+)
+from paralign.locate.source.statements import named_for
+from paralign.locate.suspects.propose import results
+
+if TYPE_CHECKING:
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+    from paralign.locate.types import Guilt
+
+
+@dataclass(frozen=True)
+class Located:
+    """The candidate's line to look at first, further lines that led to the operation, and the rule that chose the line."""
+
+    line: str | None
+    further: tuple[str, ...]
+    rule: str
+
+
+@dataclass(frozen=True)
+class MissingStep:
+    """What rules about a missing step are asked: the reference's operation, the candidate's that goes on without it.
+
+    ``after`` is the reference's operation beside the candidate's.
+    """
+
+    guilt: Guilt
+    step: Operation
+    user: Operation
+    after: Operation | None
+
+    @property
+    def judgement(self) -> Judgement:
+        """Of the run as it is."""
+        return self.guilt.judgement
+
+
+@dataclass(frozen=True)
+class Wired:
+    """What rules about a value are asked that an operation takes in place of another one."""
+
+    guilt: Guilt
+    operation: Operation
+    other: Operation
+
+    @property
+    def judgement(self) -> Judgement:
+        """Of the run as it is."""
+        return self.guilt.judgement
+
+
+#: numbers that differ by less than this share are the same, stored in another precision
+SAME = 1e-6
+
+
+def candidate_line(guilt: Guilt, what: Kind, other: Operation | None, operation: Operation) -> Located:
+    """The candidate's line to look at first.
+
+    A layer of the framework that does something else with right inputs is wrong in how it was constructed; an operation that has
+    other inputs than its counterpart is wrong where it is called; a missing one where its input was handed on too early.
+    """
+    judgement = guilt.judgement
+    if guilt.repair is not None:
+        return Located(guilt.repair.line, operation.stack, "formula-repair")
+    if what == Kind.MISSING and other is not None:
+        proposal = _lacking_line(guilt, other, operation)
+        if proposal is not None:
+            return Located(proposal.answer, operation.stack, proposal.rule)
+    if what in (Kind.MISWIRED, Kind.REGION) and operation.stack:
+        proposal = (
+            _wired_line(Wired(guilt, operation, other)) if what == Kind.MISWIRED and other is not None else _region_line(guilt, operation)
+        )
+        return Located(proposal.answer, operation.stack, proposal.rule)
+    taken = simple_values.input_line(operation, other) if what == Kind.DIFFERENT else None
+    by_layer = (taken is None and what in (Kind.DIFFERENT, Kind.GIVEN)) or is_container_line(judgement.candidate, operation)
+    built = constructed(judgement.candidate, operation.module) if by_layer else ()
+    if built:
+        first = not_exonerated(judgement, guilt, operation, built, by_construction=True, twin=other)
+        return Located(first, tuple(dict.fromkeys([*built, *operation.stack])), "construction-site")
+    if not operation.stack:
+        return Located(None, (), "")
+    return _own_line(guilt, what, other, operation, taken)
+
+
+def _own_line(guilt: Guilt, what: Kind, other: Operation | None, operation: Operation, taken: str | None) -> Located:
+    """A line of the operation's own stack, or that of what it takes; ``taken`` made a simple value that it takes."""
+    if what == Kind.ORDER:
+        listed = _as_listed(operation, other) or element_order.otherwise_shaped(operation, other)
+        return Located(listed, operation.stack, "element-order") if listed else Located(operation.stack[0], operation.stack, "call-site")
+    if what != Kind.DIFFERENT:
+        return Located(operation.stack[0], operation.stack, "call-site")
+    shaped = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
+    if shaped is not None:
+        return Located(shaped, operation.stack, "input-shape")
+    if taken is not None:
+        return Located(taken, operation.stack, "simple-input")
+    line = not_exonerated(guilt.judgement, guilt, operation, operation.stack, by_construction=False)
+    return Located(line, operation.stack, "call-not-shared")
+
+
+def _lacking_line(guilt: Guilt, missing: Operation, operation: Operation) -> Proposal[str] | None:
+    """The line at which a step of the reference is missing, of whose result the candidate's operation makes something else."""
+    judgement, after = guilt.judgement, guilt.trial.due.maker
+    if guilt.trial.why == "end":
+        return strongest(MISSING_AT_END_RULES, MissingStep(guilt, missing, operation, None))
+    user = missing_step.taken_plainly(judgement, missing, operation)
+    if user is not operation:
+        after = next((u for v in missing.outputs for u in v.users if u.kind == user.kind), after)
+    return strongest(MISSING_RULES, MissingStep(guilt, missing, user, after))
+
+
+def _region_line(guilt: Guilt, operation: Operation) -> Proposal[str]:
+    """The line of a region of which ``operation`` is to be looked at first."""
+    judgement = guilt.judgement
+    made = _made_for_it(judgement, operation, None, guilt.trial.due)
+    if made is not None:
+        return Proposal("value-made-for-it", made)
+    singled_out = operation is not guilt.trial.suspect
+    numbers = None if singled_out else _of_numbers(judgement, guilt.trial.region)
+    return Proposal("numbers-of-region", numbers) if numbers is not None else Proposal("call-site", operation.stack[0])
+
+
+def _wired_line(asked: Wired) -> Proposal[str]:
+    """The line that handed an operation another value than the reference's."""
+    if any(v.record.role == "parameter" for v in foreign(asked.judgement, asked.operation, asked.other)):
+        # which parameters it takes was decided where its module was chosen
+        stack = asked.operation.stack
+        return Proposal(
+            "module-chosen", not_exonerated(asked.judgement, asked.guilt, asked.operation, stack, by_construction=False, alike=True)
+        )
+    return strongest(WIRED_RULES, asked) or Proposal("value-handed-on", _called(asked.judgement, asked.operation, asked.other))
+
+
+def _made_in_its_place(asked: Wired) -> str | None:
+    """The line that made, for this operation alone, the value that it takes in place of the reference's."""
+    if asked.other.kind != asked.operation.kind:
+        return None
+    return _made_for_it(asked.judgement, asked.operation, asked.other, asked.guilt.trial.due)
+
+
+def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) -> str | None:
+    """The line that gave a value, which others rightly take, a further name for an operation that takes it in place of the reference's."""
+    known = {v.digest for v in other.inputs}
+    for value in operation.inputs:
+        if judgement.is_right(value) and is_telling(value) and not any(p.digest in known for p in judgement.partners(value)):
+            maker = before_moves(value, operation.source).maker
+            ends = inner_lines(maker, operation) if maker is not None and maker.stack and operation.stack else None
+            line = named_for(ends[1], ends[0]) if ends is not None else None
+            if line is not None:
+                return line
+    return None
+
+
+def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
+    """The candidate's line that handed on a value without what the reference does to it first.
+
+    The missing operation is placed in the reference by what its calls have in common with those of the operation before it; the
+    candidate's line is at the same depth of its own calls.
+    """
+    candidates = [v for v in user.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    due = computing(after)
+    taken = {v.digest for v in due.inputs} if due is not None else set()
+    candidates.sort(key=lambda v: any(p.digest in taken for p in judgement.partners(v)))  # what the reference does not take there first
+    ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
+    before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
+    if value is None:
+        given = after.inputs if after is not None else []
+        strange = [v for v in candidates if not any(p in given for p in judgement.partners(v))]
+        value = next(iter(strange or candidates), None)
+    maker = computing(value.maker if value is not None else None)
+    other = computing(before.maker if before is not None else None)
+    if maker is None or not maker.stack or not user.stack:
+        return user.source
+    if other is None:
+        return maker.stack[0]
+    same_line_after = after is not None and missing.source == after.source and missing.source != other.source
+    besides = same_line_after or (value is not None and taken_besides(judgement, value, user, missing))
+    if maker.stack[1:] == user.stack[1:]:  # the step is missing in the very function that hands the value on
+        return user.stack[0] if besides else maker.stack[0]
+    with_before, with_after = common(missing, other), common(missing, after) if after is not None else 0
+    chosen, shared = (user, with_after) if with_after > with_before or besides else (maker, with_before)
+    level = min(shared + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
+    return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
+
+
+def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
+    """The line that computed, of numbers alone, what a region's first operation on right values takes beside these: a mask, a table.
+
+    None where there is no such operation.
+    """
+    bare: set[Value] = set()
+    for operation in region:
+        if all(v in bare or (not is_telling(v) and judgement.is_right(v)) for v in operation.inputs):
+            bare.update(operation.outputs)
+            continue
+        right = [v for v in operation.inputs if v not in bare and judgement.is_right(v) and is_telling(v)]
+        numbers = next((v for v in operation.inputs if v in bare), None)
+        if not right or numbers is None:
+            return None
+        maker = computing(numbers.maker)
+        return maker.stack[0] if maker is not None and maker.stack else None
+    last = computing(region[-1]) if region and all(v in bare for v in region[-1].outputs) else None
+    return last.stack[0] if last is not None and last.stack else None
+
+
+def _as_listed(operation: Operation, other: Operation | None) -> str | None:
+    """The one line that made all that is put together, where it was made in that very order: that line decided on it."""
+    makers = [v.maker for v in operation.inputs if v.maker is not None]
+    if (
+        other is None
+        or operation.kind != other.kind
+        or operation.kind not in ("concatenate", "stack")
+        or len(makers) < len(operation.inputs)
+    ):
+        return None
+    lines = {maker.source for maker in makers}
+    in_order = [m.order for m in makers] == sorted({m.order for m in makers})
+    return next(iter(lines)) if len(lines) == 1 and len(makers) > 1 and in_order and operation.source not in lines else None
+
+
+def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:
+    """The candidate's line that gave back an output without what the reference does to it last."""
+    before = next((v.maker for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None)
+    shared = common(missing, before) if before is not None else len(operation.stack) - 1
+    if not operation.stack:
+        return None
+    return operation.stack[max(0, len(operation.stack) - 1 - shared)]
+
+
+def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | None, due: Value) -> str | None:
+    """The line that made the value which an operation takes in place of the reference's, where nothing else uses that value rightly.
+
+    None where the value is right for others: then it was only taken at the wrong place.
+    """
+    way = [other] if other is not None else way_to(judgement, due, CONTEXT)
+    if all(o.kind != operation.kind for o in way):
+        return None
+    taken = {v.digest for o in way for v in o.inputs}
+    mask = next((m for v in way[0].inputs if (m := other_mask(operation, v)) is not None), None)
+    source = computing(mask.maker) if mask is not None and not is_telling(mask) else None
+    if source is not None and source.stack:
+        return source.stack[0]
+    for value in operation.inputs:
+        strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"
+        if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):
+            continue
+        before = before_moves(value, operation.source)
+        users = [u for u in computing_users(before) if u.kind not in MOVES]
+        maker = before.maker
+        known = maker is not None and maker.stack and operation.stack
+        if maker is not None and known and users and all(v in judgement.wrong for u in users for v in u.outputs):
+            return parting(maker, operation)
+    return None
+
+
+def _laid_out(operation: Operation, other: Operation) -> str | None:
+    """The line that gave a value of the right elements another shape than the reference's operation takes it in, so that it acts elsewhere.
+
+    None where no input is so.
+    """
+    for value in operation.inputs:
+        for partner in other.inputs:
+            alike = len(value.shape) == len(partner.shape) and same_shape(value, partner) and apart(value, partner) <= SAME
+            if not alike or value.shape == partner.shape:
+                continue
+            while value.maker is not None and value.maker.inputs and value.maker.inputs[0].shape == value.shape:
+                value = value.maker.inputs[0]  # noqa: PLW2901 - the same shape one step before
+            if value.maker is not None and value.maker.stack:
+                return value.maker.stack[0]
+    return None
+
+
+def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:
+    """The line at which an operation, or the module that it belongs to, is given another value than the reference's.
+
+    In the reference, the calls of the operation part somewhere from those that made the value that it takes; the candidate's line is at
+    the same depth.
+    """
+    taken = {p for v in operation.inputs for p in judgement.partners(v)}
+    due = next((v for v in other.inputs if v.maker is not None and v not in taken), None) if other is not None else None
+    maker = computing(due.maker if due is not None else None)
+    if maker is None or other is None or due is None:
+        return operation.stack[0]
+    right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if any(judgement.is_right(o) for o in results(u))]
+    arrived = max((common(operation, user) for user in right), default=0)  # so far it was handed on rightly
+    shared = max(common(other, maker), arrived)
+    return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - shared))]
+
+
+def _placed(asked: MissingStep) -> str | None:
+    mended = asked.guilt.mended or asked.judgement
+    return missing_step.place(asked.judgement, mended, asked.step, asked.user, asked.after)
+
+
+#: where a step of the reference is missing after all others
+MISSING_AT_END_RULES: tuple[Rule[MissingStep, str], ...] = (
+    Rule("end-placed", "between the counterparts of the reference's neighbouring operations", _placed),
+    Rule("end-given-back", "where the output is given back", lambda m: _given_back(m.user, m.step, m.judgement)),
+)
+
+#: where a step of the reference is missing before an operation
+MISSING_RULES: tuple[Rule[MissingStep, str], ...] = (
+    Rule(
+        "missing-idle-layer",
+        "a layer that is built and never called: beside its neighbours",
+        lambda m: missing_step.beside_idle_layer(m.judgement, m.step, m.user),
+    ),
+    Rule(
+        "missing-elsewhere", "the candidate does the step at another place", lambda m: missing_step.elsewhere(m.judgement, m.step, m.user)
+    ),
+    Rule(
+        "missing-unused",
+        "what is made and never used: where it could be used first",
+        lambda m: missing_step.left_unused(m.judgement, m.step),
+    ),
+    Rule(
+        "missing-in-helper",
+        "in the function that the neighbouring steps are in",
+        lambda m: missing_step.in_helper(m.judgement, m.step, m.user),
+    ),
+    Rule(
+        "missing-term", "a sum or product without one of its terms", lambda m: regions.without_term(m.judgement, m.user, m.guilt.trial.twin)
+    ),
+    Rule(
+        "missing-simple-value",
+        "a simple value in place of what the step makes",
+        lambda m: simple_values.input_line(m.user, m.guilt.trial.twin, m.judgement.reference.operations),
+    ),
+    Rule(
+        "missing-beside", "an operation that takes the step's other operand", lambda m: regions.beside(m.judgement, m.step, m.user, m.after)
+    ),
+    Rule("missing-placed", "between the counterparts of the reference's neighbouring operations", _placed),
+    Rule("missing-handed-on", "where the value is handed on without the step", lambda m: _handed_on(m.judgement, m.step, m.user, m.after)),
+)
+
+#: where an operation takes another value than the reference's
+WIRED_RULES: tuple[Rule[Wired, str], ...] = (
+    Rule("value-made-for-it", "where the value was made, if nothing else rightly takes it", _made_in_its_place),
+    Rule(
+        "value-named-for-it",
+        "where the value got the name by which it is taken",
+        lambda w: _named_for_it(w.judgement, w.operation, w.other),
+    ),
+)

@@ -1,0 +1,278 @@
+"""What kind of fault a guilty operation shows, and which operations of both sides it concerns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.locate.lines import element_order, missing_step
+from paralign.locate.lines import region as regions
+from paralign.locate.lines.registry import Rule, strongest
+from paralign.locate.runs.counterparts import ALIKE, is_telling, ordered_distance, same_shape
+from paralign.locate.runs.traverse import (
+    CONTEXT,
+    before_any_moves,
+    computing,
+    way_to,
+)
+
+if TYPE_CHECKING:
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+    from paralign.locate.runs.slices import Slices
+    from paralign.locate.suspects.propose import Trial
+    from paralign.locate.types import Guilt
+
+#: reference operations that are followed back from what is due
+REACH = 400
+
+#: steps that both sides take alike, of another value each, and that are followed back
+ALIKE_STEPS = 8
+
+
+class Kind(Enum):
+    """What kind of fault a guilty operation shows."""
+
+    #: the same inputs, another result
+    DIFFERENT = "different"
+    #: the reference does something with the inputs first
+    MISSING = "missing"
+    #: the reference uses the input as it is
+    EXTRA = "extra"
+    #: the reference takes another value, which the candidate has too
+    MISWIRED = "miswired"
+    #: several operations, none of which has a counterpart
+    REGION = "region"
+    #: a parameter, buffer or constant that the reference does not have
+    GIVEN = "given"
+    #: the right elements in another order
+    ORDER = "order"
+
+
+@dataclass(frozen=True)
+class Region:
+    """What rules about several operations are asked, of which one is at fault."""
+
+    judgement: Judgement
+    trial: Trial
+    slices: Slices | None
+
+
+def classify(guilt: Guilt) -> tuple[Kind, Operation | None, Operation]:
+    """What kind of fault it is, the reference's operation concerned, and the candidate's."""
+    trial, judgement = guilt.trial, guilt.judgement
+    maker, twin = trial.value.maker or trial.suspect, trial.due.maker
+    if guilt.repair is not None:
+        return Kind.REGION, twin, guilt.repair.operation
+    if trial.why == "order":
+        return Kind.ORDER, twin, maker
+    if trial.why in ("before", "end"):
+        return Kind.MISSING, _first_lacking(judgement, trial.due) or twin, trial.suspect if trial.why == "before" else maker
+    turned = _turned(judgement, maker, twin)
+    if turned is not None:
+        return Kind.ORDER, twin, turned
+    single = sum(o.kind not in MOVES for o in trial.region) <= 1
+    for value in maker.inputs:
+        first = before_any_moves(value) if single else value
+        if first.maker is None and not judgement.is_right(first):
+            return Kind.GIVEN, twin, maker
+    return _of_region(judgement, trial, guilt.slices) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
+
+
+def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[Kind, Operation | None, Operation]:
+    """The kind of fault of several operations of which one is at fault."""
+    twin, maker = trial.due.maker, trial.value.maker or trial.suspect
+    way = way_to(judgement, trial.due, len(trial.region) + CONTEXT)
+    idle = next((o for o in way if missing_step.idle_layer(judgement, o, trial.suspect)), None)
+    if idle is not None:
+        return Kind.MISSING, idle, trial.suspect
+    if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):
+        return _of_steps(judgement, trial, slices)
+    if twin is None:
+        return Kind.DIFFERENT, twin, maker
+    arranged = _otherwise_arranged(judgement, trial.suspect, twin)
+    if arranged is not None:
+        return (*arranged, trial.suspect)
+    first = trial.suspect
+    if first.kind == twin.kind and any(judgement.lacking(v) for v in foreign(judgement, first, twin) if v.maker is not None):
+        return _by_inputs(judgement, first, twin)
+    return Kind.DIFFERENT, twin, first if _is_one(trial) else maker
+
+
+def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[Kind, Operation | None, Operation]:
+    """The kind of fault of operations of several layers, and which of them is the likeliest."""
+    pair = regions.of_one_layer(judgement, trial.region)
+    if pair is not None:
+        return (Kind.DIFFERENT, *pair)
+    told = strongest(REGION_RULES, Region(judgement, trial, slices))
+    return Kind.REGION, trial.due.maker, told.answer if told is not None else trial.suspect
+
+
+def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[Kind, Operation | None, Operation]:
+    """The kind of fault of a single operation."""
+    twin = computing(trial.due.maker) if trial.why == "meeting" or maker.kind not in MOVES else trial.due.maker
+    if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
+        before = regions.done_before(judgement, maker, twin) if twin is not None else None
+        return Kind.EXTRA, twin, before or maker
+    if twin is None or maker.random:
+        return Kind.DIFFERENT, twin, maker
+    arranged = _otherwise_arranged(judgement, maker, twin)
+    if arranged is not None:
+        return (*arranged, maker)
+    if judgement.same_inputs(maker, twin):
+        return (Kind.MISSING if regions.comes_first(maker, twin) else Kind.DIFFERENT), twin, maker
+    return _by_inputs(judgement, maker, twin)
+
+
+def _turned(judgement: Judgement, maker: Operation, twin: Operation | None) -> Operation | None:
+    """What brought elements, which the twin takes in their order, into another before a guilty operation; None without such a thing."""
+    for value in maker.inputs:
+        due = any(p in twin.inputs and same_shape(p, value) for p in judgement.partners(value)) if twin is not None else False
+        if due and judgement.disordered(value):
+            return judgement.disorder(value)
+    return None
+
+
+def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Kind, Operation] | None:
+    """What the reference does to the elements that an operation takes as they are, so that the twin has them in another order.
+
+    The candidate either lacks the step or has the elements in that order too, but takes them in another one. None where orders agree.
+    """
+    for value in maker.inputs:
+        due = [p for p in judgement.partners(value) if p in twin.inputs and is_telling(value)]
+        far = [ordered_distance(p, value) for p in due]
+        if not far or any(each is None or each <= ALIKE for each in far) or due[0].maker is None:
+            continue
+        alike = (v for v in judgement.backwards.equals(due[0]) if v is not value)
+        has = any(each is not None and each <= ALIKE for each in (ordered_distance(due[0], v) for v in alike))
+        return (Kind.MISWIRED if has else Kind.MISSING), due[0].maker
+    return None
+
+
+def _takes(judgement: Judgement, operation: Operation, due: Value) -> bool:
+    """Whether an operation takes a value of the reference."""
+    return any(due in judgement.partners(v) for v in operation.inputs if judgement.is_right(v))
+
+
+def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Kind, Operation | None, Operation]:
+    """The kind of fault of an operation that takes other values than its twin."""
+    others = foreign(judgement, maker, twin)
+    lacked = [v for v in others if judgement.lacking(v) and v.maker is not None]
+    if lacked and twin.kind == maker.kind and other_mask(maker, lacked[0]) is not None:
+        return Kind.MISWIRED, twin, maker
+    if lacked:
+        return _by_lacked(judgement, maker, twin, lacked[0])
+    computing = [v for v in others if v.maker is not None or v.record.role == "parameter"]
+    return (Kind.MISWIRED if computing and twin.kind == maker.kind else Kind.DIFFERENT), twin, maker
+
+
+def _by_lacked(judgement: Judgement, maker: Operation, twin: Operation, lacked: Value) -> tuple[Kind, Operation | None, Operation]:
+    """The kind of fault of an operation whose twin takes a value that the candidate lacks."""
+    first = _first_lacking(judgement, lacked)
+    arranged = element_order.before(judgement, first)
+    if arranged is not None:
+        return (Kind.ORDER if arranged[2] else Kind.MISSING), *arranged[:2]
+    told = regions.made_plain(judgement, maker, first) or regions.without_effect(judgement, first)
+    if told is not None:
+        return Kind.DIFFERENT, first, told
+    if first is not None and first.module == twin.module in judgement.reference.kinds and maker.module in judgement.candidate.kinds:
+        return Kind.DIFFERENT, twin, maker  # what a layer of the framework does first is no step of the program
+    if twin.kind == maker.kind and _from_elsewhere(judgement, maker, twin, lacked):
+        return (Kind.MISWIRED, *_where_it_enters(judgement, maker, twin)[::-1])
+    return (Kind.MISWIRED if first is not None and _is_done(judgement, maker, first) else Kind.MISSING), first, maker
+
+
+def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Operation, Operation]:
+    """Back along steps that both sides take alike, one of the right value and one of another: where they come to take these."""
+    for _ in range(ALIKE_STEPS):
+        due = [v for v in foreign(judgement, maker, twin) if judgement.lacking(v) and v.maker is not None]
+        strange = _from_elsewhere(judgement, maker, twin, due[0]) if due else []
+        theirs = computing(due[0].maker) if due else None
+        ours = [o for o in (computing(v.maker) for v in strange) if o is not None and theirs is not None and o.kind == theirs.kind]
+        if not ours or theirs is None or ours[0].order >= maker.order or theirs.order >= twin.order:
+            break
+        maker, twin = ours[0], theirs
+    return maker, twin
+
+
+def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due: Value) -> list[Value]:
+    """What an operation takes that has no part in what the reference makes of its own to come to what is due there.
+
+    Empty where it takes something that has: then a step is missing.
+    """
+    due_there, on_the_way = {v.digest for v in twin.inputs}, {v.digest for o in way_to(judgement, due, REACH) for v in o.inputs}
+    taken = [v for v in maker.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    known = [(v, {p.digest for p in judgement.partners(v)}) for v in taken]
+    strange = [(v, digested) for v, digested in known if not digested & due_there]
+    return [] if any(digested & on_the_way for _, digested in strange) else [v for v, _ in strange]
+
+
+def other_mask(operation: Operation, due: Value) -> Value | None:
+    """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
+    masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
+    return masks[0] if masks and due.record.dtype == "bool" else None
+
+
+def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
+    """Whether the candidate's module does what the reference's does, but with another value: then it was given the wrong one."""
+    if not operation.module:
+        return False
+    alike = [o for o in judgement.candidate.operations if o.module == operation.module and o.kind == lacked.kind and o is not operation]
+    return lacked.module == operation.module and any(o.order < operation.order and o.stack[1:] == operation.stack[1:] for o in alike)
+
+
+def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
+    """Whether all operations of a region belong to one layer of the framework."""
+    modules = {operation.module for operation in region}
+    return len(modules) == 1 and next(iter(modules)) in judgement.candidate.kinds
+
+
+def _is_one(trial: Trial) -> bool:
+    """Whether a region is one operation of the reference, after which only a parameter is joined: a convolution, and its bias."""
+    after = [o for o in trial.region if o is not trial.suspect and o.kind not in MOVES]
+    given = [any(before_any_moves(v).record.role == "parameter" for v in o.inputs) for o in after]
+    alike = trial.twin is not None and trial.suspect in trial.region and trial.twin.kind == trial.suspect.kind
+    return trial.why == "twin" and alike and all(given)
+
+
+def foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
+    """Inputs of the reference's operation that the candidate's does not take."""
+    known = {p for v in maker.inputs for p in judgement.partners(v)}
+    digested = {p.digest for p in known}
+    return [v for v in twin.inputs if is_telling(v) and v not in known and v.digest not in digested]
+
+
+def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
+    """The first operation on the way to a value that the candidate lacks."""
+    maker = value.maker
+    while maker is not None:
+        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None and v.maker.kind != "fill"), None)
+        if before is None:
+            return maker
+        maker = before.maker
+    return None
+
+
+#: where several operations stand for others of the reference: which of them to look at first
+REGION_RULES: tuple[Rule[Region, Operation], ...] = (
+    Rule("region-idle", "what hands on to the region what it takes itself", lambda r: regions.idle(r.judgement, r.trial)),
+    Rule("region-outgrown", "what repeats values against each other", lambda r: regions.outgrown(r.judgement, r.trial.region)),
+    Rule(
+        "region-slice",
+        "the first of several parts of a value of the reference that is wrong",
+        lambda r: r.slices.first_wrong(r.judgement, r.trial.region) if r.slices is not None else None,
+    ),
+    Rule(
+        "region-likeliest",
+        "what the reference does with the same values, with another result",
+        lambda r: regions.likeliest(r.judgement, r.trial),
+    ),
+    Rule(
+        "region-odd",
+        "what takes a value or a number that the reference does not use there",
+        lambda r: regions.odd(r.judgement, r.trial.region, r.trial.due),
+    ),
+    Rule("region-busiest", "the line of a loss's formula where most of it is computed", lambda r: regions.busiest(r.judgement, r.trial)),
+)

@@ -1,0 +1,71 @@
+"""Plain values, of few simple numbers: they are met everywhere and count as right, and yet may be what an operation should not take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.capture import digest as digests
+from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.traverse import computing
+from paralign.locate.source.statements import alias_line, function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.locate.runs.dataflow import Operation, Value
+
+#: numbers that differ by less than this share are the same, stored in another precision
+SAME = 1e-6
+
+
+def input_line(operation: Operation, other: Operation | None, reference: Sequence[Operation] = ()) -> str | None:
+    """The line that named or made what an operation takes where the reference's takes something else: a constant, or few simple numbers.
+
+    None where there is no such value, or none of several.
+
+    Args:
+        operation: the candidate's.
+        other: the reference's.
+        reference: where given, only if its operation takes what is computed of numbers alone, and none of these, of that kind, takes
+            the value as well.
+    """
+    if other is None or other.kind != operation.kind or not operation.stack:
+        return None
+    foreign = [v for v in operation.inputs if not any(_is_same(v, p) for p in other.inputs)]
+    due = [p for p in other.inputs if not any(_is_same(v, p) for v in operation.inputs)]
+    if len(foreign) != 1 or len(due) != 1 or is_telling(foreign[0]):
+        return None
+    known = any(o.kind == operation.kind and any(_is_same(foreign[0], v) for v in o.inputs) for o in reference)
+    if known or (reference and not _is_of_numbers(due[0])):
+        return None
+    maker = _first_of(foreign[0])
+    if maker is None or not maker.stack:
+        return None
+    made = maker.stack[0]
+    taken = next((line for line in operation.stack if function_of(line) == function_of(made)), None)  # a helper may lie between
+    return alias_line(taken, made) or made
+
+
+def _first_of(value: Value) -> Operation | None:
+    """What made a plain value, those looked through that only hand on or cut out of the same constant."""
+    maker = computing(value.maker)
+    while maker is not None and maker.kind == "slice" and maker.inputs and _is_same(maker.inputs[0], value):
+        maker = computing(maker.inputs[0].maker)
+    return maker
+
+
+def _is_of_numbers(value: Value) -> bool:
+    """Whether neither an input nor a parameter leads to a value."""
+    todo, seen = [value], {value}
+    while todo:
+        each = todo.pop()
+        if each.maker is None and (each.record.role == "parameter" or (each.record.role == "input" and each.record.name)):
+            return False
+        fresh = [v for v in (each.maker.inputs if each.maker is not None else ()) if v not in seen]
+        seen.update(fresh)
+        todo += fresh
+    return True
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    return one.digest is not None and other.digest is not None and digests.distance(one.digest, other.digest, sized=False) <= SAME

@@ -1,0 +1,310 @@
+"""The line that made a table, an index or a mask which the candidate computes of numbers alone, other than the reference does."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.locate.data.array_difference import apart, same
+from paralign.locate.data.trace import LEAST, Step, Way
+from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.slices import Slices
+from paralign.locate.source.bindings import Code
+from paralign.locate.source.statements import function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from paralign.capture import Capture
+    from paralign.locate.data.array_difference import Array
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.types import Guilt
+
+#: digests up to this distance are those of one value, stored in one precision or another
+EQUAL = 1e-6
+
+#: axes up to which their orders are tried
+AXES = 4
+
+#: so many numbers in their order are hardly the same by accident, on the way to a value that the reference has not
+FEW = 3
+
+#: columns up to which it is told which of them differ
+COLUMNS = 16
+
+#: a value this near to one of the reference, by its elements in order of size, stands for it
+RESEMBLING = 0.5
+
+
+def given(guilt: Guilt, *operations: Operation) -> list[str]:
+    """Digests of what operations at fault take that is neither computed, nor an input, nor a parameter."""
+    found: dict[str, None] = {}
+    todo = [value for taker in operations for value in taker.inputs]
+    seen: set[Value] = set()
+    while todo:
+        value = todo.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.maker is not None:  # as it was before it was moved, or by what it came in another order
+            todo += value.maker.inputs if value.maker.kind in MOVES or guilt.judgement.disordered(value) else []
+        elif _is_number(value):
+            found[value.digest or digests.EMPTY] = None
+    return list(found)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a value was neither computed by what was watched, nor is it an input or a parameter."""
+    unnamed = value.record.role == "buffer" or (value.record.role == "input" and not value.record.name)
+    return value.maker is None and value.digest is not None and unnamed
+
+
+@np.errstate(all="ignore")
+def of_region(guilt: Guilt, numbers: Callable[[], Sequence[Array]]) -> Operation | None:
+    """The first operation of a region that makes, of numbers alone, what the reference has nowhere; None where nothing tells.
+
+    Args:
+        guilt: a region at fault.
+        numbers: asks for what the reference makes of numbers alone.
+    """
+    judgement, region = guilt.judgement, guilt.trial.region
+    bare: set[Value] = set()
+    first: list[Operation] = []
+    for operation in region:
+        if all(v in bare or _is_number(v) or (judgement.is_right(v) and not is_telling(v)) for v in operation.inputs):
+            bare.update(operation.outputs)
+            first.append(operation)
+    computing = [o for o in first if o.kind not in MOVES]
+    told = guilt.slices is not None and guilt.slices.first_wrong(judgement, region) is not None
+    return None if told or len(computing) <= 1 else Slices(numbers()).first_wrong(judgement, first)
+
+
+@np.errstate(all="ignore")
+def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, certain: bool = True) -> str | None:
+    """The line of the candidate that makes, of right values, what the reference has not, on the way to one of the values wanted.
+
+    Of several that the reference lacks, the one that resembles a value of the reference most is at fault: others may only be another
+    way to the same result. One that was made first where the reference makes a table of that shape, which the candidate has nowhere,
+    stands for that. None where all of them are the reference's, or nothing is known of how they were made.
+
+    Args:
+        reference: recorded by the task ``constants``.
+        candidate: the same.
+        wanted: digests of values that operations of the candidate take.
+        certain: one of them is known to be at fault, whether it resembles anything or not.
+    """
+    ways = Way.read(reference, ""), Way.read(candidate, "")
+    pool, own = values(reference), values(candidate)
+    found: list[tuple[float, Step]] = []
+    for digest in wanted:
+        alike = [s for s in ways[1].steps if digests.distance(s.record.digest or digests.EMPTY, digest) <= EQUAL]
+        if alike and not _is_right(ways[0], pool, alike[-1]):
+            first = _first_wrong(ways, pool, alike[-1])
+            far = _nearest(pool, alike[-1].value)
+            found.append((min(far, RESEMBLING) if _stands_for_another(pool, own, first.value) else far, first))
+    far, step = min(found, key=lambda item: item[0], default=(np.inf, None))
+    return step.record.source if step is not None and (certain or far <= RESEMBLING) else None
+
+
+@np.errstate(all="ignore")
+def number_line(candidate: Capture, source: str, number: float) -> str | None:
+    """The line from which a number came that a line reads by a name; None where that was not seen.
+
+    Args:
+        candidate: recorded by the task ``constants``.
+        source: the line, ``file:line``.
+        number: what it reads.
+    """
+    way, code = Way.read(candidate, ""), Code(source)
+    names = {*code.names, *(f"self.{name}" for name in code.attributes)}
+    read = [s for s in way.steps if s.record.op in names and s.value.size == 1 and s.value.item() == number]
+    step = next((s for s in reversed(read) if function_of(str(s.record.source)) == function_of(source)), None)
+    while step is not None:
+        before = [way.steps[n] for n in step.inputs if way.steps[n].value.size <= LEAST and number in way.steps[n].value]
+        if not before:
+            break
+        step = before[-1]
+    return step.record.source if step is not None else None
+
+
+@np.errstate(all="ignore")
+def values(capture: Capture) -> list[Array]:
+    """All that was recorded by the task ``constants``."""
+    way = Way.read(capture, "")
+    return [step.value for step in way.steps] + [value for value, _ in way.leaves.values()]
+
+
+def _nearest(pool: Sequence[Array], value: Array) -> float:
+    """How far the nearest of some values is from one, by their elements in order of size; infinite where none has as many."""
+    ordered = np.sort(value, axis=None)
+    whole = (apart(np.sort(other, axis=None), ordered) for other in pool if other.size == ordered.size)
+    parts = (_of_beginning(pool, value, other, cut) for other in pool for cut in _begun(value, other))
+    return min((*whole, *parts), default=np.inf)
+
+
+def _of_beginning(pool: Sequence[Array], table: Array, other: Array, begun: Array) -> float:
+    """How far the beginning of a table is from another one; if it is that, how far the rest is from what may stand there."""
+    far = apart(np.sort(other, axis=None), np.sort(begun, axis=None))
+    rest = _rest(pool, table, other) if far <= EQUAL else None
+    return far if rest is None else _nearest(pool, rest)
+
+
+def _stands_for_another(pool: Sequence[Array], own: Sequence[Array], table: Array) -> bool:
+    """Whether the reference has a table of the shape of one of the candidate's, or of its beginning, that the candidate has nowhere."""
+    alike = [
+        v for v in pool if v.size >= LEAST and float(np.ptp(v)) > 0 and (v.squeeze().shape == table.squeeze().shape or [*_begun(table, v)])
+    ]
+    return table.size >= LEAST and any(not any(_holds(value, mine) for mine in own) for value in alike)
+
+
+def _begun(table: Array, other: Array) -> Iterator[Array]:
+    """As many rows of a table as another one has, where these are fewer: tables are made for more places than are used."""
+    long, short = table.squeeze(), other.squeeze()
+    if long.ndim and long.ndim == short.ndim and long.shape[1:] == short.shape[1:] and FEW <= short.shape[0] < long.shape[0]:
+        yield long[: short.shape[0]]
+
+
+def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> Step:
+    """Go back from a wrong step through wrong inputs to one that is made of right ones.
+
+    Where nothing on its way is the reference's, the reference makes it in another way, and the last step is as good as any.
+    """
+    seen: set[int] = set()
+    if not any(_is_known(pool, s) for s in _behind(ways[1], step)):
+        return step
+    while True:
+        seen.add(step.number)
+        made_of = _made_of(ways[1], step)
+        before = [s for s in made_of if s.number not in seen]
+        wrong = [s for s in before if not _is_right(ways[0], pool, s) and not _is_filled(ways[1], pool, s)]
+        wrong = wrong or [s for s in before if _is_strange(pool, s)]
+        if not wrong:
+            return _as_listed(pool, step, made_of) or step
+        step = max(wrong, key=lambda s: (s.value.size, s.number))
+
+
+def _behind(way: Way, step: Step) -> list[Step]:
+    """All steps on the way to one."""
+    found: dict[int, Step] = {}
+    todo = list(step.inputs)
+    while todo:
+        held = way.steps[todo.pop()]
+        todo += held.inputs if held.number not in found else ()
+        found[held.number] = held
+    return list(found.values())
+
+
+def _made_of(way: Way, step: Step) -> list[Step]:
+    """What a step was made of; few numbers, which prove nothing, are looked through as well."""
+    found: dict[int, Step] = {}
+    todo = list(step.inputs)
+    while todo:
+        held = way.steps[todo.pop()]
+        if held.number not in found:
+            found[held.number] = held
+            todo += held.inputs if held.value.size < LEAST and not held.telling else ()
+    return list(found.values())
+
+
+def _equal(value: Array, other: Array) -> bool:
+    """Whether two arrays hold the same; of other shapes, with their axes in some other order."""
+    if same(value, other):
+        return True
+    if value.shape == other.shape or sorted(value.shape) != sorted(other.shape) or value.ndim > AXES:
+        return False
+    orders = (axes for axes in permutations(range(value.ndim)) if tuple(value.shape[a] for a in axes) == other.shape)
+    return any(same(value.transpose(axes), other) for axes in orders)
+
+
+def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
+    """Whether the reference has a step's values, or nothing to hold them against.
+
+    Few numbers may be anything's: they are wrong where the reference has a variable of that name, with other values.
+    """
+    if step.value.size < LEAST and not step.telling:
+        namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
+        return not namesakes or any(same(s.value, step.value) for s in namesakes)
+    return not step.telling or _has(pool, step.value) or any(_is_part(value, step.value) for value in pool)
+
+
+def _has(pool: Sequence[Array], table: Array) -> bool:
+    """Whether the reference has a table, or the beginning of it and nothing that should be the rest, or that too."""
+    if any(_equal(value, table) for value in pool):
+        return True
+    begun = next((value for value in pool if _holds(value, table)), None)
+    rest = None if begun is None else _rest(pool, table, begun)
+    return begun is not None and (rest is None or _has(pool, rest))
+
+
+def _rest(pool: Sequence[Array], table: Array, begun: Array) -> Array | None:
+    """The rows of a table behind those of another one, where the reference has something of that shape, or of the whole table's."""
+    whole, first = table.squeeze(), begun.squeeze()
+    rest: Array = whole[first.shape[0] :]
+    shapes = (whole.shape, rest.squeeze().shape)
+    return rest if any(v.squeeze().shape in shapes and not same(v.squeeze(), first) for v in pool) else None
+
+
+def _holds(value: Array, table: Array) -> bool:
+    """Whether a value of the reference is a table, or the beginning of it."""
+    return _equal(value, table) or any(same(value.squeeze(), begun) for begun in _begun(table, value))
+
+
+def _is_known(pool: Sequence[Array], step: Step) -> bool:
+    """Whether the reference has the several numbers of a step, simple ones too."""
+    return step.value.size >= FEW and float(np.ptp(step.value)) > 0 and _has(pool, step.value)
+
+
+def _is_strange(pool: Sequence[Array], step: Step) -> bool:
+    """Whether a step repeats a number that the reference has nowhere."""
+    number = step.value.reshape(-1)[:1]
+    if step.value.size < LEAST or float(np.ptp(step.value)) > 0 or float(number[0]).is_integer():
+        return False
+    return not any(np.any(np.abs(other - number) <= EQUAL * np.abs(number)) for other in pool)
+
+
+def _as_listed(pool: Sequence[Array], step: Step, made_of: Sequence[Step]) -> Step | None:
+    """The one step before another that made, in their order, those columns of its result which the reference has otherwise.
+
+    What is put together as one line made it is in the order on which that line decided. None where there is no such line.
+    """
+    parts = [part for part in _parts_like(pool, step.value) if part.ndim > 1 and 1 < part.shape[-1] <= COLUMNS]
+    differing = [{c for c in range(part.shape[-1]) if not same(part[..., c], step.value[..., c])} for part in parts]
+    least = min(differing, key=len, default=set())
+    if not 1 < len(least) < step.value.shape[-1]:
+        return None
+    holding = [[s for s in made_of if s.value.size >= LEAST and same(s.value, step.value[..., c])] for c in sorted(least)]
+    makers = [found[0] for found in holding if len(found) == 1]
+    in_order = len(makers) == len(least) and all(one.number < other.number for one, other in pairwise(makers))
+    return makers[0] if in_order and {s.record.source for s in makers} == {makers[0].record.source} else None
+
+
+def _parts_like(pool: Sequence[Array], value: Array) -> Iterator[Array]:
+    """The values of the reference that have the shape of another one, and slices along one axis that have it."""
+    for whole in pool:
+        if whole.shape == value.shape:
+            yield whole
+        for axis in range(whole.ndim if whole.ndim == value.ndim + 1 else 0):
+            if whole.shape[:axis] + whole.shape[axis + 1 :] == value.shape:
+                yield from np.moveaxis(whole, axis, 0)
+
+
+def _is_filled(way: Way, pool: Sequence[Array], step: Step) -> bool:
+    """Whether a step fills a part of an array with what a value of the reference has there."""
+    for before in (way.steps[number].value for number in step.inputs):
+        changed = before != step.value if before.shape == step.value.shape else None
+        if changed is not None and changed.any() and not changed.all():
+            return any(other.shape == step.value.shape and same(other[changed], step.value[changed]) for other in pool)
+    return False
+
+
+def _is_part(whole: Array, part: Array) -> bool:
+    """Whether an array is a row, a column or another slice of one along one axis."""
+    for axis in range(whole.ndim if whole.ndim > part.ndim else 0):
+        rows = np.moveaxis(whole, axis, 0)
+        if rows[:1].size == part.size and any(same(row, part.reshape(row.shape)) for row in rows):
+            return True
+    return False

@@ -1,0 +1,215 @@
+"""Differences between update rules in words: what differs, on which parameters, what to set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paralign.locate.optimizer.read_config import WORDS, framework
+from paralign.model import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from paralign.locate.optimizer.identify import Difference
+    from paralign.locate.optimizer.update_rules import Terms, Trace
+
+#: term -> what it is called
+CALLED = {
+    "rates": "learning rate",
+    "decay": "weight decay",
+    "clip": "gradient clipping",
+    "first": "momentum",
+    "second": "decay of the mean of squares",
+    "dampening": "dampening of momentum",
+    "damped": "first step of momentum",
+    "nesterov": "Nesterov momentum",
+    "scaled": "place of the learning rate in momentum",
+    "eps": "epsilon",
+    "place": "place of epsilon",
+    "corrected": "bias correction",
+    "amsgrad": "AMSGrad",
+    "centered": "centred variance",
+    "drift": "momentum schedule",
+    "fading": "decay of the learning rate",
+    "start": "first value of the mean of squares",
+    "sign": "direction",
+    "moves": "parameters that are updated",
+    "family": "algorithm",
+    "whole": "size of each whole step",
+}
+
+PLACES = {
+    "outside": "outside the root",
+    "inside": "inside the root",
+    "hat": "added before bias correction (epsilon-hat)",
+    "twice": "added to the variance too",
+}
+STYLES = {
+    "coupled": "added to the gradient (L2)",
+    "l1": "L1",
+    "decoupled": "decoupled, before the update",
+    "after": "decoupled, after the update",
+    "unscaled": "decoupled, not times the learning rate",
+}
+CLIPPED = {
+    "": "none",
+    "global": "of the norm of all gradients together",
+    "group": "of each group's norm",
+    "tensor": "of each parameter's norm",
+    "value": "of each element",
+}
+
+#: epsilons above this are part of the rule: then their place is a fault, although no setting mends it
+CHOSEN = 1e-6
+
+#: families in which the two frameworks are known to have epsilon at different places (Paddle's issues 36712 and 36746)
+NEVER_EQUAL = ("adamax", "adadelta", "rmsprop")
+
+#: values nearer than this differ by being stored in float32
+STORED = 1e-6
+
+
+def number(value: float) -> str:
+    """A number as one would write it."""
+    return f"{value:.6g}"
+
+
+def where(parameters: Iterable[str], traces: Mapping[str, Trace]) -> str:
+    """Which parameters, in as few words as possible."""
+    names = set(parameters)
+    moving = {n for n, t in traces.items() if any(g is not None for g in t.gradients)}
+    flat = {n for n in moving if traces[n].dims <= 1}
+    if names >= moving:
+        return "all parameters"
+    if flat and names == flat:
+        return "biases and normalisation (all one-dimensional parameters)"
+    if flat and names == moving - flat:
+        return "weights (all parameters that are not one-dimensional)"
+    listed = [n for n in traces if n in names]
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")  # noqa: PLR2004 - three are enough to know which
+
+
+ADAMAX = {"outside": "added to |gradient|", "inside": "added to the old maximum", "hat": "added to the quotient's denominator"}
+CORRECTED = {"both": "of both means", "none": "none", "first": "of the first mean only", "second": "of the second mean only"}
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return number(values[0]) if len(set(values)) == 1 else ", ".join(number(v) for v in values)
+
+
+#: term -> one side's values of a difference, in words
+SAID: dict[str, Callable[[tuple[Any, ...]], str]] = {
+    "decay": lambda v: f"{number(v[0])}, {STYLES[v[1]]}" if v[0] else "none",
+    "clip": lambda v: f"{CLIPPED[v[0]]} to {number(v[1])}{' after weight decay' if v[3] else ''}" if v[0] else "none",
+    "whole": lambda v: f"times {_listed(v[0])}" if v[0] else "as the rule has it",
+    "rates": lambda v: _listed(v[0]),
+    "place": lambda v: PLACES[v[0]],
+    "corrected": lambda v: CORRECTED[v[0]],
+    "sign": lambda v: "descent" if v[0] > 0 else "ascent",
+    "scaled": lambda v: "before the velocity" if v[0] else "after the velocity",
+}
+
+
+def told(term: str, values: tuple[Any, ...], terms: Terms) -> str:
+    """One side's value of a difference."""
+    if term == "place" and terms.family == "adamax":
+        return ADAMAX[values[0]]
+    if term in SAID:
+        return SAID[term](values)
+    value = values[0]
+    return number(value) if isinstance(value, float) else {True: "yes", False: "no"}.get(value, str(value))
+
+
+def inherent(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> bool:
+    """Whether two frameworks' own optimizers differ so for good, whatever is set."""
+    frameworks = [framework(about) for about in abouts]
+    if not all(frameworks) or frameworks[0] == frameworks[1] or (any(about["own"] for about in abouts) and difference.terms[0] != "clip"):
+        return False
+    term, first, second = difference.terms[0], difference.reference, difference.candidate
+    if term == "clip":  # PyTorch adds 1e-6 to the norm
+        return bool(first[0]) and first[0] == second[0] and abs(first[1] - second[1]) <= STORED * first[1] and first[3] == second[3]
+    if term in ("first", "second", "eps"):
+        return bool(abs(first[0] - second[0]) <= STORED * abs(first[0]))
+    if term == "scaled":
+        return terms.family == "rmsprop"
+    return term == "place" and terms.family in NEVER_EQUAL and terms.eps <= CHOSEN
+
+
+def finding(
+    difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], traces: Mapping[str, Trace], terms: Terms, *, proven: bool
+) -> Finding:
+    """A difference as a finding: proven where recomputing the update with it gives the candidate's steps."""
+    term = difference.terms[0]
+    named = CALLED.get(term, term) if term != "first" or terms.family in ("sgd", "rmsprop") else "beta 1"
+    if term == "rates" and (described := _schedule(difference.reference[0], difference.candidate[0])):
+        cause = f"{described}, on {where(difference.parameters, traces)}"
+    elif term == "moves":
+        cause = _unmoved(difference, abouts, traces)
+    else:
+        sides = (told(term, values, terms) for values in (difference.reference, difference.candidate))
+        first, second = sides
+        cause = f"{named}: {first} in the reference, {second} in the candidate, on {where(difference.parameters, traces)}"
+    rule = f"update/{term}"
+    if inherent(difference, abouts, terms):
+        rule, cause = "update/inherent", f"inherent: {cause}"
+    return Finding(rule, cause, _fix(difference, abouts, terms), proven, difference.before, difference.after)
+
+
+def _schedule(first: tuple[float, ...], second: tuple[float, ...]) -> str:
+    """What is wrong with a schedule, where it is one of the usual things."""
+    ratios = [b / a for a, b in zip(first, second, strict=True) if a]
+    if not ratios:
+        return ""
+    if max(ratios) - min(ratios) <= STORED * abs(ratios[0]):
+        rates = f"{number(first[0])} in the reference, {number(second[0])} in the candidate"
+        return f"learning rate: {rates}, {number(ratios[0])} times the reference's"
+    if len(first) > 2 and all(abs(a - b) <= STORED * abs(a) for a, b in zip(first[1:], second, strict=False)):  # noqa: PLR2004 - one would fit by chance
+        return "learning rate: the candidate's schedule is one step ahead"
+    if len(first) > 2 and all(abs(a - b) <= STORED * abs(a) for a, b in zip(first, second[1:], strict=False)):  # noqa: PLR2004 - as above
+        return "learning rate: the candidate's schedule is one step behind"
+    return ""
+
+
+def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], traces: Mapping[str, Trace]) -> str:
+    side = 1 if difference.reference[0] else 0
+    who = ("reference", "candidate")[side]
+    what = where(difference.parameters, traces)
+    known = abouts[side].get("mapped", {})
+    absent = all(name not in known for name in difference.parameters)
+    return f"{what}: not updated in the {who}" + (", whose optimizer was not given them" if absent else "")
+
+
+def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> str:
+    """What to change in the candidate."""
+    term, wanted, about = difference.terms[0], difference.reference, abouts[1]
+    if inherent(difference, abouts, terms) or (term == "place" and not about["own"]):
+        return f"no setting of {about['class']} changes this: write the update by hand where it matters"
+    special = _special(difference, abouts, terms)
+    if special:
+        return special
+    word = next((w for w in WORDS.get(term, ()) if w in about["settings"] or any(w in g for g in about["groups"])), None)
+    if word is None and term != "rates":
+        return f"{about['class']} has no setting for it: write this part by hand, as in the reference: {told(term, wanted, terms)}"
+    return f"set {word or 'learning_rate'} as in the reference: {told(term, wanted, terms)}"
+
+
+def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> str:
+    """What to change where it is more than the value of a setting; '' where it is not."""
+    term, wanted, given, about = difference.terms[0], difference.reference, difference.candidate, abouts[1]
+    paddle = framework(about) == "paddle"
+    own_rates = any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values())
+    hand = f"weight decay as in the reference: {told('decay', wanted, terms)}" if term == "decay" else ""
+    cases = (
+        (term == "moves" and bool(wanted[0]), "give these parameters to the optimizer"),
+        (term == "moves", "leave these parameters out of the optimizer"),
+        (term == "clip" and (wanted[0], given[0]) == ("global", "group"),
+         "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"),
+        (term == "clip", f"clip as the reference does: {told(term, wanted, terms)}" if term == "clip" else ""),
+        (term == "whole", "look for a clipping of the update where the reference clips the gradient, or for a second schedule"),
+        (term == "rates" and own_rates, "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"),
+        (term == "first" and not given[0] and about["class"] == "SGD" and paddle,
+         "paddle.optimizer.Momentum: Paddle's SGD has no momentum"),
+        (bool(hand and wanted[0] and given[0]) and wanted[-1] != given[-1], hand + (" (AdamW)" if wanted[-1] == "decoupled" else "")),
+        (term == "family", f"use the reference's: {abouts[0]['class']}"),
+    )  # fmt: skip
+    return next((text for holds, text in cases if holds), "")

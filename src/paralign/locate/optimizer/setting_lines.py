@@ -1,0 +1,166 @@
+"""Where in the user's files a setting is written."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paralign.locate.optimizer.read_config import WORDS, setting
+from paralign.locate.source.bindings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from paralign.locate.optimizer.identify import Difference
+    from paralign.locate.optimizer.update_rules import Terms
+
+#: term -> words by which its setting is written in a call or a parameter group
+WRITTEN = {
+    "rates": ("lr", "learning_rate"),
+    "decay": ("weight_decay", "apply_decay_param_fun"),
+    "clip": ("grad_clip",),
+    "first": ("momentum", "beta1", "betas"),
+    "second": ("alpha", "rho", "beta2", "betas"),
+    "eps": ("eps", "epsilon"),
+    "place": ("eps", "epsilon"),
+    "nesterov": ("nesterov", "use_nesterov"),
+    "moves": ("parameters", "params"),
+    "sign": ("maximize",),
+}
+
+#: terms that are numbers
+_NUMBERS = ("first", "second", "eps", "dampening", "decay")
+
+#: numbers that differ by less than this share are one
+_SAME = 1e-6
+
+
+def setting_line(source: str | None, term: str) -> str | None:
+    """The line that writes the setting, in the call at ``source`` (``file:line``); the call's own line where it does not."""
+    file, _, line = (source or "").rpartition(":")
+    if not line.isdecimal():
+        return source
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return source
+    words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= int(line) <= (n.end_lineno or n.lineno)]
+    for call in sorted(calls, key=lambda c: (c.end_lineno or c.lineno) - c.lineno):
+        found = [k.value.lineno for k in call.keywords if k.arg in words]
+        if len(found) == 1:
+            return f"{file}:{found[0]}"
+    return source
+
+
+def term_line(answer: Mapping[str, Any], term: str, files: Iterable[str], layer: str | None, *, varies: bool) -> str | None:
+    """Where a term is set: by the schedule, by a parameter's own settings, or by the call that constructs the optimizer.
+
+    Args:
+        answer: of the task ``update``.
+        term: that differs, '' where none is known.
+        files: that the side was made of.
+        layer: the line that constructed the layer of a parameter concerned.
+        varies: whether the learning rates change from step to step.
+    """
+    built, about = answer["built"], answer["optimizer"]
+    if term == "rates":
+        if varies and built["scheduler"]:
+            return str(built["scheduler"])
+        if any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()) and len(about["groups"]) == 1:
+            return parameter_line(files) or layer or built["optimizer"]
+    return setting_line(built["optimizer"], term)
+
+
+def is_given(arguments: Mapping[str, Any], term: str, reference: Any, candidate: Any) -> bool:
+    """Whether the call that constructed an optimizer gave it the candidate's value of a term in which the sides differ."""
+    words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
+    given = [value for name, value in arguments.items() if name in words]
+    numbers = [number for value in given for number in (value if isinstance(value, list) else [value])]
+    return (
+        reference != candidate and any(_equal(number, candidate) for number in numbers) and not any(_equal(n, reference) for n in numbers)
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return isinstance(one, (int, float)) and isinstance(other, (int, float)) and abs(one - other) <= _SAME * max(abs(one), abs(other))
+
+
+def group_line(source: str | None, term: str, group: int) -> str | None:
+    """The line that chooses the parameters of a group, of a call that hands groups to an optimizer; None where it is not found.
+
+    Args:
+        source: the line of the call.
+        term: the setting that some parameters have wrongly; ``moves`` where they are in no group.
+        group: the group's number.
+    """
+    code = Code(source)
+    calls = [n for n in code.here() if isinstance(n, ast.Call)]
+    given = [k.value for call in calls for k in call.keywords if k.arg in WRITTEN["moves"]] + [a for call in calls for a in call.args[:1]]
+    for value in given:
+        groups = code.value_of(value)
+        one = groups.elts[group] if isinstance(groups, (ast.List, ast.Tuple)) and group < len(groups.elts) else None
+        if isinstance(one, ast.Dict):
+            pairs = zip(one.keys, one.values, strict=True)
+            return next((code.filled(v) for k, v in pairs if isinstance(k, ast.Constant) and k.value == "params"), None)
+        if term == "moves" and isinstance(value, ast.Name):
+            return code.filled(value)
+    return None
+
+
+def kept_line(
+    source: str | None, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], reference: Terms | None, blamed: Difference | None
+) -> str | None:
+    """The line of an optimizer's constructor that keeps another number than the reference has, which a line of its step reads.
+
+    Args:
+        source: the line of the step.
+        abouts: what both optimizers say of themselves.
+        reference: the reference's rule, None where it is not known.
+        blamed: the first difference of the rules, None where none is known.
+    """
+    theirs = {**abouts[0]["settings"], **next(iter(abouts[0]["groups"]), {})}
+    code = Code(source)
+    for attribute in code.attributes:
+        name = attribute.lstrip("_")
+        value, line = abouts[1]["settings"].get(name), code.setting(attribute)
+        if line is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        terms = [t for t in _NUMBERS if reference is not None and setting(t, {name: value}, reference.family) is not None]
+        due = [getattr(reference, t) for t in terms]
+        due += [theirs[name]] if isinstance(theirs.get(name), float) and not due else []
+        if blamed is not None and blamed.reference[1:] == blamed.candidate[1:] and _equal(value, blamed.candidate[0]):
+            due.append(blamed.reference[0])
+        if due and not any(_equal(value, each) for each in due):
+            return code.at(line)
+    return None
+
+
+def parameter_line(files: Iterable[str]) -> str | None:
+    """The one line in some files where a parameter is given a rate of its own by ``ParamAttr``; None where there is none or several."""
+    found = set()
+    for file in files:
+        if not file.endswith(".py"):
+            continue
+        try:
+            tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func).endswith("ParamAttr")
+                and any(k.arg == "learning_rate" for k in node.keywords)
+            ):
+                found.add(f"{file}:{node.lineno}")
+    return found.pop() if len(found) == 1 else None
+
+
+def code_at(source: str | None) -> str | None:
+    """The text of a line, without its indentation."""
+    file, _, line = (source or "").rpartition(":")
+    return linecache.getline(file, int(line)).strip() or None if line.isdecimal() else None

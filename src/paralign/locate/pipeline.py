@@ -1,0 +1,404 @@
+"""Where a stage diverges, by single operations: both sides are watched, compared by content, and every guilty operation is confirmed."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paralign.errors import UsageError
+from paralign.locate.formula import repaired as repairing
+from paralign.locate.gradients import line as gradient_lines
+from paralign.locate.gradients.compare import LEAST, Fault, proven
+from paralign.locate.laboratory.watched import Recorded, Watched
+from paralign.locate.lines import choose, tables
+from paralign.locate.lines.kinds import Kind, classify
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.runs import construction as built_at
+from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.judgement import FLOOR, Judgement
+from paralign.locate.suspects import element_types, random_operations
+from paralign.locate.suspects.patching import guilty, suspected
+from paralign.locate.suspects.propose import rank, suspects
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Point, StageResult
+from paralign.run.recorder import both
+from paralign.worker.session import DOUBLE
+from paralign.worker.training import MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.types import Guilt
+    from paralign.model import Point as PointType
+
+#: matches that are shown before a divergence
+CHAIN = 5
+
+#: lines whose uniform numbers are mirrored by way of trial, at most
+MIRRORS = 6
+
+
+def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergence], list[str]]:
+    """The guilty operations of the forward pass in eval mode, and remarks; nothing where a side's operations cannot be watched.
+
+    Args:
+        context: of the check.
+        diverged: whether the outputs do. If no operation explains it, those are looked for of which many small errors add up.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return [], []
+    watched = Watched(context, {"mode": "eval"}, {"inputs": context.inputs})
+    judgement = watched.judgement()
+    found, notes = guilty(watched, watched.judgement(fine=True)) if diverged and not judgement.wrong_outputs() else ([], [])
+    if not any(guilt.confirmed for guilt in found):
+        found, notes = guilty(watched, judgement)
+    found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
+    divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)])
+    natives = watched.natives()
+    return divergences + element_types.lowered(judgement, natives), notes + watched.remarks() + element_types.raised(natives)
+
+
+def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
+    """The forward pass in train mode with everything random in it replayed: the candidate draws what the reference drew.
+
+    Returns:
+        Guilty operations, differences in what is random, and remarks; nothing where neither side is random or cannot be watched.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    replay = replayed(context, "train")
+    return ([], [], []) if replay is None else (replay.divergences, replay.findings, replay.notes)
+
+
+@dataclass
+class Replay:
+    """What a pass with the reference's draws came to: guilty operations, differences in what is random, remarks, wrong outputs."""
+
+    divergences: list[Divergence]
+    findings: list[Finding]
+    notes: list[str]
+    wrong: bool = True
+
+
+def replayed(context: Context, mode: str) -> Replay | None:
+    """A pass of both sides in ``train`` or ``eval`` mode, the candidate with the reference's draws; in train mode with the backward pass.
+
+    None where neither side is random or cannot be watched.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return None
+    values: dict[str, Capture] = {"inputs": context.inputs}
+    plain: dict[str, Any] = {"mode": "apart" if mode == "train" else mode}
+    trains = context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss")
+    if mode == "train" and trains and context.labels is not None:
+        values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
+    options, name = {**plain, "runs": [DOUBLE]}, "random" if mode == "train" else f"random-{mode}"
+    reference, candidate = both(
+        lambda: context.reference.record(name, "operations", {**options, "keep_draws": True}, values),
+        lambda: context.candidate.record(name, "operations", options, values),
+    )
+    if any(DOUBLE not in c.manifest.settings["answer"]["runs"] for c in (reference, candidate)):
+        return Replay([], [], [f"what is random in {mode} mode was not replayed: a side does not run in float64"])
+    sides = [c.manifest.settings["operations"][DOUBLE]["random"] for c in (reference, candidate)]
+    if not any(sides):
+        return None
+    pairs = random_operations.aligned(*sides)
+    use = {str(two["number"]): one["name"] for one, two in pairs if one is not None and two is not None}
+    watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
+    found, notes = guilty(watched, watched.judgement())
+    divergences = merged([divergence(guilt) for guilt in found])
+    if plain.get("backward") and not found:
+        faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+        divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
+    done = [said["given"] for said in again.manifest.settings["operations"][DOUBLE]["random"]]
+    notes.append(
+        f"{mode} mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
+        f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
+        f"{', the loss and every gradient were' if plain.get('backward') else ' was'} compared so"
+    )
+    return Replay(divergences, random_operations.findings(pairs), notes, bool(watched.judgement().wrong_outputs()))
+
+
+def _least_wrong(
+    context: Context,
+    plainly: tuple[dict[str, Any], dict[str, Capture]],
+    reference: Capture,
+    use: dict[str, str],
+    mirrors: list[list[int]],
+    name: str,
+) -> tuple[_Replayed, Capture]:
+    """The candidate's run with the reference's draws, and its capture.
+
+    Which end of uniform numbers a program keeps is no difference: they are mirrored where less is wrong then.
+    """
+    plain, values = plainly
+    given = {**values, "draws": reference}
+
+    def run(mirrored: list[int]) -> tuple[_Replayed, Capture]:
+        asked = {**plain, "draws": use, "mirrored": mirrored}
+        capture = context.candidate.record(f"{name}-replayed", "operations", {**asked, "runs": [DOUBLE]}, given)
+        watched = _Replayed(context, asked, given, name, (reference, capture))
+        watched.plainly = plainly
+        return watched, capture
+
+    kept: list[int] = []
+    best = run(kept)
+    for numbers in mirrors[:MIRRORS]:
+        before = best[0].judgement()
+        if not before.wrong_outputs():
+            break
+        tried = run([*kept, *numbers])
+        if random_operations.wrong_data(tried[0].judgement()) < random_operations.wrong_data(before):
+            kept, best = [*kept, *numbers], tried
+        else:
+            best = run(kept)  # a capture is there until the next of its name
+    return best
+
+
+class _Replayed(Watched):
+    """Watched sides of which the candidate draws what the reference drew; the reference runs as it did (``plainly``)."""
+
+    plainly: tuple[dict[str, Any], dict[str, Capture]] = {}, {}
+
+    def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
+        """The values of the reference's run, whole; ``own``: of the candidate's."""
+        with nullcontext() if own else self._plain():
+            return super().values(wanted, own=own)
+
+    def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
+        """The gradients of values of the reference's run, whole."""
+        with self._plain():
+            return super().gradients(wanted)
+
+    @contextmanager
+    def _plain(self) -> Iterator[None]:
+        kept = self.options, self.given
+        self.options, self.given = self.plainly
+        try:
+            yield
+        finally:
+            self.options, self.given = kept
+
+
+def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergence], list[str]]:
+    """What is guilty in a step's forward pass, its loss, or else in its backward pass.
+
+    Args:
+        context: of the check.
+        mode: ``eval``, or ``train`` with what is random switched off.
+        after: steps that both sides take before, each by itself.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if (
+        context.inputs is None
+        or context.labels is None
+        or not all(context.about[side].get("observes") for side in ("reference", "candidate"))
+    ):
+        return [], []
+    options: dict[str, Any] = {"mode": MODES[mode], "backward": True, **({"steps": after} if after else {})}
+    watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
+    judgement = watched.judgement()
+    if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways
+        return [], []
+    found, notes = guilty(watched, judgement)
+    if found := repairing.repaired(watched, judgement, found):
+        return merged([divergence(guilt) for guilt in found]), notes + watched.remarks()
+    faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+    return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes + watched.remarks()
+
+
+def recorded(reference: Capture, candidate: Capture) -> CheckResult:
+    """Where two captures of operations part, without running anything: suspects, which only a run could confirm.
+
+    Raises:
+        UsageError: a capture that holds no operations.
+    """
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        if "operations" not in capture.manifest.settings or not capture.complete:
+            raise UsageError(
+                f"the {side}'s capture holds no operations" if capture.complete else f"the {side}'s capture is incomplete",
+                where=str(capture.path),
+                hint="name the folders `operations` or `gradients-eval` of a check: result/captures/reference and …/candidate",
+            )
+    both_sides = Recorded(reference, candidate)
+    judgement = both_sides.judgement()
+    result = StageResult(reference.manifest.stage or "operations", ALIGNED, f"operations, {both_sides.run_name}")
+    order = suspects(judgement)
+    likeliest = [s for s in order if rank(judgement, s) == rank(judgement, order[0])]
+    found = [suspected(judgement, suspect) for suspect in likeliest]
+    result.divergences = merged([divergence(guilt) for guilt in found])
+    gradients = both_sides.judged_gradients() if judgement.candidate.loss is not None and not found else None
+    for fault in gradients.faults() if gradients is not None else []:
+        fault.wrong_before = len(gradients.wrong_parameters()) if gradients is not None else 0
+        result.divergences.append(gradient_divergence(fault, judgement))
+    if result.divergences:
+        result.verdict, result.divergence = DIVERGED, result.divergences[0]
+        result.notes.append(
+            "nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms"
+        )
+    result.notes.append(
+        f"{len(judgement.reference.operations)} and {len(judgement.candidate.operations)} operations; "
+        f"{sum(v not in judgement.wrong for v in judgement.candidate.values.values())} of {len(judgement.candidate.values)} values of the "
+        "candidate are the reference's too"
+    )
+    return CheckResult([result])
+
+
+def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
+    """A fault of a gradient as it is reported."""
+    operation = fault.operation
+    candidate: PointType | None
+    reference: PointType | None
+    if operation is None:
+        names = fault.value.record.name, fault.due.record.name
+        candidate, reference = (
+            Point(name, "parameter", next(iter(found), None), code_at(next(iter(found), None)), list(found[1:]))
+            for name, found in zip(names, gradient_lines.of_parameter(fault, judgement), strict=True)
+        )
+    else:
+        found = gradient_lines.of_operation(fault, operation, judgement)
+        twin = fault.cut or judgement.twin(operation)
+        due = gradient_lines.of_cut(twin) if twin is not None else ()
+        candidate = _point(judgement.candidate, operation, next(iter(found), None), found)
+        reference = _point(judgement.reference, twin, next(iter(due), None), due)
+    said = {
+        "gradient": "the gradient that comes in is right, the one that goes out is not",
+        "factor": f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
+        "detached": "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
+        "frozen": "the parameter is frozen here and trained in the reference",
+        "no gradient": "a gradient comes in and none goes out",
+        "kept": "there is a gradient here, and none in the reference, which cuts the value off or keeps the parameter as it is",
+    }[fault.what]
+    notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
+    if fault.wrong_after is not None:
+        notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
+    return Divergence(
+        reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes
+    )
+
+
+def merged(found: list[Divergence]) -> list[Divergence]:
+    """The divergences, those of the same kind at the same line of the candidate as one."""
+    kept: dict[tuple[str, str], Divergence] = {}
+    for number, each in enumerate(found):
+        line = each.candidate.source if each.candidate is not None else None
+        first = kept.setdefault((each.what, line or f"unknown {number}"), each)
+        if first is not each:
+            first.repeats += 1 + each.repeats
+            first.error_after = each.error_after
+    return list(kept.values())
+
+
+def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
+    """A fault as it is reported; ``watched`` may be asked how numbers were made that enter it."""
+    what, other, operation = classify(guilt)
+    judgement = guilt.judgement
+    located = choose.candidate_line(guilt, what, other, operation)
+    source, further, rule = located.line, located.further, located.rule
+    made = _made(guilt, what, operation, watched) if watched is not None else None
+    if made is not None:
+        what, source, further, rule = Kind.GIVEN, made, (made, *operation.stack), "origin-of-numbers"
+    elif what == Kind.REGION and watched is not None and (first := tables.of_region(guilt, watched.numbers)) is not None:
+        operation, source, further, rule = first, first.source, first.stack, "region-of-numbers"
+    if guilt.repair is not None and guilt.repair.number is not None and watched is not None:
+        number = watched.number_line(guilt.repair.line, guilt.repair.number)
+        source, rule = (source, rule) if number is None else (number, "origin-of-number")
+    built = source is not None and source in built_at.constructed(judgement.candidate, operation.module)
+    before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
+    chain = _chain(judgement, operation)
+    return Divergence(
+        _point(judgement.reference, other, built_at.reference_line(judgement.reference, other, built=built), ()),
+        _point(judgement.candidate, operation, source, further),
+        inputs_agree=what != Kind.GIVEN,
+        last_agreeing=chain[-1] if chain else None,
+        confirmed=guilt.confirmed,
+        what=what.value,
+        rule=rule,
+        error_before=before,
+        error=guilt.error,
+        error_after=guilt.after,
+        noise=max(FLOOR, judgement.scale.floor),
+        repeats=len(guilt.repeats),
+        chain=chain,
+        notes=_notes(guilt, what, other),
+        hidden=guilt.hidden,
+    )
+
+
+def _made(guilt: Guilt, what: Kind, operation: Operation, watched: Watched) -> str | None:
+    """The line that made the numbers which enter a fault, where these are to blame.
+
+    Those that enter the first of several steps are, if no change of a single step would mend the result and no other step stands out.
+    """
+    bare = tables.given(guilt, operation, *guilt.trial.region)
+    made = watched.origin(bare, what == Kind.GIVEN) if bare else None
+    first = what == Kind.REGION and guilt.repair is None and operation is guilt.trial.suspect
+    own = tables.given(guilt, operation) if made is None and first else []
+    return watched.origin(own, True) if own else made
+
+
+def _point(graph: Graph, operation: Operation | None, source: str | None, further: Sequence[str]) -> PointType | None:
+    if operation is None:
+        return None
+    layer = graph.kinds.get(operation.module)
+    op = f"{operation.op} ({layer})" if layer else operation.op
+    return Point(operation.module, op, source, code_at(source), [line for line in further if line != source], dict(operation.arguments))
+
+
+def _chain(judgement: Judgement, operation: Operation) -> list[str]:
+    """What matched on the way to an operation, the nearest last."""
+    found: list[Operation] = []
+    todo = [v for v in operation.inputs if judgement.is_right(v) and v.maker is not None]
+    while todo and len(found) < CHAIN:
+        value = max(todo, key=lambda v: v.order)
+        todo.remove(value)
+        maker = value.maker
+        if maker is None or maker in found:
+            continue
+        if is_telling(value):
+            found.append(maker)
+        todo += [v for v in maker.inputs if judgement.is_right(v) and v.maker is not None]
+    return [_said(o) for o in sorted(found, key=lambda o: o.order)]
+
+
+def _said(operation: Operation) -> str:
+    return "  ".join(part for part in (operation.module, operation.op, operation.source or "") if part)
+
+
+def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
+    said = {
+        Kind.DIFFERENT: "right inputs, another result",
+        Kind.MISSING: f"the reference does something first that is missing here: {_said(other)}" if other else "",
+        Kind.EXTRA: "the reference goes on with the input as it is: this step is not there",
+        Kind.ORDER: "the right elements, in another order",
+        Kind.MISWIRED: "the reference takes another value here",
+        Kind.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
+        Kind.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
+    }[what]
+    notes = [said] if said else []
+    if what == Kind.REGION:
+        region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
+        notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
+    notes += [f"with one change the result is the reference's: {guilt.repair.what}"] if guilt.repair is not None else []
+    if not guilt.confirmed:
+        notes.append("suspected: no run with a value of the reference in its place could confirm it")
+    if not guilt.seen:
+        notes.append("the outputs of this run do not show it beyond their noise; others may")
+    if guilt.repeats:
+        places = ", ".join(dict.fromkeys(o.module or "the model itself" for o in guilt.repeats[:3]))
+        notes.append(f"the same at {len(guilt.repeats)} more places: {places}{' …' if len(guilt.repeats) > 3 else ''}")  # noqa: PLR2004 - a few suffice
+    return notes

@@ -1,0 +1,259 @@
+"""Which values of a candidate's run are right, and how they correspond to the reference's."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.locate.runs.counterparts import ALIKE, Matches, apart, is_telling, ordered_distance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
+
+#: an operation's error counts as its own from this many times its noise on
+OWN = 4.0
+
+#: least noise of one operation, relative: kernels keep constants in float32
+FLOOR = 2.4e-7
+
+#: kinds whose kernels compute coordinates in float32 in whatever precision they run, which large pictures amplify
+COORDINATES = frozenset({"interpolate"})
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How errors are judged in one precision.
+
+    ``equal``: digests up to this distance are those of one value. ``floor``: the least noise that one operation is granted. ``own``:
+    how many times its noise an operation's error must be. ``thorough``: the outputs are known to differ, by errors that add
+    up; whatever leads to them is looked at.
+    """
+
+    equal: float = 1e-7
+    floor: float = FLOOR
+    own: float = OWN
+    thorough: bool = False
+
+
+class Judgement:
+    """Every value of the candidate judged, in the order of execution.
+
+    A value is *right* when the reference has it too, or when it is no further from the reference's than the operation's inputs and
+    the reference's own rounding there explain. What is neither is *wrong*: it may be at fault, follow from a fault, or belong to
+    another way of computing the same.
+
+    Args:
+        reference: the graph of the reference's run.
+        candidate: the graph of the candidate's.
+        noise: number of a reference record -> how far the reference is from itself there, 0 where that is not known.
+        scale: how errors are judged.
+        matches: the reference's values by what they hold, where they have been sorted before.
+        homes: parameters of the reference -> those of the candidate that got their values, where one became one.
+    """
+
+    def __init__(
+        self,
+        reference: Graph,
+        candidate: Graph,
+        noise: dict[int, float],
+        scale: Scale,
+        matches: Matches | None = None,
+        homes: Mapping[str, str] | None = None,
+    ) -> None:
+        self.reference, self.candidate, self.noise, self.scale = reference, candidate, noise, scale
+        self.homes = homes or {}
+        self.matches = matches or Matches(reference, scale.equal)
+        self.backwards = Matches(candidate, scale.equal)
+        self.error: dict[Value, float] = {}
+        self.wrong: set[Value] = set()
+        self._twins: dict[Operation, Operation | None] = {}
+        self._disordered: dict[Value, bool] = {}
+        self._masks = {_true(v.digest) for v in reference.values.values() if v.record.dtype == "bool" and v.digest is not None}
+        for value in dict.fromkeys(candidate.values.values()):
+            if value.maker is None:
+                self._judge_given(value)
+        for operation in candidate.operations:
+            self._judge(operation)
+        self.outputs = self._paired_outputs()
+
+    def _judge_given(self, value: Value) -> None:
+        far, _ = self.matches.nearest(value)
+        self.error[value] = far
+        if far > max(self.scale.equal, self.scale.own * self.scale.floor) and not _is_trivial(value):
+            self.wrong.add(value)
+
+    def _judge(self, operation: Operation) -> None:
+        known = [self.error[value] for value in operation.inputs if value not in self.wrong]
+        before = max((e for e in known if math.isfinite(e)), default=0.0)
+        for value in operation.outputs:
+            if value.digest is None or value.digest == "e1:0":
+                self.error[value] = 0.0
+                continue
+            far, partner = self.matches.nearest(value)
+            self.error[value] = far
+            if far > self.scale.equal and (partner is None or far > self.allowed(partner, before)) and not _is_trivial(value):
+                self.wrong.add(value)
+
+    def allowed(self, partner: Value, before: float) -> float:
+        """The greatest distance from a reference's value that is no fault of the operation, given that of its inputs."""
+        maker = partner.maker
+        behind = max((self.noise.get(v.record.id, 0.0) for v in maker.inputs), default=0.0) if maker else 0.0
+        gain = max(1.0, self.noise.get(partner.record.id, 0.0) / max(behind, self.scale.floor / 2))
+        own = self.noise.get(partner.record.id, 0.0) if maker is not None and maker.kind in COORDINATES else 0.0
+        return self.scale.own * max(self.scale.floor, gain * before, own)
+
+    def is_right(self, value: Value) -> bool:
+        """Whether the reference has this value, but for noise."""
+        return value not in self.wrong
+
+    def lacking(self, value: Value) -> bool:
+        """Whether the candidate has a reference's value nowhere."""
+        return value.digest is not None and is_telling(value) and self.backwards.nearest(value)[0] > self.scale.own * self.scale.floor
+
+    def partners(self, value: Value) -> list[Value]:
+        """The reference's values that a right value may be."""
+        same = self.matches.equals(value)
+        if same:
+            return same
+        return self.matches.next_to(value) if value not in self.wrong else []
+
+    def disordered(self, value: Value) -> bool:
+        """Whether a right value is that of a reference value of the same shape in another order of elements."""
+        if value not in self._disordered:
+            alike = [far for far in (ordered_distance(p, value) for p in self.partners(value)) if far is not None]
+            self._disordered[value] = value not in self.wrong and is_telling(value) and bool(alike) and min(alike) > ALIKE
+        return self._disordered[value]
+
+    def misplaced(self) -> list[tuple[Value, Value]]:
+        """The pairs of outputs of which the candidate's is right in itself, but is not what is due there."""
+        if self.scale.thorough:
+            return []
+        return [(first, second) for first, second in self.wrong_outputs() if second not in self.wrong and not self.disordered(second)]
+
+    def is_complement(self, value: Value) -> bool:
+        """Whether the reference has a mask of booleans the other way round: what one side keeps, the other leaves out."""
+        if value.record.dtype != "bool" or value.digest is None:
+            return False
+        size, true = _true(value.digest)
+        return 0 < true < size and (size, size - true) in self._masks
+
+    def disorder(self, value: Value) -> Operation | None:
+        """The operation that brought the elements of a right value into another order than the reference has them in; None without one."""
+        seen: set[Value] = set()
+        while self.disordered(value) and value.maker is not None and value not in seen:
+            seen.add(value)
+            before = next((v for v in value.maker.inputs if self.is_right(v) and self.disordered(v)), None)
+            if before is None:
+                return value.maker
+            value = before
+        return None
+
+    def _paired_outputs(self) -> list[tuple[Value, Value, float]]:
+        """The model's outputs of both sides, and how far they are apart: by their elements, and in order."""
+        ours, theirs = self.reference.outputs, self.candidate.outputs
+        if ours.keys() == theirs.keys():
+            pairs = [(ours[path], theirs[path]) for path in ours]
+        else:  # named or nested in another way: in order
+            pairs = list(zip(ours.values(), theirs.values(), strict=False))
+        if self.reference.loss is not None and self.candidate.loss is not None:
+            pairs.append((self.reference.loss, self.candidate.loss))
+        found = []
+        for first, second in pairs:
+            if first.digest and second.digest:
+                far, in_order = apart(first, second), ordered_distance(first, second)
+                found.append((first, second, max(far, in_order or 0.0)))
+        return found
+
+    def wrong_outputs(self) -> list[tuple[Value, Value]]:
+        """The pairs of outputs that differ by more than noise, in elements or in their order."""
+        found = []
+        for first, second, far in self.outputs:
+            limit = self.scale.own * max(self.scale.floor, self._inherited(second))
+            wrong = self.scale.thorough or second in self.wrong or far > max(limit, 10 * self._inherited(second))
+            if wrong and far > self.scale.equal:
+                found.append((first, second))
+        return found
+
+    def _inherited(self, value: Value) -> float:
+        far = self.error.get(value, 0.0)
+        return far if value not in self.wrong and math.isfinite(far) else 0.0
+
+    def carrying(self) -> set[Operation]:
+        """The operations through which the wrong outputs came to be wrong, as far back as there are wrong values."""
+        found: set[Operation] = set()
+        todo = [second for _, second in self.wrong_outputs()]
+        seen: set[Value] = set()
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value.maker is not None and (value in self.wrong or self.scale.thorough):
+                todo += value.maker.inputs
+                if value in self.wrong:
+                    found.add(value.maker)
+        return found
+
+    def twin(self, operation: Operation) -> Operation | None:
+        """The reference's operation that takes the same values, as far as they are right; of the same kind if there is one."""
+        if operation not in self._twins:
+            self._twins[operation] = self._find_twin(operation)
+        return self._twins[operation]
+
+    def _find_twin(self, operation: Operation) -> Operation | None:
+        shared: Counter[Operation] = Counter()
+        moving = operation.kind in MOVES
+        for value in dict.fromkeys(operation.inputs):
+            if self.is_right(value) and is_telling(value):
+                weight = 2 if value.record.role == "parameter" else 1
+                users = {u for p in self.partners(value) for u in p.users if (moving or u.kind not in MOVES) and u.kind != "fill"}
+                shared.update(dict.fromkeys(users, weight))
+        if not shared:
+            return self._without_inputs(operation) if not operation.inputs else None
+        place = operation.order / max(1, len(self.candidate.values))
+        length = max(1, len(self.reference.values))
+        wrong = any(v in self.wrong for v in operation.outputs)
+        return max(
+            shared,
+            key=lambda other: (
+                other.kind == operation.kind,
+                wrong and any(self.lacking(value) for value in other.outputs),  # what the candidate has was done elsewhere
+                shared[other],
+                any(self.lacking(value) for value in other.outputs),
+                -abs(other.order / length - place),
+            ),
+        )
+
+    def _without_inputs(self, operation: Operation) -> Operation | None:
+        sizes = {v.shape for v in operation.outputs}
+        alike = [
+            o for o in self.reference.operations if not o.inputs and o.kind == operation.kind and {v.shape for v in o.outputs} == sizes
+        ]
+        return next((o for o in alike if any(self.backwards.nearest(v)[0] > self.scale.equal for v in o.outputs)), None)
+
+    def same_inputs(self, operation: Operation, twin: Operation) -> bool:
+        """Whether two operations take the same values, as far as values tell: none of either's telling inputs is foreign to the other."""
+        ours = [v for v in twin.inputs if is_telling(v)]
+        theirs = [v for v in operation.inputs if is_telling(v)]
+        known = {p for v in theirs for p in self.partners(v)}
+        digested = {p.digest for p in known}
+        return all(v in known or v.digest in digested for v in ours) and all(
+            any(p in ours or p.digest in {o.digest for o in ours} for p in self.partners(v)) for v in theirs
+        )
+
+
+def _true(digest: str) -> tuple[int, int]:
+    """How many booleans there are, and how many of them are true."""
+    size, rms = digests.size_and_rms(digest)
+    return round(size), round(size * rms * rms)
+
+
+def _is_trivial(value: Value) -> bool:
+    """Whether a value is a constant that anything may contain: zeros, ones, simple numbers."""
+    return value.digest is not None and value.digest.startswith("c1:") and not is_telling(value)

@@ -1,0 +1,135 @@
+"""Values that are a part of one of the reference's: coordinates, columns or halves that one side computes one by one, the other at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.capture import sketch as sketches
+from paralign.locate.runs.counterparts import ALIKE, is_telling
+from paralign.locate.runs.traverse import computing_users
+from paralign.locate.runs.value_index import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+
+#: axes up to this length are taken apart
+LONGEST = 16
+
+#: elements of all values that are taken apart, at most
+MOST = 1 << 24
+
+#: what a number does to all elements alike
+SCALING = ("multiply", "divide")
+
+#: parts up to this distance are the same
+SAME = 1e-6
+
+
+class Slices:
+    """The parts of some of the reference's values, by what they hold.
+
+    Args:
+        arrays: the values, the last the one that is due at the end of what they lead to.
+        masks: values of numbers alone, known but for a positive factor.
+        unscaled: those of the values that are right only where a number multiplies them next.
+    """
+
+    def __init__(self, arrays: Iterable[np.ndarray], masks: Iterable[np.ndarray] = (), unscaled: Iterable[np.ndarray] = ()) -> None:
+        self._unscaled: Values[None] = Values(SAME)
+        for value in unscaled:
+            self._unscaled.add(digests.moments(value), None)
+        self._masks = [digests.figures(digests.moments(mask)) for mask in masks]
+        self._known: Values[np.ndarray] = Values(SAME)
+        taken = 0
+        for value in arrays:
+            taken += value.size
+            if taken > MOST:
+                break
+            for part in _parts(value):
+                self._known.add(digests.moments(part), part)
+
+    def holds(self, value: Value) -> bool:
+        """Whether a value is a part of one of them, in the same order as far as that shows: where a part of its elements has its shape."""
+        if value.digest is None:
+            return False
+        same = self._known.find(value.digest)
+        shape = [n for n in value.shape if n != 1]
+        alike = [part for part in same if [n for n in part.shape if n != 1] == shape]
+        if alike and value.sketch is not None:
+            return any(sketches.distance(sketches.sketch(part), value.sketch) <= ALIKE for part in alike)
+        return bool(same) or (value.unmasked is not None and value.unmasked in self._known)
+
+    def _is_mask(self, value: Value) -> bool:
+        """Whether a value is a known mask times a positive factor, of whatever size: it may be repeated."""
+        if value.digest is None:
+            return False
+        own = digests.figures(value.digest)
+        return any(
+            (own.rms > 0) == (known.rms > 0) and all(abs(a - b) <= SAME for a, b in zip(own.shares(), known.shares(), strict=False))
+            for known in self._masks
+        )
+
+    def _lacks_scale(self, value: Value) -> bool:
+        """Whether a value that has to be scaled goes on without that."""
+        if value.digest is None or value.digest not in self._unscaled:
+            return False
+        return not any(user.kind in SCALING for user in computing_users(value))
+
+    def first_wrong(self, judgement: Judgement, region: Sequence[Operation]) -> Operation | None:
+        """The first operation of a region that makes, of right values or right parts, what is no part of the reference's.
+
+        None where no value of the region is such a part. What leads to parts that are right in the end is not to blame.
+        """
+        fine: set[Value] = set()
+        bare: set[Value] = set()
+        held: set[Value] = set()
+        suspects: list[Operation] = []
+        for operation in region:
+            good = all(v in fine or v.maker is None or judgement.is_right(v) for v in operation.inputs)
+            if all(v in bare or v.maker is None or not is_telling(v) for v in operation.inputs):
+                bare.update(operation.outputs)
+            if all(v in bare and self._is_mask(v) for v in operation.outputs):
+                fine.update(operation.outputs)
+            elif good and any(self._lacks_scale(v) for v in operation.outputs):
+                return operation
+            elif all(self.holds(v) for v in operation.outputs):
+                held.update(v for v in operation.outputs if is_telling(v))
+                fine.update(operation.outputs)
+            elif good and operation.kind in MOVES and len(operation.inputs) == 1:
+                fine.update(operation.outputs)
+            elif good:
+                suspects.append(operation)
+        innocent = _ways(held)
+        return next((o for o in suspects if o not in innocent), None) if held else None
+
+
+def _ways(values: Iterable[Value]) -> set[Operation]:
+    """All operations on the way to values."""
+    found: set[Operation] = set()
+    todo = list(values)
+    while todo:
+        maker = todo.pop().maker
+        if maker is not None and maker not in found:
+            found.add(maker)
+            todo += maker.inputs
+    return found
+
+
+def _parts(array: np.ndarray) -> Iterator[np.ndarray]:
+    """An array, what it holds at each place of its short axes, its halves and thirds, and every other element."""
+    yield array
+    for axis, length in enumerate(array.shape):
+        if 1 < length <= LONGEST:
+            yield from (np.take(array, place, axis) for place in range(length))
+        for count in (2, 3, 4):
+            if length > count and length % count == 0:
+                yield from np.split(array, count, axis)
+        if length > 2 and length % 2 == 0:  # noqa: PLR2004 - pairs
+            yield from (array[(slice(None),) * axis + (slice(begin, None, 2),)] for begin in (0, 1))

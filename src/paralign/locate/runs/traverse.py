@@ -1,0 +1,112 @@
+"""Following values to where they were made and used, past operations that only move them; where calls part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.source.statements import function_of
+
+if TYPE_CHECKING:
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+
+#: reference operations beyond the size of a region that are searched for what belongs to it
+CONTEXT = 8
+
+#: moves that are looked through on the way to what was computed
+FOLLOWED = 8
+
+
+def before_moves(value: Value, source: str | None) -> Value:
+    """A value as it was before a line only moved it."""
+    while value.maker is not None and value.maker.kind in MOVES and value.maker.source == source and value.maker.inputs:
+        value = value.maker.inputs[0]
+    return value
+
+
+def before_any_moves(value: Value) -> Value:
+    """A value as it was before it was only moved."""
+    while value.maker is not None and value.maker.kind in MOVES and value.maker.inputs:
+        value = value.maker.inputs[0]
+    return value
+
+
+def computing_users(value: Value) -> list[Operation]:
+    """The operations that take a value, and those that take what was only moved of it."""
+    found: list[Operation] = []
+    todo = list(value.users)
+    while todo:
+        user = todo.pop()
+        if user not in found:
+            found.append(user)
+            todo += [u for v in user.outputs for u in v.users] if user.kind in MOVES else []
+    return found
+
+
+def computing(operation: Operation | None) -> Operation | None:
+    """An operation, those that only move values looked through."""
+    seen = 0
+    while (
+        operation is not None and operation.kind in MOVES and operation.inputs and operation.inputs[0].maker is not None and seen < FOLLOWED
+    ):
+        operation, seen = operation.inputs[0].maker, seen + 1
+    return operation
+
+
+def made(operation: Operation) -> list[Value]:
+    """What an operation makes for others to take, not what a normalisation notes besides."""
+    return [v for v in operation.outputs if v.users] or list(operation.outputs[:1])
+
+
+def makers_of(judgement: Judgement, values: list[Value]) -> list[Operation]:
+    """What makes the reference's values in the candidate, as far as values tell and lines are known."""
+    same = [own for v in values if is_telling(v) for own in judgement.backwards.equals(v)]
+    return [own.maker for own in same if own.maker is not None and own.maker.stack]
+
+
+def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
+    """The reference's operations on the way to a value, as far back as the candidate lacks what they make.
+
+    The one that made it comes first; there are ``most`` at most.
+    """
+    found: list[Operation] = []
+    todo = [due]
+    while todo and len(found) < most:
+        maker = todo.pop().maker
+        if maker is not None and maker not in found:
+            found.append(maker)
+            todo += [v for v in maker.inputs if judgement.lacking(v)]
+    return found
+
+
+def common(one: Operation, other: Operation) -> int:
+    """How many of the outermost lines two operations have in common."""
+    count = 0
+    for first, second in zip(reversed(one.stack), reversed(other.stack), strict=False):
+        if first != second:
+            break
+        count += 1
+    return count
+
+
+def inner_lines(maker: Operation, operation: Operation) -> tuple[str, str]:
+    """The lines of two operations where their calls part."""
+    shared = common(maker, operation)
+    one, other = (o.stack[max(0, len(o.stack) - 1 - shared)] for o in (maker, operation))
+    return one, other
+
+
+def parting(maker: Operation, operation: Operation) -> str:
+    """The line that made a value in the function where it also is handed to an operation; the same line where that does both."""
+    shared, inner = common(maker, operation), inner_lines(maker, operation)
+    one_line = 0 < shared < min(len(maker.stack), len(operation.stack)) and function_of(inner[0]) != function_of(inner[1])
+    return maker.stack[len(maker.stack) - shared] if one_line else inner[0]
+
+
+def taken_besides(judgement: Judgement, value: Value, user: Operation, missing: Operation) -> bool:
+    """Whether others take a value as in the reference, a residual: it was handed on rightly, and the step is missing later."""
+    kinds = {o.kind for o in computing_users(value) if o is not user and o.kind not in MOVES}
+    theirs = {o.kind for p in judgement.partners(value) for o in computing_users(p) if o is not missing}
+    return bool(kinds & theirs)

@@ -1,0 +1,446 @@
+"""Guilt, by experiment: the reference's value is put in place of a suspect's result, and the run that follows is judged again."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.dtypes import Typed, widen
+from paralign.locate.runs.construction import own_line
+from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
+from paralign.locate.runs.judgement import Judgement
+from paralign.locate.runs.slices import Slices
+from paralign.locate.runs.traverse import CONTEXT, computing_users, way_to
+from paralign.locate.source.call_arguments import differing
+from paralign.locate.suspects import fused_operations
+from paralign.locate.suspects.propose import Trial, fits, region, suspects, trials
+from paralign.locate.types import Guilt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
+
+#: suspects that are tried before giving up, and trials of each
+SUSPECTS, TRIALS = 8, 6
+
+#: trials of one suspect that are found in one way
+ALIKE_TRIALS = 2
+
+#: trials of each where only what repairs an output confirms it
+OUTRIGHT = 8
+
+#: operations after a point that are looked at to see whether a value put there makes them right
+FOLLOWED = 32
+
+#: an error that falls by this factor has fallen
+FALL = 3.0
+
+#: an input no further from the reference's has no error to hand on
+EXACT = 1e-13
+
+#: the place of a value in a run: number of the operation and place among its results
+Place = "tuple[int, int]"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A value to be put in place of what an operation of the candidate makes."""
+
+    number: int
+    place: int
+    op: str
+    shape: tuple[int, ...]
+    value: Typed
+
+
+class Laboratory(Protocol):
+    """What runs the two sides again."""
+
+    def run(self, patches: Sequence[Patch]) -> Graph | None:
+        """The candidate's run with some results replaced; None where it fails with them."""
+
+    def values(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
+        """The values of the reference's run, whole; without those that the reference does not make again when it is run again."""
+
+
+def guilty(
+    laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 32, *, outright: bool = False
+) -> tuple[list[Guilt], list[str]]:
+    """All independent faults, each confirmed by a run with the reference's value in its place; and remarks.
+
+    Args:
+        laboratory: runs the sides again.
+        judgement: of the candidate's run as it is.
+        most: faults that are looked for.
+        runs: runs that may be spent.
+        outright: confirm only where a wrong output becomes right. Where all that is computed is nearly proportional, as in an optimizer,
+            much comes nearer to some value of the reference.
+    """
+    hunt = _Hunt(laboratory, judgement, runs, outright=outright)
+    notes: list[str] = []
+    while len(hunt.lines) < most:
+        if not hunt.next():
+            break
+    else:
+        notes.append(f"only the first {most} faults were looked for: repair them and check again")
+    if hunt.spent >= runs:
+        notes.append(f"the search ended after {runs} runs of the candidate")
+    for guilt in hunt.found:
+        guilt.mended, guilt.replaced = hunt.judgement, {number for number, _ in hunt.patches}
+    return hunt.found, notes
+
+
+class _Hunt:
+    """The search for one fault after the other, with the reference's values in place of those that were found."""
+
+    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int, *, outright: bool = False) -> None:
+        self.laboratory, self.judgement, self.runs, self.outright = laboratory, judgement, runs, outright
+        self.patches: dict[tuple[int, int], Patch] = {}
+        self.found: list[Guilt] = []
+        self.lines: set[str | None] = set()
+        self.failed: set[tuple[int, int, int]] = set()
+        self.spent = 0
+
+    def next(self) -> bool:
+        """Look for one more fault; False where none is left, or none can be confirmed."""
+        order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
+        if not order:
+            return not self.outright and self._end()
+        most, alike = (OUTRIGHT, OUTRIGHT) if self.outright else (TRIALS, ALIKE_TRIALS)
+        plans = [_plan(self.judgement, suspect, most, alike) for suspect in order]
+        wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
+        values = self.laboratory.values(wanted)
+        everything = [trial for plan in plans for trial in plan]
+        for trial in sorted(everything, key=(lambda trial: trial.why == "output") if self.outright else self._cost):
+            if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
+                return True
+            self.failed.add(_named(trial))
+        by_twin = [trial for plan in plans for trial in plan[:1] if trial.why == "twin"]
+        if not self.outright and any(self._is_hidden(trial, values) for trial in by_twin):
+            return True
+        self._suspect(order[0])
+        return False
+
+    def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
+        """Whether an operation makes another result of the reference's very values than its counterpart, and what follows hardly uses it.
+
+        Then no value that is computed of it could come nearer to the reference's. Where the two have other arguments, that is the fault.
+        """
+        twin, operation = trial.twin, trial.suspect
+        alone = trial.value.maker is operation and twin is not None and twin.kind == operation.kind
+        if not alone or twin is None or self.judgement.wrong_outputs() or trial.due not in values or self.spent >= self.runs:
+            return False
+        if any(min(self.judgement.error[v], ALIKE) > self.judgement.scale.equal / 10 for v in self._made_of(trial.value)):
+            return False  # it shows, and was no better with the reference's value
+        if self._inherited(trial):
+            return False
+        patch = _patch(trial.value, values[trial.due])
+        judged = self._judged([*self.patches.values(), patch])
+        if judged is None:
+            return False
+        self.patches[patch.number, patch.place] = patch
+        other = bool(differing(operation.arguments, twin.arguments))
+        guilt = Guilt(trial, self.judgement, confirmed=other, error=_error(trial), after=_after(judged), seen=False, hidden=True)
+        self.found.append(guilt)
+        self.lines.add(own_line(self.judgement.candidate, operation))
+        self.judgement = self._with_repeats(guilt, judged)
+        return True
+
+    def _made_of(self, value: Value) -> list[Value]:
+        """What is computed of a value, past what only moves it."""
+        return [v for user, _ in _followed(self.judgement, value) if user.kind not in MOVES for v in user.outputs]
+
+    def _cost(self, trial: Trial) -> tuple[bool, bool, bool, int]:
+        """What is tried first: one operation before several, few before many; what mends much says little about where it was broken.
+
+        A mask that only says the other way round what is kept comes after all that.
+        """
+        computing = sum(operation.kind not in MOVES for operation in trial.region)
+        single = len(trial.region) == 1 or computing == 1
+        several = 1 if trial.why == "before" else FOLLOWED  # of what is put before one operation the region is empty
+        turned = self.judgement.is_complement(trial.value)
+        return trial.why == "output", turned, _named(trial) in self.failed, 1 if single else computing or several
+
+    def _try(self, trial: Trial, value: Typed) -> bool:
+        patch = _patch(trial.value, value)
+        more = self._turned_alike(trial) if trial.why == "order" else []
+        judged = self._judged([*self.patches.values(), patch, *more])
+        if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
+            return False
+        if not self.outright and self._inherited(trial):
+            return False
+        self.patches.update({(each.number, each.place): each for each in (patch, *more)})
+        guilt = Guilt(
+            trial,
+            self.judgement,
+            confirmed=trial.why != "output" or len(trial.region) == 1,
+            error=_error(trial),
+            after=_after(judged),
+            seen=bool(self.judgement.wrong_outputs()),
+        )
+        if not self.outright and sum(o.kind not in MOVES for o in trial.region) > 1:
+            guilt.slices = self._slices(trial)
+        self.found.append(guilt)
+        self.lines.add(own_line(self.judgement.candidate, trial.value.maker or trial.suspect))
+        self.judgement = self._with_repeats(guilt, judged)
+        return True
+
+    def _slices(self, trial: Trial) -> Slices | None:
+        """What the reference makes, and the candidate does not, on the way to what is due: its values, and the steps inside of them."""
+        way = [o for o in reversed(way_to(self.judgement, trial.due, len(trial.region) + CONTEXT)) if not o.written]
+        values = dict.fromkeys(v for o in way for v in o.outputs if v.digest is not None and v is not trial.due)
+        fused = [o for o in way if o.kind in fused_operations.KNOWN and all(v.maker is None or not v.maker.written for v in o.inputs)]
+        taken = dict.fromkeys(v for o in fused for v in o.inputs if v.maker is not None or v.record.name)
+        wanted = list(dict.fromkeys([*values, *taken, trial.due]))
+        arrays = self.laboratory.values(wanted)
+        if trial.due not in arrays:
+            return None
+        found = [arrays[v].array for v in values if v in arrays]
+        masks: list[np.ndarray] = []
+        unscaled: list[np.ndarray] = []
+        for operation in fused:
+            if any(v in taken and v not in arrays for v in operation.inputs):
+                continue
+            inputs = [widen(arrays[v]) for v in operation.inputs if v in arrays]
+            found += fused_operations.steps(operation.kind, inputs, operation.arguments)
+            masks += fused_operations.masks(operation.kind, inputs, operation.arguments)
+            unscaled += fused_operations.unscaled(operation.kind, inputs, operation.arguments)
+        return Slices([*found, arrays[trial.due].array], masks, unscaled)
+
+    def _turned_alike(self, trial: Trial) -> list[Patch]:
+        """The other results of the line that brought elements into a wrong order: parts that are joined later, all of them wrong."""
+        maker = trial.value.maker
+        others = [o for o in self.judgement.candidate.operations if maker is not None and o.kind == maker.kind and o.source == maker.source]
+        values = [v for o in others if o is not maker and not o.written for v in o.outputs if self.judgement.disordered(v)]
+        pairs = [(v, next((p for p in self.judgement.partners(v) if same_shape(p, v) and fits(v, p)), None)) for v in values]
+        known = [(v, due) for v, due in pairs if due is not None]
+        return self._patches_of(known)
+
+    def _patches_of(self, pairs: Sequence[tuple[Value, Value]]) -> list[Patch]:
+        """The reference's values in place of the candidate's; without those that the reference does not make again."""
+        values = self.laboratory.values([due for _, due in pairs])
+        return [_patch(value, values[due]) for value, due in pairs if due in values]
+
+    def _inherited(self, trial: Trial) -> bool:
+        """Whether a slight error is that of the inputs: of the reference's very values the operation makes the reference's result."""
+        slight = trial.value in self.judgement.wrong and _error(trial) <= SLIGHT  # nothing in another order is slightly wrong
+        if len(trial.region) > 1 or not slight or self.spent >= self.runs:
+            return False
+        judgement, suspect = self.judgement, trial.suspect
+        off = [v for v in dict.fromkeys(suspect.inputs) if v.maker is not None and judgement.is_right(v) and judgement.error[v] > EXACT]
+        pairs = [(v, p) for v in off for p in judgement.partners(v)[:1] if fits(v, p)]
+        if not pairs:
+            return False
+        patches = self._patches_of(pairs)
+        if len(patches) < len(pairs):
+            return False
+        judged = self._judged([*self.patches.values(), *patches])
+        made = _places(judged).get((suspect.number, trial.value.place)) if judged is not None else None
+        return judged is not None and made is not None and made not in judged.wrong
+
+    def _judged(self, patches: Sequence[Patch]) -> Judgement | None:
+        self.spent += 1
+        graph = self.laboratory.run(patches)
+        old = self.judgement
+        return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches, old.homes)
+
+    def _end(self) -> bool:
+        """An output that is right in itself, but not what is due: something is missing after it."""
+        for first, second in self.judgement.misplaced():
+            maker = second.maker
+            if maker is None or maker.written or (maker.number, second.place) in self.patches:
+                continue
+            trial = Trial(maker, second, first, "end", first.maker, [maker])
+            patch = next(iter(self._patches_of([(second, first)])), None) if first.maker is None or not first.maker.written else None
+            judged = self._judged([*self.patches.values(), patch]) if patch is not None and self.spent < self.runs else None
+            self.found.append(Guilt(trial, self.judgement, confirmed=judged is not None, error=_error(trial)))
+            if judged is None or patch is None:
+                return False
+            self.patches[patch.number, patch.place] = patch
+            self.judgement = judged
+            return True
+        return False
+
+    def _suspect(self, suspect: Operation) -> None:
+        """Keep the likeliest suspect, where nothing was confirmed and something is wrong."""
+        if self.judgement.wrong_outputs() and not self.found:
+            self.found.append(suspected(self.judgement, suspect))
+
+    def _with_repeats(self, guilt: Guilt, judged: Judgement) -> Judgement:
+        """The same fault at the same line of a loop, or of a layer that is used often: the reference's values put there too."""
+        pairs = _repeats(guilt)
+        if not pairs or self.spent >= self.runs:
+            return judged
+        more = self._patches_of(pairs)
+        if len(more) < len(pairs):
+            return judged
+        again = self._judged([*self.patches.values(), *more])
+        if again is None or len(again.wrong) >= len(judged.wrong):
+            return judged
+        for patch, (value, due) in zip(more, pairs, strict=True):
+            made = again.candidate.made.get((patch.number, patch.place))
+            operation = value.maker
+            same = next((o for o in again.candidate.operations if o.number == patch.number and not o.written), None)
+            if operation is None or same is None or made is None or not all(again.is_right(v) for v in same.inputs):
+                continue
+            if digests.distance(due.digest or "", made) > again.scale.own * again.scale.floor:
+                guilt.repeats.append(operation)
+        self.patches.update({(patch.number, patch.place): patch for patch in more})
+        guilt.after = _after(again)
+        return again
+
+
+def _named(trial: Trial) -> tuple[int, int, int]:
+    """What is put where, by numbers that hold in every run."""
+    maker = trial.value.maker
+    return (maker.number if maker is not None else -1, trial.value.place, trial.due.order)
+
+
+def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
+    """A suspect that no experiment was made on."""
+    plan = _plan(judgement, suspect)
+    wrong = next((v for v in suspect.outputs if v in judgement.wrong), suspect.outputs[0])
+    trial = plan[0] if plan else Trial(suspect, wrong, wrong, "none", judgement.twin(suspect), [suspect])
+    return Guilt(trial, judgement, confirmed=False, error=_error(trial), seen=bool(judgement.wrong_outputs()))
+
+
+def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS, alike: int = ALIKE_TRIALS) -> list[Trial]:
+    """The trials of a suspect that are worth a run, ``alike`` of those found in one way; that of an output comes last, and always."""
+    found = list(trials(judgement, suspect))
+    ways: Counter[str] = Counter()
+    plan: list[Trial] = []
+    for trial in found:
+        ways[trial.why] += 1
+        if ways[trial.why] <= (1 if trial.why == "output" else alike) and len(plan) < most + (trial.why == "output"):
+            plan.append(trial)
+    for trial in plan:
+        trial.region = region(judgement, suspect, trial.value)
+    return plan
+
+
+def _repeats(guilt: Guilt) -> list[tuple[Value, Value]]:
+    """Later results of the same line and kind, wrong too, beside those of the reference's line, where there are as many of both."""
+    trial = guilt.trial
+    maker, other = trial.value.maker, trial.due.maker
+    if maker is None or other is None:
+        return []
+    sides = []
+    for graph, first in ((guilt.judgement.candidate, maker), (guilt.judgement.reference, other)):
+        line = own_line(graph, first)
+        sides.append([o for o in graph.operations if o.kind == first.kind and not o.written and own_line(graph, o) == line])
+    if maker.written or other.written or len(sides[0]) != len(sides[1]) or sides[0].index(maker) != sides[1].index(other):
+        return []
+    pairs = []
+    for one, two in zip(sides[0], sides[1], strict=True):
+        values = [v for v in one.outputs if v.place == trial.value.place], [v for v in two.outputs if v.place == trial.due.place]
+        if one is not maker and values[0] and values[1] and values[0][0] in guilt.judgement.wrong:
+            pairs.append((values[0][0], values[1][0]))
+    return pairs
+
+
+def _patch(value: Value, due: Typed) -> Patch:
+    maker = value.maker
+    if maker is None:
+        raise AssertionError("only results of operations are replaced")
+    return Patch(maker.number, value.place, maker.op, value.shape, Typed(arranged(due.array, value.shape), due.dtype))
+
+
+def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array in another shape: its axes permuted where that fits, else its elements in order.
+
+    Where there are more elements in that shape, it is repeated; else it stays as it is.
+    """
+    if array.shape == shape:
+        return array
+    if array.size != math.prod(shape):
+        return np.broadcast_to(array, shape).copy() if broadcasts(array.shape, shape) and array.size < math.prod(shape) else array
+    if [n for n in array.shape if n != 1] != [n for n in shape if n != 1] and sorted(array.shape) == sorted(shape):
+        for axes in permutations(range(array.ndim)):
+            if tuple(array.shape[axis] for axis in axes) == shape:
+                return np.ascontiguousarray(array.transpose(axes))
+    return array.reshape(shape)
+
+
+def _places(judgement: Judgement) -> dict[tuple[int, int], Value]:
+    return {(v.maker.number, v.place): v for v in judgement.candidate.values.values() if v.maker is not None and not v.maker.written}
+
+
+def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
+    """Whether the reference's value at a point makes what follows from it right, or clearly less wrong."""
+    if trial.value.maker is None:
+        return False
+    then, now = _places(before), _places(after)
+    value = now.get((trial.value.maker.number, trial.value.place))
+    if value is None or (trial.why == "before" and _spoilt(before, after, trial.value)):
+        return False
+    if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
+        return True
+    for user, near in _followed(after, value):
+        for result in user.outputs:
+            old = then.get((user.number, result.place))
+            moved = user.kind in MOVES or result.digest == value.digest
+            if old is None or not (_is_output(after, result) or (result.users and not moved)):
+                continue  # what is only moved of the reference's value says nothing
+            if (old in before.wrong and result not in after.wrong) or (before.disordered(old) and not after.disordered(result)):
+                return True
+            then_error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
+            if near and then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
+                return True
+    return False
+
+
+def _spoilt(before: Judgement, after: Judgement, value: Value) -> bool:
+    """Whether something that is computed of a value was right and is wrong now."""
+    now = _places(after)
+    made = [(now.get((user.number, v.place)), v) for user in computing_users(value) if user.kind not in MOVES for v in user.outputs]
+    return any(new is None or (before.is_right(old) and not after.is_right(new)) for new, old in made)
+
+
+def _repaired(before: Judgement, after: Judgement) -> bool:
+    """Whether an output that was wrong is right."""
+    return len(after.wrong_outputs()) < len(before.wrong_outputs())
+
+
+def _is_output(judgement: Judgement, value: Value) -> bool:
+    return any(second is value for _, second, _ in judgement.outputs)
+
+
+def _followed(judgement: Judgement, value: Value) -> list[tuple[Operation, bool]]:
+    """The operations that compute with a value, and with what comes of it as long as that is nothing that the reference has.
+
+    With each, whether it is near: behind what hands the value on, and steps whose results resemble nothing of the reference. Further on
+    errors fall for other reasons as well.
+    """
+    found: dict[Operation, bool] = {}
+    todo = [(user, True) for user in computing_users(value)]
+    while todo and len(found) < FOLLOWED:
+        user, near = todo.pop(0)
+        if user in found:
+            continue
+        found[user] = near
+        if all(v.digest == value.digest or v in judgement.wrong for v in user.outputs):
+            near = near and all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs)
+            todo += [(u, near) for v in user.outputs for u in computing_users(v)]
+    return list(found.items())
+
+
+def _error(trial: Trial) -> float:
+    if trial.value.digest is None or trial.due.digest is None:
+        return float("inf")
+    return digests.distance(trial.due.digest, trial.value.digest)
+
+
+def _after(judgement: Judgement) -> float | None:
+    """The largest error of the outputs with the reference's value in place."""
+    return max((far for _, _, far in judgement.outputs), default=None)
+
+
+__all__ = ["Guilt", "Laboratory", "Patch", "arranged", "guilty"]

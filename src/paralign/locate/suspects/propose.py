@@ -1,0 +1,323 @@
+"""Suspects: operations with right inputs and wrong results, and what the reference has in place of their results."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
+from paralign.locate.runs.counterparts import SLIGHT, is_telling, same_shape
+from paralign.locate.runs.traverse import before_any_moves, computing_users, way_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+
+#: operations behind a suspect that are searched for one that the reference has too
+REACH = 400
+
+#: reference operations that are followed from a suspect's inputs
+CHAIN = 6
+
+
+@dataclass(eq=False)
+class Trial:
+    """An experiment: put ``due``, a value of the reference, in place of ``value``, which the candidate made.
+
+    ``suspect`` is the operation with right inputs that started it; ``region`` the operations whose results are wrong up to ``value``.
+    ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
+    operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
+    operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
+    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``constant`` (what only the reference has,
+    of the shape of a constant), ``before`` (what the reference makes of an input of a layer first; several take that input, and what comes
+    of them would not fit together if only one of them got it), ``output``, ``end`` (an output that something is missing after).
+    """
+
+    suspect: Operation
+    value: Value
+    due: Value
+    why: str
+    twin: Operation | None = None
+    region: list[Operation] = field(default_factory=list)
+
+
+def suspects(judgement: Judgement) -> list[Operation]:
+    """Operations with right inputs and wrong results on the way to a wrong output, the likeliest first.
+
+    Where no output is wrong: those of which the reference has the very twin, whose result is near but not the same.
+    """
+    carrying = judgement.carrying()
+    frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
+    ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)] + [second for _, second in judgement.wrong_outputs()]
+    orders = [
+        o for o in dict.fromkeys(judgement.disorder(v) for v in ends) if o is not None and all(judgement.is_right(v) for v in o.inputs)
+    ]
+    # what takes elements in a wrong order is not to blame before what brought them into it
+    frontier = [o for o in frontier if o in orders or not any(judgement.disorder(v) in orders for v in o.inputs)]
+    frontier += [o for o in orders if o not in frontier]
+    frontier += [o for o in _idle_before(judgement, frontier) if o not in frontier]
+    if not judgement.wrong_outputs():
+        frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
+    if judgement.scale.thorough:  # small errors add up: the first of them made the others; what resembles nothing goes another way
+        return sorted(frontier, key=lambda o: (not any(v in judgement.wrong and judgement.error[v] <= SLIGHT for v in o.outputs), o.order))
+    return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
+
+
+def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
+    """The operations before suspects that hand on what they take, where the reference's of that kind makes something else of it."""
+    before = dict.fromkeys(before_any_moves(v) for o in frontier for v in o.inputs if judgement.is_right(v))
+    return [v.maker for v in before if v.maker is not None and is_idle(judgement, v.maker)]
+
+
+def is_idle(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation that is none of moving values has no effect, and its twin of the same kind has one that is lacking."""
+    if operation.kind in MOVES or len(operation.outputs) != 1 or not is_telling(operation.outputs[0]):
+        return False
+    if not any(_is_near(judgement, v, operation.outputs[0]) for v in operation.inputs):
+        return False
+    twin = judgement.twin(operation)
+    return twin is not None and twin.kind == operation.kind and all(judgement.lacking(v) for v in twin.outputs)
+
+
+def _is_near(judgement: Judgement, value: Value, other: Value) -> bool:
+    """Whether two values hold the same, but for noise."""
+    if value.digest is None or other.digest is None:
+        return False
+    return value.digest == other.digest or digests.distance(value.digest, other.digest) <= judgement.scale.own * judgement.scale.floor
+
+
+def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation does what its twin does, but not exactly, although nothing of it is seen in the outputs."""
+    if operation.kind in MOVES or not all(judgement.is_right(v) for v in operation.inputs):
+        return False
+    wrong = [v for v in operation.outputs if v in judgement.wrong and v.users and is_telling(v)]
+    if not wrong:
+        return False
+    twin = judgement.twin(operation)
+    return (
+        twin is not None
+        and twin.kind == operation.kind
+        and judgement.same_inputs(operation, twin)
+        and any(judgement.matches.nearest(v)[1] in twin.outputs for v in wrong)
+    )
+
+
+def rank(judgement: Judgement, operation: Operation) -> int:
+    """How likely a suspect is at fault, 0 the likeliest: by what the reference does with the same values."""
+    if all(judgement.is_complement(v) for v in operation.outputs):
+        return 4
+    if any(judgement.disordered(v) for v in operation.outputs) or is_idle(judgement, operation):
+        return 0
+    twin = judgement.twin(operation)
+    if twin is None or not any(judgement.lacking(v) for v in twin.outputs):
+        return 3
+    if twin.kind == operation.kind:
+        return 0 if judgement.same_inputs(operation, twin) else 1
+    return 2 if judgement.same_inputs(operation, twin) else 3
+
+
+def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """What may be due in place of a suspect's result, or of what follows from it; the nearest to the suspect first, without regions."""
+    seen: set[tuple[Value, Value]] = set()
+    for trial in _trials(judgement, suspect):
+        if (trial.value, trial.due) not in seen and fits(trial.value, trial.due):
+            seen.add((trial.value, trial.due))
+            yield trial
+
+
+def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    wrong = [v for v in suspect.outputs if v in judgement.wrong or is_idle(judgement, suspect)]
+    for value in (v for v in suspect.outputs if judgement.disordered(v)):
+        yield from _by_order(judgement, suspect, value)
+    twin = judgement.twin(suspect)
+    found = list(_by_consumers(judgement, suspect))
+    direct = [trial for trial in found if trial.value.maker is suspect]
+    if twin is not None and twin.kind == suspect.kind:
+        yield from _by_twin(suspect, twin, wrong)
+    yield from direct
+    if twin is not None and twin.kind != suspect.kind:
+        yield from _by_twin(suspect, twin, wrong)
+    for value in wrong:
+        near = judgement.matches.nearest(value)[1]
+        if near is not None and judgement.lacking(near):
+            yield Trial(suspect, value, near, "alike", near.maker)
+    if twin is not None and twin.kind == suspect.kind:
+        yield from _by_inputs(judgement, suspect, twin)
+    yield from _by_identity(judgement, suspect, wrong)
+    yield from _by_chain(judgement, suspect, wrong)
+    yield from _by_meeting(judgement, suspect)
+    yield from (trial for trial in found if trial.value.maker is not suspect)
+    yield from _by_constants(judgement, suspect)
+    for first, second in judgement.wrong_outputs():
+        yield Trial(suspect, second, first, "output", first.maker)
+
+
+def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
+    """What the twin makes is due; in place of what is made of the suspect's result with a parameter, where the twin has that in it."""
+    taken = {v.shape for v in twin.inputs if v.record.role == "parameter"} - {v.shape for v in suspect.inputs}
+    for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
+        if result.maker is not None and any(v.record.role == "parameter" and v.shape in taken for v in _origins(result.maker)):
+            yield Trial(suspect, result, twin.outputs[0], "twin", twin)
+    for value in wrong:
+        same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
+        for due in same[:2]:
+            yield Trial(suspect, value, due, "twin", twin)
+
+
+def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Iterator[Trial]:
+    """What the reference's layer takes is due for all that take the candidate's input, where the one is made of the other."""
+    if not any(v.record.role == "parameter" for v in suspect.inputs):
+        return
+    for value in suspect.inputs:
+        several = judgement.is_right(value) and is_telling(value) and len(computing_users(value)) > 1
+        known = set(judgement.partners(value)) if several and value not in twin.inputs else set()
+        for due in _others(judgement, suspect, twin) if known else []:
+            if judgement.lacking(due) and any(v in known for o in way_to(judgement, due, CHAIN) for v in o.inputs):
+                yield Trial(suspect, value, due, "before", due.maker)
+
+
+def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:
+    """The same elements as the reference has them; as an operation of the same kind made them first, as they may be in several orders."""
+    for due in sorted(judgement.partners(value), key=lambda p: p.maker is None or p.maker.kind != suspect.kind):
+        if same_shape(due, value):
+            yield Trial(suspect, value, due, "order", due.maker)
+
+
+def _by_identity(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
+    """A step that the reference does not have: its input is due in place of its result."""
+    for value in wrong:
+        for taken in suspect.inputs:
+            if judgement.is_right(taken) and is_telling(taken) and taken.shape == value.shape:
+                for due in judgement.partners(taken)[:1]:
+                    yield Trial(suspect, value, due, "identity", due.maker)
+
+
+def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Follow what comes of a suspect's wrong result to operations of which the reference has a twin, by parameters or other values."""
+    todo = deque(suspect.outputs)
+    seen: set[Operation] = set()
+    while todo and len(seen) < REACH:
+        value = todo.popleft()
+        for user in value.users:
+            if user in seen:
+                continue
+            seen.add(user)
+            twin = judgement.twin(user)
+            if twin is not None and twin.kind == user.kind and value in judgement.wrong:
+                for due in _others(judgement, user, twin):
+                    yield Trial(suspect, value, due, "consumer", twin)
+                for result in results(user):
+                    yield Trial(suspect, result, twin.outputs[0], "result", twin)
+            todo.extend(v for v in user.outputs if v in judgement.wrong)
+
+
+def results(operation: Operation) -> list[Value]:
+    """What an operation makes, and what is made of that with a parameter: a convolution and its bias may be one operation or two."""
+    found = list(operation.outputs[:1])
+    for user in [u for v in operation.outputs for u in v.users]:
+        if any(v.record.role == "parameter" or (v.maker and v.maker.kind in MOVES and not is_computed(v)) for v in user.inputs):
+            found += user.outputs[:1]
+    return found
+
+
+def _origins(operation: Operation) -> list[Value]:
+    """What an operation takes, as it was before it was only moved."""
+    return [before_any_moves(value) for value in operation.inputs]
+
+
+def is_computed(value: Value) -> bool:
+    """Whether a value was computed, not only moved, from what was given."""
+    return before_any_moves(value).maker is not None
+
+
+def _others(judgement: Judgement, user: Operation, twin: Operation) -> list[Value]:
+    """The twin's inputs that the user does not take: one of them stands where the user takes something wrong."""
+    taken = {p for v in user.inputs if judgement.is_right(v) for p in judgement.partners(v)}
+    digested = {p.digest for p in taken}
+    return [v for v in twin.inputs if v.maker is not None and v not in taken and v.digest not in digested]
+
+
+def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
+    """Follow the reference from the suspect's inputs through what the candidate lacks, to a result of the same kind of operation."""
+    todo = deque((p, 0) for v in suspect.inputs if judgement.is_right(v) and is_telling(v) for p in judgement.partners(v))
+    seen: set[Operation] = set()
+    while todo:
+        value, depth = todo.popleft()
+        for user in value.users:
+            if user in seen or depth >= CHAIN:
+                continue
+            seen.add(user)
+            lacking = [v for v in user.outputs if judgement.lacking(v)]
+            if user.kind == suspect.kind and depth > 0:
+                for due in lacking:
+                    for value_ in wrong:
+                        yield Trial(suspect, value_, due, "chain", user)
+            todo.extend((v, depth + 1) for v in lacking)
+
+
+def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Follow both sides from the same values to where they go on alike: values of one shape that operations of one kind take."""
+    begun = {p for v in suspect.inputs if judgement.is_right(v) and is_telling(v) for p in judgement.partners(v)}
+    theirs = _onward(begun, lambda v: judgement.lacking(v) and bool(v.shape))
+    for value in _onward(set(suspect.outputs), lambda v: v in judgement.wrong):
+        kinds = {u.kind for u in value.users if u.kind not in MOVES}
+        for due in theirs:
+            if due.shape == value.shape and kinds & {u.kind for u in due.users}:
+                yield Trial(suspect, value, due, "meeting", due.maker)
+                break
+
+
+def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
+    """Where a constant of simple numbers, which proves nothing, goes in on the way: what only the reference has, of its shape."""
+    takers = [suspect, *(u for v in _onward(set(suspect.outputs), lambda v: v in judgement.wrong) for u in v.users)]
+    todo = [v for o in takers for v in o.inputs]
+    found: set[Value] = set()
+    while todo:  # what a constant was made of is a constant perhaps
+        value = todo.pop()
+        if value not in found and value.maker is not None and value.size > 1 and _is_constant(value):
+            found.add(value)
+            todo += value.maker.inputs
+    for value in sorted(found, key=lambda v: v.order):
+        for due in judgement.reference.values.values():
+            alike = due.maker is not None and due.shape == value.shape and due.record.dtype == value.record.dtype
+            if alike and due.digest is not None and not _is_constant(due) and not judgement.backwards.equals(due):
+                yield Trial(suspect, value, due, "constant", due.maker)
+
+
+def _is_constant(value: Value) -> bool:
+    return value.digest is not None and value.digest.startswith("c1:") and not is_telling(value)
+
+
+def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
+    """What is made of values in a few steps, those first that are made first."""
+    found = dict.fromkeys(v for v in begun if follow(v))
+    front = list(begun)
+    for _ in range(CHAIN):
+        made = dict.fromkeys(v for value in front for user in value.users for v in user.outputs if v not in found and follow(v))
+        found.update(made)
+        front = list(made)
+    return sorted(found, key=lambda v: v.order)
+
+
+def fits(value: Value, due: Value) -> bool:
+    """Whether a reference's value can take the place of a candidate's: the same number of elements, or of axes."""
+    reachable = value.maker is not None and not value.maker.written and (due.maker is None or not due.maker.written)
+    return reachable and bool(due.maker or due.record.name) and (value.size == due.size or len(value.shape) == len(due.shape))
+
+
+def region(judgement: Judgement, suspect: Operation, value: Value) -> list[Operation]:
+    """The operations from a suspect to a value whose results are wrong, in order; the suspect alone where it made the value."""
+    if value.maker is suspect:
+        return [suspect]
+    found: set[Operation] = set()
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if item.maker is not None and item in judgement.wrong and item.maker not in found:
+            found.add(item.maker)
+            todo += item.maker.inputs
+    return sorted(found, key=lambda o: o.order)

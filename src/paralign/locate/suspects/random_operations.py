@@ -1,0 +1,133 @@
+"""Random operations of two runs: which belongs to which, and whether they are random alike."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from paralign.model import Finding
+from paralign.worker.draws import UNIFORM, fits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.locate.runs.dataflow import Value
+    from paralign.locate.runs.judgement import Judgement
+
+Said = dict[str, Any]
+
+#: two operations that could be one another's are worth this much, a like kind of numbers, alike probabilities and names of modules more
+_PAIR, _FAMILY, _PROBABILITY, _NAME = 1.0, 0.5, 0.3, 0.2
+
+
+def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[Said | None, Said | None]]:
+    """The random operations of both sides in order, paired as far as their sizes and kinds allow; what is left over alone.
+
+    Args:
+        reference: descriptions of the reference's (``family``, ``shape``, ``p``, ``module``, …), in order.
+        candidate: the candidate's.
+    """
+    rows, columns = len(reference), len(candidate)
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        for j in range(columns - 1, -1, -1):
+            worth = _worth(reference[i], candidate[j])
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], worth + best[i + 1][j + 1] if worth else 0.0)
+    pairs: list[tuple[Said | None, Said | None]] = []
+    i = j = 0
+    while i < rows and j < columns:
+        worth = _worth(reference[i], candidate[j])
+        if worth and best[i][j] == worth + best[i + 1][j + 1]:
+            pairs.append((reference[i], candidate[j]))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            pairs.append((reference[i], None))
+            i += 1
+        else:
+            pairs.append((None, candidate[j]))
+            j += 1
+    return pairs + [(r, None) for r in reference[i:]] + [(None, c) for c in candidate[j:]]
+
+
+def _worth(reference: Said, candidate: Said) -> float:
+    """How well two random operations go together; 0 where one's numbers cannot be the other's."""
+    if math.prod(reference["shape"]) != math.prod(candidate["shape"]) or not fits(reference["family"], candidate["family"]):
+        return 0.0
+    known = reference["p"] is not None and candidate["p"] is not None
+    alike = known and abs(reference["p"] - candidate["p"]) < SAME
+    ends = [said["module"].rpartition(".")[2] for said in (reference, candidate)]
+    same = reference["family"] == candidate["family"]
+    return _PAIR + (_FAMILY if same else 0.0) + (_PROBABILITY if alike else 0.0) + (_NAME if ends[0] == ends[1] and ends[0] else 0.0)
+
+
+def mirrors(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[list[int]]:
+    """Numbers of the candidate's operations whose draws are, or come from, uniform numbers, those of one line together."""
+    lines: dict[str, list[int]] = {}
+    for one, other in pairs:
+        if one is not None and other is not None and UNIFORM in (one["family"], other["family"]):
+            lines.setdefault(other["source"] or "", []).append(other["number"])
+    return list(lines.values())
+
+
+def wrong_data(judgement: Judgement) -> int:
+    """How many values are wrong that were made of inputs or parameters.
+
+    Numbers that were drawn, and the decisions made of them, do not count: turned round, some of them would be right by chance.
+    """
+    data: set[Value] = {v for v in judgement.candidate.values.values() if v.maker is None and v.record.role in ("input", "parameter")}
+    for operation in judgement.candidate.operations:
+        if any(value in data for value in operation.inputs):
+            data.update(operation.outputs)
+    return sum(value in data for value in judgement.wrong)
+
+
+#: probabilities that differ by less are the same, stored in float32
+SAME = 1e-6
+
+
+#: modules that are named of a finding that holds at many
+NAMED = 3
+
+
+def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
+    """What differs in whether, and with which probability, operations are random; the same at several modules as one finding."""
+    groups: dict[tuple[str, ...], list[tuple[Said, Finding]]] = {}
+    for one, other in pairs:
+        if one is None and other is not None:
+            cause = f"{_at(other)} is random; the reference has no random operation there"
+            found = Finding("random operation", cause, "remove it, or see why it is off in the reference's train mode")
+            groups.setdefault(("extra", other["op"]), []).append((other, found))
+        elif other is None and one is not None:
+            cause = f"the reference is random at {_at(one)}{_share(one)}; the candidate has no random operation there"
+            found = Finding("random operation", cause, "add it, or see whether the layer is in train mode")
+            groups.setdefault(("missing", one["op"]), []).append((one, found))
+        elif one is not None and other is not None and _differ(one, other):
+            cause = f"{_at(other)} drops {other['p']:.6g} of its input, the reference {one['p']:.6g} ({_at(one)})"
+            found = Finding("probability", cause, f"set the probability to {one['p']:.6g}")
+            groups.setdefault(("probability", one["op"], other["op"]), []).append((other, found))
+    return [_with_others(group) for group in groups.values()]
+
+
+def _with_others(group: list[tuple[Said, Finding]]) -> Finding:
+    """The first finding of a group, with the modules of the others."""
+    finding = group[0][1]
+    others = list(dict.fromkeys(said["module"] or "the model itself" for said, _ in group[1:]))
+    if len(group) > 1:
+        shown = ", ".join(others[:NAMED]) + (" …" if len(others) > NAMED else "")
+        finding.cause += f"; likewise at {len(group) - 1} more: {shown}"
+        fixes = list(dict.fromkeys(each.fix for _, each in group))
+        if len(fixes) > 1:
+            finding.fix = "; ".join(fixes[:NAMED]) + (" …" if len(fixes) > NAMED else "") + ", in the order of the operations"
+    return finding
+
+
+def _differ(one: Said, other: Said) -> bool:
+    return one["p"] is not None and other["p"] is not None and abs(one["p"] - other["p"]) > SAME
+
+
+def _share(said: Said) -> str:
+    return f", which drops {said['p']:.6g}" if said["p"] is not None else ""
+
+
+def _at(said: Said) -> str:
+    return "  ".join(part for part in (said["module"], said["op"], said["source"] or "") if part)
