@@ -205,7 +205,7 @@ def _proven(
         context.weights = _loaded(context, checkpoint, state, spelt)
         outputs = forward.reference_alone(context)
         with assignment.Trials.under_way(context, planned) as trials:
-            proof = mapping.prove(planned, trials.error, limit=assignment.RUNS, seconds=assignment.SECONDS, least=assignment.LEAST)
+            proof = trials.prove(planned)
         if math.isinf(proof.error):  # then either it does not run, which is raised here, or its outputs are built otherwise
             context.candidate.record("why", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
     except WorkerFailed as failure:

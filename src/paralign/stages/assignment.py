@@ -17,6 +17,7 @@ from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, Manifest, Tolerance
 from paralign.run.recorder import both
+from paralign.stages import uses
 from paralign.stages.forward import reference_alone
 from paralign.stages.judging import PERTURBATION, choose, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from paralign.model import Record, StageResult
     from paralign.run.recorder import Recorder
     from paralign.stages.judging import Method
-    from paralign.weights import Plan, Proof
+    from paralign.weights import Choice, Plan, Proof
 
 #: how often at most, for how many seconds, and how often at least models are run to find the assignment that is right
 RUNS, SECONDS, LEAST = 200, 60.0, 16
@@ -80,7 +81,7 @@ def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Pro
     if (plan.complete and not plan.alternatives) or not plan.moves or context.inputs is None:
         return plan, None
     with Trials.under_way(context, plan) as trials:
-        proof = mapping.prove(plan, trials.error, limit=RUNS, seconds=SECONDS, least=LEAST)
+        proof = trials.prove(plan)
     tried = f"assignments that the shapes allow, tried by running both models in float64: {proof.runs}"
     if not proof.right:  # then the first is as good as any, and what diverges is looked for under it
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
@@ -180,6 +181,17 @@ class Trials:
         except WorkerFailed:
             self._loaded = {}  # a worker that is started again has its own weights
             return math.inf
+
+    def prove(self, plan: Plan) -> Proof:
+        """The plan or the one of its alternatives that makes the outputs equal, within the limits on runs and time."""
+        return mapping.prove(plan, self.error, limit=RUNS, seconds=SECONDS, least=LEAST, further=self._by_use)
+
+    def _by_use(self, plan: Plan) -> list[Choice]:
+        """What the operations of both runs say of the tensors that names leave open; nothing where a side cannot be watched."""
+        if not mapping.open_moves(plan):
+            return []
+        found = uses.recorded(self.context)
+        return [] if found is None else mapping.by_use(plan, *found)
 
     def _value(self, name: str) -> Typed | None:
         return self.moved.get(name) or self._fetch_own(name)

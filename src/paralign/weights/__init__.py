@@ -8,6 +8,7 @@ from paralign.weights.matching import plan
 from paralign.weights.plan import SHARED, Ambiguity, Choice, Move, Option, Plan, apply, invert
 from paralign.weights.proof import Alike, Proof, prove
 from paralign.weights.rules import Drop, Rename, Route, Rules, rules_from_toml, to_toml
+from paralign.weights.uses import Use, by_use, open_moves
 
 __all__ = [
     "SHARED",
@@ -23,11 +24,14 @@ __all__ = [
     "Rename",
     "Route",
     "Rules",
+    "Use",
     "Way",
     "apply",
+    "by_use",
     "exact",
     "follow",
     "invert",
+    "open_moves",
     "plan",
     "prove",
     "rules_from_toml",

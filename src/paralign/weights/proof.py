@@ -79,7 +79,14 @@ class Proof:
         return self.right and self.plan.complete
 
 
-def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: float = math.inf, least: int = 1) -> Proof:
+def prove(
+    plan: Plan,
+    run: Callable[[Plan], float],
+    limit: int = 64,
+    seconds: float = math.inf,
+    least: int = 1,
+    further: Callable[[Plan], list[Choice]] | None = None,
+) -> Proof:
     """Try a plan, then its alternatives, and keep what proves right.
 
     The alternatives are tried one by one; the option that lowers the error most is kept and the search goes on from there, until
@@ -93,11 +100,18 @@ def prove(plan: Plan, run: Callable[[Plan], float], limit: int = 64, seconds: fl
         limit: how often ``run`` may be called, at least once.
         seconds: after which it is not called again; a third of that is left for doubting what is right.
         least: how often it may be called to find what is right even if that takes longer: on a busy machine time alone says little.
+        further: gives more choices for a plan that is wrong, most likely ones, that take a run to be told; they are tried first.
     """
     search = _Search(run, max(limit, 1), time.monotonic() + seconds, max(least, 1))
     proof = Proof(plan, search.error(plan) or 0.0)
     if not proof.right and all(_computed(m) for m in (*plan.missing, *plan.extra)):
+        more = further(plan) if further is not None else []
+        if more:
+            proof.plan = copy.copy(plan)
+            proof.plan.alternatives = [*more, *plan.alternatives]
         _descend(proof, search)
+        proof.plan = copy.copy(proof.plan)
+        proof.plan.alternatives = plan.alternatives  # what was proposed for a wrong plan says nothing against a right one
     if proof.right:
         proof.plan = _without_computed(proof.plan)
         search.until, search.least = min(search.until, time.monotonic() + seconds / 3), 1  # what is right need not be doubted for long

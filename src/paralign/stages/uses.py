@@ -1,0 +1,64 @@
+"""When and how a side's run uses each of its tensors, read from its watched operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from paralign.adapters._kinds import MOVES
+from paralign.errors import WorkerFailed
+from paralign.locate.runs.dataflow import Graph
+from paralign.run.recorder import both
+from paralign.weights import Use
+from paralign.worker.session import NATIVE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.locate.runs.dataflow import Value
+    from paralign.run.recorder import Recorder
+
+#: operations after a tensor that are looked at: one that takes it, and those that take its results
+DEPTH = 3
+
+
+def recorded(context: Context) -> tuple[dict[str, Use], dict[str, Use]] | None:
+    """Each side's tensors by name, with their use in one run; None where a side cannot be watched."""
+    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+        return None
+    values = {"inputs": context.inputs}
+
+    def record(recorder: Recorder) -> Capture:
+        options = {"mode": "eval", "runs": [NATIVE], "attempt": uuid4().hex}  # the weights are those of a trial: never reused
+        return recorder.record("uses", "operations", options, values)
+
+    try:
+        captures = both(lambda: record(context.reference), lambda: record(context.candidate))
+    except WorkerFailed:  # the stages that judge the forward pass will tell
+        return None
+    ours, theirs = (_uses(Graph(capture, NATIVE)) for capture in captures)
+    return ours, theirs
+
+
+def _uses(graph: Graph) -> dict[str, Use]:
+    given = [v for v in graph.values.values() if v.maker is None and v.record.name and v.record.role in ("parameter", "buffer")]
+    return {value.record.name: Use(value.order, _kinds(value)) for value in given}
+
+
+def _kinds(value: Value) -> tuple[frozenset[str], ...]:
+    """Kinds of operations by distance from a value, those left out that only lay it out otherwise."""
+    found, front = [], [value]
+    for _ in range(DEPTH):
+        users, seen = [], set()
+        while front:
+            for operation in front.pop().users:
+                if operation in seen:
+                    continue
+                seen.add(operation)
+                if operation.kind in MOVES:
+                    front += operation.outputs
+                else:
+                    users.append(operation)
+        found.append(frozenset(o.kind for o in users))
+        front = [result for operation in users for result in operation.outputs]
+    return tuple(found)
