@@ -48,3 +48,31 @@ def test_the_time_of_a_stage_has_its_search_in_it():
     own = lambda outputs, labels: outputs.square().mean()  # noqa: E731, ARG005 - as above
     wrong = checked(own, lambda outputs, labels: outputs.square().sum())  # noqa: ARG005 - as above
     assert wrong["loss"].seconds["total"] > wrong["loss"].seconds["reference"] + wrong["loss"].seconds["candidate"]
+
+
+class Masked(torch.nn.Module):
+    """Scores, and a mask that is made of the inputs; with ``learned``, one that a parameter acts on without changing it."""
+
+    def __init__(self, learned=False):
+        super().__init__()
+        self.layer, self.learned = torch.nn.Linear(6, 4), learned
+
+    def forward(self, x):
+        mask = (x[:, :4] > 0).to(x.dtype)
+        return {"mask": mask + 0 * self.layer.weight.sum() if self.learned else mask, "scores": self.layer(x)}
+
+
+def masked_loss(used, *, learned=False):
+    functions = {"build_model": lambda: Masked(learned), "loss": lambda out, _: used(out["mask"], out["scores"].square()).mean()}
+    return Side(framework="torch", functions=functions)
+
+
+def test_the_gradient_of_an_output_without_parameters_is_not_judged():
+    decided = lambda mask, values: torch.where(mask > 0, values, torch.zeros_like(values))  # noqa: E731 - used twice
+    inputs = {"inputs": np.random.default_rng(0).standard_normal((5, 6)).astype("float32"), "stages": ["loss"]}
+    told = check(masked_loss(decided), masked_loss(lambda mask, values: mask * values), **inputs)["loss"]
+    assert told.verdict == ALIGNED
+    assert [p.judged for p in told.pairs if p.key == "gradient.mask"] == [False]
+    assert [note for note in told.notes if note.startswith("gradient.mask differs and was not judged")]
+    learned = check(masked_loss(decided), masked_loss(lambda mask, values: mask * values, learned=True), **inputs)["loss"]
+    assert (learned.verdict, learned.worst.key) == (DIVERGED, "gradient.mask")

@@ -11,7 +11,8 @@ from paralign.context import spent
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
-from paralign.model import DIVERGED, StageResult
+from paralign.model import ALIGNED, DIVERGED, StageResult
+from paralign.run.recorder import both
 from paralign.stages import forward, nonfinite, precision
 from paralign.stages.data import first
 from paralign.stages.judging import choose, conclude, final, paired, points_of
@@ -19,6 +20,9 @@ from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.context import Context
+
+
+UNATTACHED = "nothing trainable lies behind this output on either side (a mask, an input handed through): its gradient trains nothing"
 
 
 def run(context: Context) -> StageResult:
@@ -41,14 +45,57 @@ def run(context: Context) -> StageResult:
     points = points_of(final(reference, run=method.reference_run), final(candidate, run=method.candidate_run))
     result = spent(StageResult("loss", notes=[*context.label_notes, *notes]), reference, candidate)
     result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("loss"))
+    untrained = _leave_out_unattached(context, result)
     conclude(result, method)
     nonfinite.explain(context, result, "eval")
-    natives = points_of(final(reference, run=DOUBLE), final(candidate, run=NATIVE))
+    kept = [r for r in final(reference, run=DOUBLE) if r.name != "gradient" or r.leaf not in untrained]
+    natives = points_of(kept, [r for r in final(candidate, run=NATIVE) if r.name != "gradient" or r.leaf not in untrained])
     precision.judge(result, (reference, candidate), natives, method, context.settings.tolerance_of("loss"))
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         _locate(context, result)
     return result
+
+
+def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:
+    """Do not judge gradients of outputs that depend on no parameter: formulas that give one loss may use a mask in different ways.
+
+    Returns:
+        The outputs whose gradients differ and are left out.
+    """
+    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.reference is not None and p.reference.name == "gradient"]
+    if not wrong or not context.has("candidate", "build_model"):
+        return set()
+    try:
+        free = _unattached(context)
+    except WorkerFailed as failure:
+        result.notes.append(
+            f"which outputs are trained was not found out: the {failure.side} failed with {failure.type}: {failure.message}"
+        )
+        return set()
+    left_out = [p for p in wrong if p.reference is not None and p.reference.leaf in free]
+    for pair in left_out:
+        pair.verdict, pair.judged = ALIGNED, False
+        pair.notes.append(UNATTACHED)
+        result.notes.append(f"{pair.key} differs and was not judged: {UNATTACHED}")
+    return {p.reference.leaf for p in left_out if p.reference is not None}
+
+
+def _unattached(context: Context) -> set[str]:
+    """The reference's outputs that no parameter of either side acts on; equal names are the same output, else equal places are."""
+    if context.inputs is None:
+        return set()
+    values = {"inputs": context.inputs}
+    captures = both(
+        lambda: context.reference.record("attached", "attached", {}, values),
+        lambda: context.candidate.record("attached", "attached", {}, values),
+    )
+    ours, theirs = (capture.manifest.settings["answer"]["attached"] for capture in captures)
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return set()
+    named = dict(theirs)
+    same = set(named) == {path for path, _ in ours}
+    return {path for (path, mine), (_, other) in zip(ours, theirs, strict=True) if not mine and not (named[path] if same else other)}
 
 
 def sensitivity(context: Context) -> float:

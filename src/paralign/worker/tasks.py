@@ -24,6 +24,7 @@ TASKS: Dict[str, Task] = {
     "operations": operations.operations,
     "constants": constants.constants,
     "loss": training.loss,
+    "attached": training.attached,
     "backward": training.backward,
     "update": update.update,
     "stepping": stepping.stepping,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 import numpy as np
 
-from paralign.adapters.base import Training
+from paralign.adapters.base import Observing, Training
 from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run, perturbed
@@ -81,6 +81,24 @@ def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, C
     for path, tensor in leaves(outputs, known):
         if known(tensor) and is_floating(session.adapter.to_array(tensor).dtype):
             add_gradient(session, writer, "gradient", adapter.gradient(tensor), leaf=path, run=run)
+
+
+def attached(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """For each tensor of the outputs, whether anything trainable lies behind it in the pass that training makes."""
+    adapter, known, found = session.adapter, session.adapter.is_tensor, []
+    if not isinstance(adapter, Observing):
+        return {"attached": None}
+    with session.untouched():
+        session.adapter.train(session.model, MODES["eval"])
+        session.seed()
+        outputs = session.call(session.inputs(values["inputs"], NATIVE))
+        for path, leaf in leaves(outputs, known):
+            if known(leaf):
+                remove = adapter.on_gradient(leaf, lambda _: None)
+                found.append((path, remove is not None))
+                if remove is not None:
+                    remove()
+    return {"attached": found}
 
 
 def _mapped(value: Any, act: Any) -> Any:
