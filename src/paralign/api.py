@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
     from paralign.run.project import Project, SideSettings
 
+#: said of each stage that diverges under weights whose places nothing has proven
+GUESSED = "the places of some weights are guessed (see `weights`): what differs here may only follow from a wrong place"
+
 #: said once where the stages that are asked for run on weights that are not all the reference's
 UNCARRIED = "not all weights could be carried over: see `paralign check weights`"
 
@@ -343,17 +346,19 @@ def _run(
         else:
             progress(name)
             result.stages.append(_attempt(name, context))
-        _say_follows(result, carried)
+        _say_follows(result, carried, guessed=context.guessed)
     return result
 
 
-def _say_follows(result: CheckResult, carried: StageResult | None) -> None:
+def _say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:
     """Say of the last stage, where it diverged, which earlier divergence it may only have inherited."""
     *before, last = result.stages
     wrong = [s.name for s in before if s.verdict == DIVERGED]
     hidden = carried is not None and carried.verdict == DIVERGED and "weights" not in {s.name for s in result.stages}
     if last.verdict == DIVERGED:
         last.follows = [name for name in BY_NAME[last.name].follows if name in wrong or (hidden and name == "weights")]
+    if guessed and last.verdict == DIVERGED and BY_NAME[last.name].needs_weights and last.name != "weights":
+        last.warnings.insert(0, GUESSED)
     if hidden and BY_NAME[last.name].needs_weights and not any(_speaks_of_weights(s) for s in result.stages):
         last.warnings.insert(0, UNCARRIED)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 
 torch = pytest.importorskip("torch")
 
@@ -44,9 +44,11 @@ class Shift(torch.nn.Module):
 
 
 class Triangles(torch.nn.Module):
-    def __init__(self, *names):
+    def __init__(self, *names, table=False):
         super().__init__()
         self.names = names
+        if table:
+            self.register_buffer("ones", torch.ones(SIZE, SIZE))
         for name in names:
             setattr(self, name, drawn(*((SIZE,) if name == names[2] else (SIZE, SIZE))))
 
@@ -69,7 +71,7 @@ class Squash(torch.nn.Module):
 class Interleaved(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        kinds = [(Shift("loc", "log_scale"), Triangles("l", "u", "log_s"), Squash("rescale")) for _ in range(3)]
+        kinds = [(Shift("loc", "log_scale"), Triangles("l", "u", "log_s", table=True), Squash("rescale")) for _ in range(3)]
         self.steps = torch.nn.ModuleList([module for triple in kinds for module in triple])
 
     def forward(self, x):
@@ -79,6 +81,8 @@ class Interleaved(torch.nn.Module):
 
 
 class Grouped(torch.nn.Module):
+    """Without the table of ones that the other registers and never needs."""
+
     def __init__(self, faulty=False):
         super().__init__()
         self.curb = torch.nn.ModuleList([Squash("beta", faulty) for _ in range(3)])
@@ -99,9 +103,13 @@ def test_modules_in_one_list_against_a_list_for_each_kind():
     assert mapped(result)["steps.6.loc"] == "affine.2.offset"
 
 
-def test_a_wrong_port_of_such_a_model_diverges():
+def test_a_wrong_port_of_such_a_model_diverges_at_its_line_under_the_likeliest_places():
     result = checked(Interleaved, lambda: Grouped(faulty=True))
-    assert result["forward"].verdict == DIVERGED
+    assert [s.verdict for s in result.stages] == [UNDERPOWERED, DIVERGED]
+    assert mapped(result)["steps.4.log_s"] == "mix.1.middle"
+    assert any("places are guessed by order and use" in warning for warning in result["weights"].warnings)
+    assert any("the places of some weights are guessed" in warning for warning in result["forward"].warnings)
+    assert "factor" in result["forward"].divergence.candidate.code
 
 
 # -- lists of parameters, one against several, used in another order of lines ------------------------------------------------

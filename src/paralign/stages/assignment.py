@@ -83,9 +83,9 @@ def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Pro
     with Trials.under_way(context, plan) as trials:
         proof = trials.prove(plan)
     tried = f"assignments that the shapes allow, tried by running both models in float64: {proof.runs}"
-    if not proof.right:  # then the first is as good as any, and what diverges is looked for under it
+    if not proof.right:  # then what diverges is looked for under the likeliest
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
-        return plan, proof
+        return proof.guess or plan, proof
     changed = f"; another than the first is right for {_some(proof.changed)}" if proof.changed else ""
     result.notes.append(f"proven: {tried}{changed}")
     result.warnings += [

@@ -12,6 +12,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Po
 from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
 from paralign.stages.judging import Method, conclude
+from paralign.weights import is_computed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from paralign.dtypes import Typed
     from paralign.model import Record
     from paralign.weights import Move, Plan, Proof
+
+#: said where the places of tensors are no more than likely
+GUESSED = (
+    "names do not tell which tensor is which, and no assignment that was tried makes the outputs equal: places are guessed by "
+    "order and use (set `rules` under [weights] to say them)"
+)
 
 EXACT = Method("exact", "", "", (), 0.0)
 
@@ -42,7 +49,10 @@ def run(context: Context) -> StageResult:
         candidate = load(context, plan)
     else:
         result.notes.append("the weights were taken as they are (as-is): nothing was copied")
-    result.pairs = _pairs(plan, reference, candidate) + [_lost(move) for move in (*plan.missing, *plan.extra)]
+    context.guessed = proof is not None and not proof.right and bool(plan.ambiguous)
+    lost = [_lost(move, guessed=context.guessed) for move in (*plan.missing, *plan.extra)]
+    result.pairs = _pairs(plan, reference, candidate) + lost
+    result.warnings += [GUESSED] if context.guessed else []
     result.notes += _notes(plan, settled=proof is not None and proof.right)
     _say_unproven(result, plan, proof)
     result.pairs += constructed.compare(context, result, plan, states) if context.settings.weights == "copy" else []
@@ -85,9 +95,12 @@ def _pairs(plan: Plan, reference: Capture, candidate: Capture) -> list[Pair]:
     return pairs
 
 
-def _lost(move: Move) -> Pair:
+def _lost(move: Move, *, guessed: bool) -> Pair:
+    """A tensor without a twin; of a table that a model may compute, nothing shows that it is missing while the others are guessed."""
     record = move.reference if move.reference is not None else move.candidate
     pair = Pair(record.name if record is not None else "", move.reference, move.candidate, how="none", verdict=DIVERGED)
+    if guessed and is_computed(move):
+        pair.verdict = UNDERPOWERED
     pair.notes.append(move.note or f"missing in the {'candidate' if move.candidate is None else 'reference'}")
     return pair
 

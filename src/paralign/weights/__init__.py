@@ -6,7 +6,7 @@ from paralign.weights.byname import Followed, Way, follow
 from paralign.weights.exact import exact
 from paralign.weights.matching import plan
 from paralign.weights.plan import SHARED, Ambiguity, Choice, Move, Option, Plan, apply, invert
-from paralign.weights.proof import Alike, Proof, prove
+from paralign.weights.proof import Alike, Proof, is_computed, prove
 from paralign.weights.rules import Drop, Rename, Route, Rules, rules_from_toml, to_toml
 from paralign.weights.uses import Use, by_use, open_moves
 
@@ -31,6 +31,7 @@ __all__ = [
     "exact",
     "follow",
     "invert",
+    "is_computed",
     "open_moves",
     "plan",
     "prove",

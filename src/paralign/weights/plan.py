@@ -87,12 +87,14 @@ class Option:
 class Choice:
     """Slots that can be filled in several ways which the shapes allow; ``options`` are the others, most likely first.
 
-    ``decided`` says that names speak against all of them: they are tried only where the first way is wrong.
+    ``decided`` says that names speak against all of them: they are tried only where the first way is wrong. ``likely`` says that the first
+    option has more evidence than the plan: it is taken where no assignment proves right, if it is nearer to being so.
     """
 
     note: str
     options: list[Option]
     decided: bool = False
+    likely: bool = False
 
 
 @dataclass

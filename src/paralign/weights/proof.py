@@ -58,6 +58,7 @@ class Proof:
         ambiguous: tensors that the run cannot tell apart and that names do not tell apart either.
         untested: choices for which no runs or no time were left.
         runs: how often the models were run.
+        guess: where no plan is right, the one that evidence speaks for: its error is no more than the first one's; None: the first.
     """
 
     plan: Plan
@@ -67,6 +68,7 @@ class Proof:
     ambiguous: list[Alike] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)
     runs: int = 0
+    guess: Plan | None = None
 
     @property
     def right(self) -> bool:
@@ -104,7 +106,7 @@ def prove(
     """
     search = _Search(run, max(limit, 1), time.monotonic() + seconds, max(least, 1))
     proof = Proof(plan, search.error(plan) or 0.0)
-    if not proof.right and all(_computed(m) for m in (*plan.missing, *plan.extra)):
+    if not proof.right and all(is_computed(m) for m in (*plan.missing, *plan.extra)):
         more = further(plan) if further is not None else []
         if more:
             proof.plan = copy.copy(plan)
@@ -112,6 +114,7 @@ def prove(
         _descend(proof, search)
         proof.plan = copy.copy(proof.plan)
         proof.plan.alternatives = plan.alternatives  # what was proposed for a wrong plan says nothing against a right one
+        proof.guess = _guess(plan, more, search)
     if proof.right:
         proof.plan = _without_computed(proof.plan)
         search.until, search.least = min(search.until, time.monotonic() + seconds / 3), 1  # what is right need not be doubted for long
@@ -120,19 +123,32 @@ def prove(
     return proof
 
 
+def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | None:
+    """A likely option of a plan, if it is nearer to being right; nothing has proven it, so its tensors went by the order of execution."""
+    first = search.error(plan)
+    for choice in choices:
+        chosen = plan.choose(choice.options[0]) if choice.likely else plan
+        error = search.error(chosen)
+        if error is not None and first is not None and error < first:
+            chosen.moves = [replace(m, how="calls") if m.how == "proof" else m for m in chosen.moves]
+            return chosen
+    return None
+
+
 def _without_computed(plan: Plan) -> Plan:
     """A plan under which the outputs are equal, without the tables that need no twin then: a model computes them when it is built."""
-    computed = [m for m in (*plan.missing, *plan.extra) if _computed(m)]
+    computed = [m for m in (*plan.missing, *plan.extra) if is_computed(m)]
     if not computed:
         return plan
     found = copy.copy(plan)
-    found.missing, found.extra = ([m for m in side if not _computed(m)] for side in (plan.missing, plan.extra))
+    found.missing, found.extra = ([m for m in side if not is_computed(m)] for side in (plan.missing, plan.extra))
     note = "a table that no training changes and only one side keeps: the outputs are equal without it"
     found.dropped = [*plan.dropped, *(replace(m, how="dropped", note=note) for m in computed)]
     return found
 
 
-def _computed(move: Move) -> bool:
+def is_computed(move: Move) -> bool:
+    """Whether a tensor without a twin may be one that a model computes when it is built."""
     record = move.reference if move.reference is not None else move.candidate
     if record is None or record.attrs.get("leaf") in STATISTICS:
         return False

@@ -27,8 +27,8 @@ MOST = 400
 #: exchanges of two roles that are proposed at most, each of them one run of the candidate
 EXCHANGES = 40
 
-#: weights of what operations do, beside the order of use: order alone, order first, then operations first
-BALANCES = ((0.0, "in order of use"), (1.0, "in order and kind of use"), (1000.0, "by kind of use, then in order"))
+#: weights of what operations do, beside the order of use, most likely first: both together, order alone, operations first
+BALANCES = ((1.0, "in order and kind of use"), (0.0, "in order of use"), (1000.0, "by kind of use, then in order"))
 
 #: how placing was decided where the user or equal names did it: not to be undone here
 FIXED = frozenset({"name", "user", SHARED})
@@ -94,7 +94,8 @@ def by_use(plan: Plan, reference: Mapping[str, Use], candidate: Mapping[str, Use
                 seen.add(frozenset(takes.items()))
                 options.append(Option(note, takes))
         against = " against names" if decided else ""
-        found.append(Choice(f"tensors as the operations of both runs take them{against}", options, decided=decided))
+        likely = not decided and _takes(moves, reference, candidate, BALANCES[0][0]) != {}
+        found.append(Choice(f"tensors as the operations of both runs take them{against}", options, decided=decided, likely=likely))
     found.append(Choice("tensors of equal shape", _exchanges(sure)))
     return [choice for choice in found if choice.options]
 
