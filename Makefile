@@ -9,12 +9,13 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills
+.PHONY: layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
 	@echo "make test             lint, types, tests"
 	@echo "make quick            the unit tests that need no framework"
+	@echo "make unseen           judge ports and mistakes that the engine had not seen (ARGS=--faults plants the mistakes); writes docs/unseen.md"
 	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
 	@echo "make layers           check every layer and loss that both frameworks have; writes docs/layers.md"
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
@@ -91,6 +92,9 @@ faults mutants library-mutants: export PARALIGN_ABLATE = $(ABLATE)
 faults: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python benchmarks/faults/verify.py
 	$(BIN)/python benchmarks/faults/run.py --padiff .padiff --write docs/faults.md
+
+unseen: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/unseen/run.py --write docs/unseen.md $(ARGS)
 
 mutants: SEED ?= 21
 mutants: COUNT ?= 4
