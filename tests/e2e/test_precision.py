@@ -157,6 +157,75 @@ def test_a_model_that_was_there_before_leaves_open_what_a_table_is():
     assert "build_model" in said(result)
 
 
+class Centred(torch.nn.Module):
+    """Keeps a mean of what it has seen, in train mode or while it is told to; scales by a constant."""
+
+    def __init__(self, start=0.0, scale=2.0, *, always=True):
+        super().__init__()
+        self.fc, self.always, self.collecting = torch.nn.Linear(16, 4), always, False
+        self.register_buffer("seen", torch.full((16,), start))
+        self.register_buffer("scale", torch.full((16,), scale))
+
+    def forward(self, x):
+        if self.collecting or (self.training and self.always):
+            self.seen.lerp_(x.detach().mean((0, 1)), 0.1)
+        return self.fc((x - self.seen) * self.scale)
+
+
+class CentredPort(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.fc = paddle.nn.Linear(16, 4)
+        self.register_buffer("seen", paddle.zeros([16]))
+        self.register_buffer("scale", paddle.full([16], 2.0))
+
+    def forward(self, x):
+        if self.training:
+            self.seen.set_value(0.9 * self.seen + 0.1 * x.detach().mean([0, 1]))
+        return self.fc((x - self.seen) * self.scale)
+
+
+def warmed(model):
+    """A model that build_model() has run on data."""
+    model.collecting = True
+    model(torch.tensor(POSITIONS) if isinstance(model, torch.nn.Module) else paddle.to_tensor(POSITIONS))
+    model.collecting = False
+    return model
+
+
+@pytest.mark.parametrize(
+    "builders",
+    [(lambda: warmed(Centred()), CentredPort), (Centred, lambda: warmed(CentredPort())), (lambda: warmed(Centred(scale=3.0)), CentredPort)],
+)
+def test_statistics_that_training_changes_are_not_built_but_constants_beside_them_are(builders):
+    result = weights(*builders)
+    wrong = [p.reference.name for p in result.pairs if p.verdict != ALIGNED]
+    assert wrong == (["scale"] if builders[0]().scale[0] == 3.0 else []), said(result)
+    assert "training changes it" in said(result)
+
+
+def filled(model):
+    """A model whose constants build_model() sets: nothing was run."""
+    model.seen.copy_(torch.linspace(0, 1, 16))
+    return model
+
+
+def alone(reference, candidate=lambda: Centred(always=False)):
+    sides = [Side(framework="torch", functions={"build_model": build}) for build in (reference, candidate)]
+    return check(*sides, inputs=POSITIONS, stages=["weights"])["weights"]
+
+
+def test_statistics_of_a_calibration_in_build_model_are_not_built():
+    result = alone(lambda: warmed(Centred(always=False)))
+    assert result.verdict == ALIGNED, said(result)
+    assert "build_model() has run the model, which changed it" in said(result)
+
+
+def test_statistics_that_start_at_another_value_and_constants_set_in_place_are_still_compared():
+    assert alone(Centred, lambda: Centred(0.5)).verdict == "diverged"
+    assert alone(lambda: filled(Centred(always=False))).verdict == "underpowered"
+
+
 # -- what the sides compute in as they are ----------------------------------------------------------------------------------------
 
 

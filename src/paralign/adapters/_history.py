@@ -1,10 +1,10 @@
-"""What a model's buffers held when they were registered, and what its state held before a checkpoint was loaded into it."""
+"""What a model's buffers held when they were registered, what changed them, what was there before a checkpoint was loaded."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Sequence
 
 from paralign.adapters.base import History, Place
 from paralign.dtypes import Typed
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def remembered(adapter: "Adapter", cls: Any, loaders: Sequence[str], source: "SourceLine") -> Iterator[History]:
-    """Watch buffers being registered and checkpoints being loaded in this thread, by wrapping methods of a class for a time.
+    """Watch buffers being registered, modules being run and checkpoints being loaded in this thread, by wrapping methods for a time.
 
     Args:
         adapter: of the framework.
@@ -27,6 +27,8 @@ def remembered(adapter: "Adapter", cls: Any, loaders: Sequence[str], source: "So
     """
     history, thread = History(), threading.get_ident()
     register, originals = cls.register_buffer, {name: getattr(cls, name) for name in loaders}
+    call = cls.__call__
+    running: List[Any] = []
 
     def register_buffer(self: Any, name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         made = register(self, name, tensor, *args, **kwargs)
@@ -45,13 +47,26 @@ def remembered(adapter: "Adapter", cls: Any, loaders: Sequence[str], source: "So
 
         return load
 
-    cls.register_buffer = register_buffer
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it stands in for one
+        if running or threading.get_ident() != thread:
+            return call(self, *args, **kwargs)
+        before = _buffers(adapter, self)
+        running.append(self)
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            running.clear()
+            after = _buffers(adapter, self)
+            history.ran |= {place for place, value in before.items() if place in after and not _same(value, after[place])}
+            history.modules.append(self)
+
+    cls.register_buffer, cls.__call__ = register_buffer, __call__
     for name, original in originals.items():
         setattr(cls, name, wrapped(original))
     try:
         yield history
     finally:
-        cls.register_buffer = register
+        cls.register_buffer, cls.__call__ = register, call
         for name, original in originals.items():
             setattr(cls, name, original)
 
@@ -64,6 +79,20 @@ def _note_state(adapter: "Adapter", history: History, module: Any) -> None:
         if not entry.trainable and entry.owner in modules and place not in history.before_load:
             _keep(adapter, history.before_load, place, entry.tensor)
     history.modules.append(modules)
+
+
+def _buffers(adapter: "Adapter", module: Any) -> Dict[Place, Typed]:
+    """What the buffers of a module and of those in it hold."""
+    modules = dict(adapter.modules(module))
+    held: Dict[Place, Typed] = {}
+    for entry in adapter.state(module):
+        if entry.role == "buffer" and entry.owner in modules:
+            _keep(adapter, held, (id(modules[entry.owner]), entry.leaf), entry.tensor)
+    return held
+
+
+def _same(one: Typed, other: Typed) -> bool:
+    return one.array.shape == other.array.shape and bool((one.array == other.array).all())
 
 
 def _keep(adapter: "Adapter", values: Dict[Place, Typed], place: Place, tensor: Any) -> None:

@@ -8,7 +8,7 @@ Adding a framework means a module with ``create()`` and an entry point: see ``fi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -235,7 +235,8 @@ class History:
     """What was seen while a model was built; modules are kept, so that no ``id`` is used twice.
 
     ``registered`` and ``before_load`` map places to values, ``lines`` to the lines of the user's code that registered a buffer.
-    ``replaces`` says that a checkpoint took the place of tensors instead of being copied into them.
+    ``replaces`` says that a checkpoint took the place of tensors instead of being copied into them. ``ran`` has the buffers that calls of
+    modules changed: ``build_model()`` has run data through the model.
     """
 
     def __init__(self) -> None:
@@ -243,6 +244,7 @@ class History:
         self.before_load: Dict[Place, Typed] = {}
         self.lines: Dict[Place, Tuple[str, ...]] = {}
         self.replaces = False
+        self.ran: Set[Place] = set()
         self.modules: List[Any] = []
 
 

@@ -1,7 +1,7 @@
 """What both sides build themselves: untrained tensors, compared as they were before the reference's are copied over them.
 
 A table of positions, a schedule of noise, a mask: the port would train with its own. What the seed decides, what a checkpoint
-brings and what layers of a framework keep as statistics is not built, and not compared.
+brings and what training changes (statistics, queues, averages) is not built, and not compared.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Pair, Record, StageResult
+    from paralign.run.recorder import Recorder
     from paralign.weights import Plan
 
 #: names under which layers of both frameworks keep statistics and iterates of theirs
@@ -37,6 +38,9 @@ GATHERED = 4 * EPS["float32"]
 
 #: additive masks hold numbers below this; how low they are is for the softmax the same
 MASKED = -50.0
+
+#: why values that differ are no constants that a port could have built wrongly
+CHANGING, FILLED = "training changes it", "build_model() has run the model, which changed it"
 
 #: tensors that a text lists
 LISTED = 3
@@ -55,12 +59,16 @@ def compare(context: Context, result: StageResult, plan: Plan, captures: tuple[C
     suspects = [p for p in pairs if not _agrees(p)]
     drawn = _drawn(context, suspects, plan, captures) if suspects else set()
     origins = [c.manifest.settings.get("history", {}) for c in captures]
+    decided = _decided_by_running(context, [p for p in suspects if p.key not in drawn], plan, origins)
     unknown = []
     for pair in suspects:
         origin = _origin(pair, origins)
         if pair.key in drawn or origin == "loaded":
             pair.judged, pair.verdict = False, ALIGNED
             pair.notes.append("drawn at random: not judged" if pair.key in drawn else "a checkpoint decides on it: not judged")
+        elif pair.key in decided:
+            pair.judged, pair.verdict = False, ALIGNED
+            pair.notes.append(f"{decided[pair.key]}: not judged")
         elif _is_unsure(pair):
             pair.verdict = ALIGNED
             result.warnings.append(
@@ -77,6 +85,9 @@ def _say(result: StageResult, pairs: list[Pair], unknown: list[str]) -> None:
     told = [p for p in pairs if p.judged]
     if told:
         result.notes.append(f"untrained tensors that both sides construct, compared before the reference's were copied: {len(told)}")
+    for why in (CHANGING, FILLED):
+        names = [_name(p) for p in pairs if f"{why}: not judged" in p.notes]
+        result.notes += [f"{why}, and other on the sides before the reference's were copied: {_some(names)}"] if names else []
     if unknown:
         result.warnings.append(
             f"the candidate was built with other values than the reference has in {_some(unknown)}: these were overwritten for the "
@@ -158,6 +169,36 @@ def _origin(pair: Pair, origins: list[dict[str, Any]]) -> str:
     if all(not r.attrs.get("persistent", True) for r in records):  # no checkpoint holds it
         found = ["constructed" if origin == "given" else origin for origin in found]
     return "constructed" if set(found) == {"constructed"} else "given"
+
+
+def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, origins: list[dict[str, Any]]) -> dict[str, str]:
+    """Why the values of some are decided by what was run, not by construction: key -> reason.
+
+    Where both sides still hold what they registered, the two are where training starts, and that is compared.
+    """
+    names = {p.key: _names(p, plan) for p in suspects}
+    records = {p.key: [own.get(name, {}) for own, each in zip(origins, names[p.key], strict=True) for name in each] for p in suspects}
+    asked = [p for p in suspects if any(r.get("origin") != "constructed" for r in records[p.key])]
+    found = {p.key: FILLED for p in asked if any(r.get("ran") for r in records[p.key])}
+    for index, recorder in enumerate((context.reference, context.candidate)):
+        own = sorted({name for p in asked for name in names[p.key][index]})
+        changed = _changing(context, recorder, own) if own else set()
+        found.update({p.key: CHANGING for p in asked if changed & set(names[p.key][index])})
+    return found
+
+
+def _changing(context: Context, recorder: Recorder, names: list[str]) -> set[str]:
+    """Those of a side's tensors that a training step changes; where there is none, a pass in train mode; none where that fails."""
+    given = {name: capture for name, capture in (("inputs", context.inputs), ("labels", context.labels)) if capture is not None}
+    if "inputs" not in given:
+        return set()
+    for values in (given, {"inputs": given["inputs"]}):
+        try:
+            answer = recorder.record("changing", "changing", {"names": names}, values).manifest.settings["answer"]
+        except WorkerFailed:
+            continue
+        return set(answer["changed"])
+    return set()
 
 
 def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[Capture, Capture]) -> set[str]:

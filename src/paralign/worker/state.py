@@ -75,7 +75,7 @@ def histories(session: Session) -> Dict[str, Dict[str, Any]]:
     """Where the values of untrained tensors come from, and the lines that registered them, by the tensors' names.
 
     ``origin`` is ``constructed``; ``loaded`` where a checkpoint has changed it; ``changed`` where something else has, since it was
-    registered; ``given`` where it is not known, because the model was not built here.
+    registered; ``given`` where it is not known, because the model was not built here. ``ran`` says that a call of the model has changed it.
     """
     modules = dict(session.adapter.modules(session.model))
     found = {}
@@ -83,7 +83,8 @@ def histories(session: Session) -> Dict[str, Dict[str, Any]]:
         if not entry.trainable and entry.shared is None and entry.owner in modules:
             place = id(modules[entry.owner]), entry.leaf
             lines = session.history.lines.get(place, ()) if session.history is not None else ()
-            found[entry.name] = {"origin": _origin(session, entry, place), "lines": list(lines)}
+            ran = session.history is not None and place in session.history.ran
+            found[entry.name] = {"origin": _origin(session, entry, place), "lines": list(lines), "ran": ran}
     return found
 
 

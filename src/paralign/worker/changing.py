@@ -1,0 +1,33 @@
+"""Which untrained tensors training changes: running statistics, queues, averages of weights, whatever they are called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict
+
+from paralign.adapters.base import Training
+from paralign.worker.session import NATIVE
+from paralign.worker.state import equal
+from paralign.worker.training import train
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.session import Session
+
+
+def changing(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Run one forward pass in train mode, or one training step where ``labels`` are given; then the model is put back.
+
+    Options: ``names`` of the tensors that are asked about. Values: ``inputs``, ``labels``. The answer has ``changed``: those whose
+    values are others than before. A step shows more than a pass: averages of the weights are updated after the optimizer.
+    """
+    with session.untouched() as before:
+        session.adapter.train(session.model, "train")
+        session.seed()
+        inputs = session.inputs(values["inputs"], NATIVE)
+        if "labels" in values and "build_optimizer" in session.functions and isinstance(session.adapter, Training):
+            train(session, inputs, session.tree(values["labels"], "labels", NATIVE), 1)
+        else:
+            session.call(session.fresh(inputs))
+        after = session.snapshot()
+    asked = [name for name in options["names"] if name in before and name in after]
+    return {"changed": [name for name in asked if not equal(before[name], after[name])]}
