@@ -1,8 +1,8 @@
 """What an adapter must provide for paralign to run, watch and train a model of its framework.
 
 An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training``,
-``Exporting`` and ``Digesting`` are optional: code asks ``isinstance(adapter, Training)``. One conformance suite runs against all of them.
-Adding a framework means a module with ``create()`` and an entry point: see ``finding.py``.
+``Exporting``, ``Digesting`` and ``Diagnosing`` are optional: code asks ``isinstance(adapter, Training)``.
+One conformance suite runs against all of them. Adding a framework means a module with ``create()`` and an entry point: see ``finding.py``.
 """
 
 from __future__ import annotations
@@ -334,3 +334,23 @@ class Digesting(Protocol):
 
     def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
         """The sketch alone, as :meth:`fingerprint` makes it: of a value whose elements are known and were put into another order."""
+
+
+@runtime_checkable
+class Diagnosing(Protocol):
+    """A framework that tells how it was built and is set, and whose kernels can be tried (``paralign doctor``)."""
+
+    def diagnose(self) -> Dict[str, Any]:
+        """How the framework was built and is set.
+
+        ``build`` is ``cpu`` or ``gpu``, ``commit`` what it was built from, ``collectives`` the libraries for several processes that are
+        there, with their versions. ``settings`` has what all frameworks have in common, as far as it is there: ``threads``,
+        ``default_dtype``, ``deterministic`` (cuDNN's deterministic kernels only), ``autotune`` (cuDNN tries kernels and takes the fastest).
+        """
+
+    def rehearse(self, check: str, first: "np.ndarray[Any, Any]", second: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """A small computation in float32 on the device in use.
+
+        ``matmul`` is first @ second; ``convolution`` that of NCHW images and an OIHW kernel, padded by 1; ``backward`` the gradient
+        with respect to the first of the sum of (first @ second)².
+        """

@@ -16,7 +16,7 @@ from paddle.nn import RNNCellBase
 from paddle.nn.layer.rnn import RNNBase
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
-from paralign.adapters import _digest_paddle, _exported, _history, _lending_paddle, _modes, _paddle_operations, _values
+from paralign.adapters import _diagnosis_paddle, _digest_paddle, _exported, _history, _lending_paddle, _modes, _paddle_operations, _values
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
@@ -56,7 +56,7 @@ _STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u",
 _PROGRAMS, _WEIGHTS, _LOADERS = (".json", ".pdmodel"), ".pdiparams", ("set_state_dict", "set_dict", "load_dict")
 
 
-class PaddleAdapter(_lending_paddle.Lends):
+class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
     """Paddle layers, tensors and optimizers; the device in use is Paddle's own setting."""
 
     name = "paddle"

@@ -18,7 +18,7 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from paralign.adapters import _digest_torch, _exported, _history, _lending_torch, _modes, _torch_operations, _values
+from paralign.adapters import _diagnosis_torch, _digest_torch, _exported, _history, _lending_torch, _modes, _torch_operations, _values
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters.base import Entry
@@ -39,7 +39,7 @@ _NAMES = {kind: name for name, kind in _TYPES.items()}
 _SUFFIXES = (".pt2", ".pt", ".pth", ".onnx")
 
 
-class TorchAdapter(_lending_torch.Lends):
+class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
     """PyTorch modules, tensors and optimizers; remembers nothing but the device in use."""
 
     name = "torch"

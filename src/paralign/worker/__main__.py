@@ -3,6 +3,8 @@
 A request is a line of JSON: ``job``, the path of a job file, and ``token``, which the answer repeats. When standard input ends, the process
 ends: at once where a job is under way.
 
+With ``--diagnose`` it examines the interpreter instead (``diagnosis.py``).
+
 It runs under any interpreter; paralign need not be installed there: the package is loaded from the folder that this file
 lies in, and nothing else of that folder's surroundings gets onto the path. What a side prints goes to the log.
 """
@@ -218,4 +220,9 @@ def _session(side: Dict[str, Any]) -> Any:
 
 if __name__ == "__main__":
     _find_paralign()
-    main(sys.argv[1])
+    if sys.argv[1] == "--diagnose":
+        from paralign.worker import diagnosis
+
+        diagnosis.main(*sys.argv[2:])
+    else:
+        main(sys.argv[1])

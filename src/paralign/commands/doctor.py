@@ -1,0 +1,120 @@
+"""``paralign doctor``: whether both sides' interpreters can be checked with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from paralign.run.doctor import Diagnosis
+    from paralign.run.examination import Examination, Framework
+
+#: characters of a commit that are shown, as git shows them
+_COMMIT = 8
+
+EPILOG = "exit codes: 0 all well · 1 checks would be wrong or impossible · 2 wrong usage · 3 a side's interpreter failed"
+
+
+def add_commands(commands: Any, number: Any) -> None:
+    """Add ``doctor``; ``number`` reads a limit that is not negative."""
+    doctor = commands.add_parser(
+        "doctor",
+        help="examine both sides' interpreters",
+        epilog=EPILOG,
+        description="In each side's interpreter: versions, build, device, settings, libraries for pictures, and small computations "
+        "beside numpy's; what differs between the sides, whether it matters, and the fix. Without a project, this interpreter.",
+    )
+    doctor.add_argument("directory", nargs="?", metavar="DIR", help="folder of paralign.toml (here, if left out)")
+    doctor.add_argument("--json", action="store_true", help="print everything as JSON")
+    doctor.add_argument("--timeout", type=number, metavar="SECONDS", help="time that one interpreter may take (default: 300)")
+    doctor.set_defaults(run=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from paralign.run.doctor import LIMIT, diagnose
+
+    directory = None if options.directory is None else Path(options.directory)
+    result = diagnose(directory, LIMIT if options.timeout is None else options.timeout)
+    print(_as_json(result) if options.json else "\n".join(_told(result)))
+    return result.code
+
+
+def _as_json(result: Diagnosis) -> str:
+    import dataclasses
+    import json
+    import math
+    from enum import Enum
+
+    def plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {key: _plain(value) for key, value in pairs}
+
+    def _plain(value: Any) -> Any:
+        if isinstance(value, Enum):
+            return value.name.lower()
+        return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no NaN
+
+    return json.dumps({"code": result.code, **dataclasses.asdict(result, dict_factory=plain)}, indent=1)
+
+
+def _told(result: Diagnosis) -> list[str]:
+    lines = []
+    for side in result.sides:
+        lines += _of_side(side)
+    if result.differences:
+        lines.append("differences between the sides (reference | candidate)")
+    for each in result.differences:
+        lines.append(f"  {each.what}: {each.reference} | {each.candidate}; {'matters' if each.matters else 'does not matter'}: {each.why}")
+        if each.matters:
+            lines.append(f"    fix: {each.fix}")
+    if result.symptoms:
+        lines.append("findings")
+    for symptom in result.symptoms:
+        lines += [f"  {symptom.severity.value} ({symptom.side}): {symptom.what}", f"    fix: {symptom.fix}"]
+    return [*lines, _CONCLUSIONS[result.code]]
+
+
+_CONCLUSIONS = {0: "all well", 1: "checks would be wrong or impossible", 3: "an interpreter could not be examined"}
+
+
+def _of_side(side: Examination) -> list[str]:
+    python = f"Python {side.python}" if side.python else "not examined"
+    numpy = f", numpy {side.numpy}" if side.numpy else ""
+    lines = [f"{side.side}: {side.interpreter} ({python}{numpy})"]
+    for framework in side.frameworks:
+        lines += _of_framework(side, framework)
+    if side.driver:
+        lines.append(f"  NVIDIA driver {side.driver}")
+    if side.images:
+        lines.append("  pictures: " + ", ".join(_of_library(name, about) for name, about in side.images.items()))
+    if side.environment:
+        lines.append("  environment: " + ", ".join(f"{name}={value}" for name, value in side.environment.items()))
+    return lines
+
+
+def _of_library(name: str, about: dict[str, str]) -> str:
+    if "failure" in about:
+        return f"{name} (cannot be imported)"
+    return f"{name} {about['version']} ({about.get('jpeg', 'no JPEG')})" if "version" in about else f"{name} absent"
+
+
+def _of_framework(side: Examination, framework: Framework) -> list[str]:
+    if framework.failure:
+        return [f"  {framework.name}: cannot be used"]
+    libraries = ", ".join(f"{name} {value}" for name, value in framework.versions.items() if name not in ("numpy", framework.name))
+    head = f"  {framework.name} {framework.versions.get(framework.name, '')} on {side.device}"
+    build = f"{framework.build} build" + (f", commit {framework.commit[:_COMMIT]}" if framework.commit else "") if framework.build else ""
+    several = ", ".join(name if value == "yes" else f"{name} {value}" for name, value in framework.collectives.items())
+    settings = ", ".join(f"{name} {value}" for name, value in (framework.flags or framework.settings).items() if name != "device")
+    checks = ", ".join(f"{check.name} {'failed' if check.failure else f'{check.error:.1e}'}" for check in framework.checks)
+    parts = [
+        ("build", ", ".join(part for part in (build, libraries) if part)),
+        ("devices", ", ".join(framework.devices)),
+        ("several processes", several),
+        ("settings", settings),
+        ("error from numpy", checks or "not tried: this adapter has no self-check"),
+    ]
+    return [head, *(f"    {name}: {text}" for name, text in parts if text)]
