@@ -49,13 +49,21 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     """
     slots = {m.target: m.slot for m in plan.moves if m.target is not None and m.how != SHARED}
     whole = [option for note, other in others if (option := _instead(plan, other, note)) is not None]
-    whole_choice = [Choice("all that names do not decide", whole, decided=not plan.ambiguous)] if whole else []
-    found = [_uneven(plan), *whole_choice]
+    found = [_uneven(plan), *_whole(plan, whole)]
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
     found += [*_moved(plan), *_interleaved(plan), *_reordered(plan), _turned(plan)]
     found += [choice for loss, choice in ranked if loss >= DECIDED]
     return [choice for choice in found if choice.options]
+
+
+def _whole(plan: Plan, options: Sequence[Option]) -> list[Choice]:
+    """Whole plans: those that only change what names leave open, then those that names of any tensor speak against."""
+    unsure = {name for ambiguity in plan.ambiguous for name in ambiguity.reference}
+    free = {m.slot for m in plan.moves if m.reference is not None and m.reference.name in unsure}
+    note = "all that names do not decide"
+    against = [option for option in options if not option.takes.keys() <= free]
+    return [Choice(note, [o for o in options if o not in against]), Choice(f"{note}, and some that they do", against, decided=True)]
 
 
 def _instead(plan: Plan, other: Plan, note: str) -> Option | None:
