@@ -26,7 +26,7 @@ from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of, untouched_process
 from paralign.run.locking import locked
 from paralign.run.process import Process, environment, sweep, write_own
-from paralign.run.project import STAGES, Settings, check_stages, read
+from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
 from paralign.run.turns import turn
 from paralign.stages import run as run_stage
@@ -75,7 +75,7 @@ def check(
         candidate: the port.
         inputs: a numpy array, a tuple (positional) or dict (keyword) of them; handed to each side as its own tensors.
         labels: the same for ``loss(outputs, labels)`` and ``metric(outputs, labels)``.
-        stages: names of stages; None for all that the sides have functions for.
+        stages: names of stages; None for all but ``init`` that the sides have functions for.
         weights: ``copy`` (the reference's are carried over first) or ``as-is``.
         rules: where weights go, before all that paralign finds out by itself: rules, or a file of them (docs/project.md).
         seed: what both sides are seeded with.
@@ -125,7 +125,7 @@ def check(
             raise UsageError(f"{what} must be at least {least}, not {value}")
     if stages is not None and not stages:
         raise UsageError("no stage is named", hint="leave `stages` out for all of them, or name some of: " + ", ".join(STAGES))
-    names = check_stages(list(STAGES) if stages is None else stages)
+    names = check_stages(list(DEFAULTS) if stages is None else stages)
     with turn(), untouched_process(), _folder(out) as folder, ExitStack() as stack:
         recorders = {
             name: Recorder(name, partial(Live, name, side, seed=seed), folder / "captures" / name, {})

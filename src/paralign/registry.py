@@ -18,6 +18,7 @@ class Stage:
         arrays: the guides' name of its ``.npy`` files, '' for a stage that has none.
         needs_weights: the reference's weights are carried over before it runs.
         follows: earlier stages whose divergence it may only inherit.
+        default: it runs where no stage is named.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Stage:
     arrays: str = ""
     needs_weights: bool = True
     follows: Tuple[str, ...] = ()
+    default: bool = True
 
 
 #: in the order in which they run
@@ -48,6 +50,7 @@ STAGES: Tuple[Stage, ...] = (
         "losses",
         follows=("weights", "forward", "loss"),
     ),
+    Stage("init", "3.8", follows=("weights",), default=False),  # builds the model 60 times
     Stage(
         "infer",
         "3.11",

@@ -239,4 +239,4 @@ def test_files_are_replaced_whole(tmp_path, monkeypatch):
 
 
 def test_names_are_those_of_stages():
-    assert set(artifacts.FILES) == set(STAGES) - {"weights"}
+    assert set(artifacts.FILES) == set(STAGES) - {"weights", "init"}

@@ -11,7 +11,7 @@ import pytest
 from paralign.errors import EnvironmentUnavailable, UsageError
 from paralign.model import Tolerance
 from paralign.run import project as projects
-from paralign.run.project import FILE, STAGES, check_stages, interpreter, read
+from paralign.run.project import DEFAULTS, FILE, check_stages, interpreter, read
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_what_is_left_out_has_a_default(port):
         sys.executable,
         {},
     )
-    assert (found.inputs, found.labels, found.stages, found.timeout) == (None, None, list(STAGES), 600)
+    assert (found.inputs, found.labels, found.stages, found.timeout) == (None, None, list(DEFAULTS), 600)
     assert found.out == port.folder / "result"
     settings = found.settings
     assert (settings.seed, settings.split, settings.samples, settings.batches, settings.most, settings.steps) == (0, "val", 4, 4, None, 3)

@@ -24,6 +24,9 @@ FILE = "paralign.toml"
 #: the stages of this release, in the order in which they run
 STAGES = tuple(BY_NAME)
 
+#: those that run where none is named
+DEFAULTS = tuple(name for name, stage in BY_NAME.items() if stage.default)
+
 _SIDE = {"module": str, "root": str, "framework": str, "python": str, "device": str, "env": dict}
 _TENSOR = {
     "shape": list,
@@ -42,6 +45,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "candidate": _SIDE,
     "data": {"split": str, "samples": int, "batches": int, "most": int},
     "infer": {"paths": list},
+    "init": {"seeds": int},
     "backward": {"steps": int, "modes": list},
     "forward": {"modules": str},
     "weights": {"mode": str, "rules": str},
@@ -75,6 +79,7 @@ class Settings:
     patience: float = PATIENCE
     paths: list[str] = field(default_factory=list)
     steps: int = 3
+    seeds: int = 30
     modes: list[str] = field(default_factory=lambda: ["eval", "train"])
     modules: str = "digest"
     weights: str = "copy"
@@ -97,7 +102,7 @@ class Project:
     candidate: SideSettings
     inputs: Any = None
     labels: Any = None
-    stages: list[str] = field(default_factory=lambda: list(STAGES))
+    stages: list[str] = field(default_factory=lambda: list(DEFAULTS))
     out: Path = Path("result")
     timeout: float = 600.0
     rules: Path | None = None
@@ -135,7 +140,7 @@ def read(directory: Path) -> Project:
         _side(table["candidate"], "candidate", path),
         _tensors(table.get("inputs"), "inputs", path),
         _tensors(table.get("labels"), "labels", path),
-        check_stages(table.get("stages", list(STAGES))),
+        check_stages(table.get("stages", list(DEFAULTS))),
         path.parent / table.get("out", "result"),
         float(table.get("timeout", 600)),
         _rules(table, path),
@@ -290,6 +295,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     for key in ("split", "samples", "batches", "most"):
         setattr(settings, key, table.get("data", {}).get(key, getattr(settings, key)))
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
+    settings.seeds = table.get("init", {}).get("seeds", settings.seeds)
     settings.steps = table.get("backward", {}).get("steps", settings.steps)
     settings.modes = table.get("backward", {}).get("modes", settings.modes)
     settings.modules = _choice(
@@ -298,7 +304,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     settings.weights = _choice(table.get("weights", {}).get("mode", settings.weights), ("copy", "as-is"), f"{path}: [weights] mode")
     for mode in settings.modes:
         _choice(mode, ("eval", "train"), f"{path}: [backward] modes")
-    for key, least in (("steps", 1), ("samples", 1), ("batches", 1), ("most", 1)):
+    for key, least in (("steps", 1), ("seeds", 2), ("samples", 1), ("batches", 1), ("most", 1)):
         value = getattr(settings, key)
         if value is not None and value < least:
             raise UsageError(f"{key!r} must be at least {least}", where=str(path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter, discard
-from paralign.worker import changing, constants, data, forward, operations, program, sample, state, stepping, training, update
+from paralign.worker import changing, constants, data, forward, initial, operations, program, sample, state, stepping, training, update
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -20,6 +20,7 @@ TASKS: Dict[str, Task] = {
     "load": state.load,
     "rebuilt": state.rebuilt,
     "changing": changing.changing,
+    "initial": initial.initial,
     "calls": forward.calls,
     "forward": forward.forward,
     "operations": operations.operations,

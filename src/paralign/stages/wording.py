@@ -1,0 +1,126 @@
+"""Laws of initialisation in words: which rule gives such numbers, and what to write to have it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.comparison.laws import Family
+from paralign.init.fans import fans
+from paralign.weights.layouts import layer, layout, neutral_leaf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paralign.comparison.laws import Law
+    from paralign.model import Record
+
+    Rule = tuple[str, Callable[[int, int], float]]
+
+#: how far a number may be from that of a rule, besides three standard errors
+NEAR = 0.005
+
+#: rules for the bound of a uniform law around zero, likeliest first
+BOUNDS: tuple[Rule, ...] = (
+    ("U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's default", lambda i, _: 1 / math.sqrt(i)),
+    ("XavierUniform: U(±sqrt(6/(fan_in + fan_out)))", lambda i, o: math.sqrt(6 / (i + o))),
+    ("KaimingUniform: U(±sqrt(6/fan_in))", lambda i, _: math.sqrt(6 / i)),
+    ("KaimingUniform of fan_out: U(±sqrt(6/fan_out))", lambda _, o: math.sqrt(6 / o)),
+    ("LeCunUniform: U(±sqrt(3/fan_in))", lambda i, _: math.sqrt(3 / i)),
+    ("U(±1/sqrt(fan_out))", lambda _, o: 1 / math.sqrt(o)),
+)
+
+#: rules for the deviation of a normal law around zero, likeliest first
+DEVIATIONS: tuple[Rule, ...] = (
+    ("KaimingNormal: N(0, sqrt(2/fan_in))", lambda i, _: math.sqrt(2 / i)),
+    ("KaimingNormal of fan_out: N(0, sqrt(2/fan_out))", lambda _, o: math.sqrt(2 / o)),
+    ("XavierNormal: N(0, sqrt(2/(fan_in + fan_out)))", lambda i, o: math.sqrt(2 / (i + o))),
+    ("LeCunNormal: N(0, 1/sqrt(fan_in))", lambda i, _: 1 / math.sqrt(i)),
+)
+
+#: kinds of layers that make a network a transformer for what the guide says of sensitivity
+ATTENTIVE = frozenset({"multiheadattention", "layernorm", "transformerencoder", "transformerdecoder"})
+
+#: those that make it a convolutional one
+CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the laws of one tensor are named: by its fans, those of the layer's weight for a bias; None where it has none."""
+
+    fans: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, record: Record, owned: list[Record], framework: str) -> Reading:
+        """Of a tensor among those of its layer, in the layout of a framework."""
+        kernels = [record, *(r for r in owned if r.attrs.get("leaf") in ("weight", "weight_orig", "weight_v"))]
+        for kernel in kernels:
+            rank = len(kernel.shape)
+            kind = layer(str(kernel.attrs.get("kind") or ""))
+            if rank > 1 and 0 not in kernel.shape and kind != "embedding":
+                axes = layout(framework, kind, neutral_leaf(kind, str(kernel.attrs.get("leaf", ""))), rank)
+                shape = [kernel.shape[axes.index(axis)] for axis in range(rank)]
+                return cls(fans(shape))
+        return cls(None)
+
+    def rule(self, law: Law) -> str:
+        """The rule that gives such numbers; '' where none is known."""
+        if self.fans is None or abs(law.mean) > 4 * max(law.error, NEAR) * law.std:
+            return ""
+        rules = {Family.UNIFORM: BOUNDS, Family.NORMAL: DEVIATIONS}.get(law.family, ())
+        number = (law.high - law.low) / 2 if law.family is Family.UNIFORM else law.std
+        slack = NEAR + 3 * law.error
+        near = [(abs(number / made(*self.fans) - 1), said) for said, made in rules]
+        right = [(apart, said) for apart, said in near if apart <= slack]
+        return min(right)[1] if right else ""
+
+    def name(self, law: Law) -> str:
+        """The rule where one is known, else the law."""
+        return self.rule(law) or str(law)
+
+    def said(self, law: Law) -> str:
+        """The law, with its rule and how well it fits."""
+        rule = self.rule(law)
+        fit = "" if law.fit is None or law.family is Family.OTHER else f" (fit p = {law.fit:.2g})"
+        return (f"{rule} = {law}" if rule else str(law)) + fit
+
+
+def instead(law: Law, name: str, framework: str) -> str:
+    """What to write in the candidate to have a law."""
+    place = name.replace("parameters.", "")
+    module = {"paddle": "paralign.init", "torch": "torch.nn.init"}.get(framework)
+    if module is None:
+        return f"draw {place} from {law}"
+    half = (law.high - law.low) / 2
+    uniform = f"{_short(-half)}, {_short(half)}" if abs(law.mean) < NEAR * half * 4 else f"{_short(law.low)}, {_short(law.high)}"
+    mean = 0.0 if abs(law.mean) < law.std / 20 else law.mean
+    call = {
+        Family.CONSTANT: f"constant_({place}, {_short(law.mean)})",
+        Family.IDENTITY: f"eye_({place})",
+        Family.ORTHOGONAL: f"orthogonal_({place}, gain={_short(law.scale)})",
+        Family.UNIFORM: f"uniform_({place}, {uniform})",
+        Family.NORMAL: f"normal_({place}, {_short(mean)}, {_short(law.std)})",
+        Family.TRUNCATED: f"trunc_normal_({place}, {_short(mean)}, {_short(law.scale)}, {_short(law.low)}, {_short(law.high)})",
+    }.get(law.family)
+    if call is None:
+        return f"fill {place} as the reference does: no initialiser of {module} has this law"
+    default = "; init.default_like_torch(model) gives all layers PyTorch's defaults" if framework == "paddle" else ""
+    return f"{module}.{call}{default}"
+
+
+def _short(number: float) -> str:
+    return f"{number:.4g}"
+
+
+def sensitivity(kinds: set[str]) -> list[str]:
+    """What the migration guide says of how much initialisation matters to such a network (3.8)."""
+    known = {layer(kind) for kind in kinds if kind}
+    if known & ATTENTIVE:
+        return ["transformers are sensitive to initialisation (guide, 3.8): mend this before trainings are compared"]
+    if known & CONVOLUTIONS:
+        return [
+            "convolutional classifiers are less sensitive to initialisation than transformers, networks that generate more (guide, 3.8)"
+        ]
+    return []

@@ -1,0 +1,190 @@
+"""How a model starts: ``build_model()`` under many seeds, and of every tensor what its distribution can be judged by."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from paralign.dtypes import Typed, is_complex, widen
+from paralign.errors import UsageError
+from paralign.worker.frames import user_frames
+
+if TYPE_CHECKING:
+    from paralign.adapters.base import Entry
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.session import Session
+
+#: what is said of one tensor under one seed, in this order, over its finite elements; ``finite`` counts those
+MOMENTS = ("finite", "mean", "std", "least", "greatest", "orthogonal", "identity")
+
+#: elements of one tensor that are kept under one seed; smaller ones are kept whole
+KEPT = 256
+
+#: the fewest that are kept of a large tensor, however many tensors there are
+FEWEST = 16
+
+#: elements that are kept in all, as float32: 64 MB
+BUDGET = 1 << 24
+
+#: elements that are looked at together, in float64: 8 MB
+CHUNK = 1 << 20
+
+#: rows whose products show whether a matrix is orthogonal
+ROWS = 32
+
+#: how far products of orthogonal rows may be from those of an identity: float32 makes less than 1e-5 of it
+ORTHOGONAL = 1e-3
+
+
+@dataclass
+class _Tensor:
+    """What is kept of one tensor, seed by seed."""
+
+    entry: "Entry"
+    shape: Tuple[int, ...]
+    moments: List[List[float]] = field(default_factory=list)
+    samples: List[Any] = field(default_factory=list)
+
+
+def initial(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Build the model under many seeds; record the moments and a sample of every tensor.
+
+    Options: ``seeds``, how many; ``first``, the first of them; ``patience``, the seconds after which no other model is begun.
+
+    Returns:
+        ``built``: how many models there are; ``given``: ``build_model()`` returns one and the same model; ``failed``: what it raised, under
+        which seed, or None; ``shared``: alias -> the tensor that it is, under the first seed; ``elements``: how many a model has.
+    """
+    began = time.perf_counter()
+    known: Dict[str, _Tensor] = {}
+    shared: Dict[str, str] = {}
+    answer: Dict[str, Any] = {"built": 0, "given": False, "failed": None, "shared": shared, "elements": 0}
+    for number in range(options["seeds"]):
+        if number and time.perf_counter() - began > options["patience"]:
+            break
+        seed = (options["first"] + number) % 2**32
+        model, failed = _built(session, seed)
+        if failed is not None:
+            answer["failed"] = failed
+            break
+        if model is session.model:
+            answer["given"] = True
+            break
+        entries = session.entries(model)
+        if number == 0:
+            known.update({e.name: _Tensor(e, _shape(session, e)) for e in entries if e.shared is None})
+            shared.update({e.name: e.shared for e in entries if e.shared is not None})
+        _check(session, known, entries, seed, options["first"])
+        most = _kept(len(known), options["seeds"])
+        for entry in entries:
+            if entry.shared is None:
+                _look(known[entry.name], session.adapter.to_array(entry.tensor), seed, most)
+        answer["built"] = number + 1
+        del model, entries
+    _record(writer, known)
+    answer["elements"] = sum(int(np.prod(t.shape, dtype=np.int64)) for t in known.values())
+    return answer
+
+
+def _built(session: "Session", seed: int) -> Tuple[Any, Optional[Dict[str, Any]]]:
+    """The model under a seed, or what it raised."""
+    try:
+        return session.rebuilt(seed), None
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it is told with its seed
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        return None, {"seed": seed, "type": type(error).__name__, "message": str(error), "traceback": text, "frames": user_frames(error)}
+
+
+def _shape(session: "Session", entry: "Entry") -> Tuple[int, ...]:
+    return tuple(session.adapter.to_array(entry.tensor).array.shape)
+
+
+def _check(session: "Session", known: Dict[str, _Tensor], entries: "List[Entry]", seed: int, first: int) -> None:
+    """The same tensors under every seed.
+
+    Raises:
+        UsageError: tensors or shapes that change with the seed.
+    """
+    found = {e.name: _shape(session, e) for e in entries if e.shared is None}
+    wanted = {name: tensor.shape for name, tensor in known.items()}
+    if found == wanted:
+        return
+    name = next(n for n in [*wanted, *found] if wanted.get(n) != found.get(n))
+    said = ["is not there" if shapes.get(name) is None else f"has shape {list(shapes[name])}" for shapes in (wanted, found)]
+    raise UsageError(
+        f"build_model() makes another model under another seed: {name} {said[0]} under seed {first} and {said[1]} under seed {seed}",
+        where=session.side,
+        hint="build the same tensors under every seed; draw sizes and architectures outside build_model()",
+    )
+
+
+def _kept(tensors: int, seeds: int) -> int:
+    return max(FEWEST, min(KEPT, BUDGET // max(1, tensors * seeds)))
+
+
+def _look(tensor: _Tensor, value: Typed, seed: int, most: int) -> None:
+    """Add what one seed made of a tensor."""
+    if is_complex(value.dtype):
+        value = Typed(np.stack([value.array.real, value.array.imag], -1), "float64" if value.array.itemsize > 8 else "float32")  # noqa: PLR2004 - bytes of complex64
+    flat = value.array.reshape(-1)
+    tensor.moments.append([*_moments(flat, value.dtype), *_structure(Typed(value.array, value.dtype))])
+    if flat.size > most:
+        flat = flat[np.random.RandomState(seed).randint(0, flat.size, most)]  # other elements under every seed
+    tensor.samples.append(_wide(flat, value.dtype).astype(np.float32))
+
+
+def _wide(values: Any, dtype: str) -> Any:
+    return widen(Typed(values, dtype)).astype(np.float64)
+
+
+def _moments(flat: Any, dtype: str) -> List[float]:
+    """Number, mean, standard deviation, least and greatest of the finite elements, in two passes that hold a chunk each."""
+    count, total, least, greatest = 0, 0.0, np.inf, -np.inf
+    for part in _chunks(flat, dtype):
+        count += part.size
+        total += float(part.sum())
+        least, greatest = min(least, float(part.min(initial=np.inf))), max(greatest, float(part.max(initial=-np.inf)))
+    if not count:
+        return [0.0] * 5
+    mean = total / count
+    spread = sum(float(((part - mean) ** 2).sum()) for part in _chunks(flat, dtype)) if least < greatest else 0.0
+    return [float(count), mean if least < greatest else least, float(np.sqrt(spread / count)), least, greatest]
+
+
+def _chunks(flat: Any, dtype: str) -> Any:
+    for start in range(0, flat.size, CHUNK):
+        part = _wide(flat[start : start + CHUNK], dtype)
+        yield part[np.isfinite(part)]
+
+
+def _structure(value: Typed) -> Tuple[float, float]:
+    """The gain of a matrix with orthogonal rows (or columns), else 0; and 1 for an identity, else 0.
+
+    Kernels are looked at as matrices ``[first axis, all others]``, as initialisers do.
+    """
+    if value.array.ndim < 2 or min(value.array.shape) < 1:  # noqa: PLR2004 - a matrix
+        return 0.0, 0.0
+    matrix = value.array.reshape(value.array.shape[0], -1)
+    if min(matrix.shape) < 2:  # noqa: PLR2004 - one row is orthogonal to nothing
+        return 0.0, 0.0
+    short = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    rows = _wide(np.ascontiguousarray(short[: min(ROWS, len(short))]), value.dtype)
+    squares = rows @ rows.T
+    gain = float(np.sqrt(abs(np.trace(squares)) / len(rows)))
+    right = gain > 0 and bool(np.all(np.abs(squares / gain**2 - np.eye(len(rows))) < ORTHOGONAL))
+    square = matrix.shape[0] == matrix.shape[1] and value.array.ndim == 2  # noqa: PLR2004 - a matrix
+    same = right and square and bool(np.array_equal(rows, np.eye(len(rows), matrix.shape[1])))
+    return (gain if right else 0.0), float(same)
+
+
+def _record(writer: "CaptureWriter", known: Dict[str, _Tensor]) -> None:
+    for name, tensor in known.items():
+        size = int(np.prod(tensor.shape, dtype=np.int64))
+        if tensor.moments and size:
+            attrs = {"size": size, "shape": list(tensor.shape)}
+            writer.add(name, Typed(np.asarray(tensor.moments, np.float64), "float64"), role=tensor.entry.role, leaf="moments", attrs=attrs)
+            writer.add(name, Typed(np.stack(tensor.samples), "float32"), role=tensor.entry.role, leaf="sample", attrs=attrs)
