@@ -87,6 +87,42 @@ def test_another_dropout_between_recurrent_layers_diverges(dropout):
     assert [f.rule for f in result["backward"].findings] == ["probability" if dropout[0] else "random operation"]
 
 
+LENGTHS = np.array([4, 7, 2, 5])
+
+
+class PackedAndTurned(torch.nn.Module):
+    """Packed sequences, and a dropout on channels first."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.LSTM(6, 7, 2, batch_first=True, bidirectional=True, dropout=0.4)
+        self.head, self.drop = torch.nn.Conv1d(14, 7, 1), torch.nn.Dropout(0.3)
+
+    def forward(self, x, lengths):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        out, _ = torch.nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)
+        return self.drop(self.head(out.transpose(1, 2))).transpose(1, 2)
+
+
+class PaddedAndStraight(paddle.nn.Layer):
+    def __init__(self, wrong):
+        super().__init__()
+        self.rnn = paddle.nn.LSTM(6, 7, 2, direction="bidirect", dropout=0.4)
+        self.end, self.random, self.wrong = paddle.nn.Linear(14, 7), paddle.nn.Dropout(0.3), wrong
+
+    def forward(self, x, lengths):
+        out = self.end(self.rnn(x, sequence_length=lengths)[0])
+        return self.random(out) if not self.wrong else self.random(out) * (0.9 if self.training else 1.0)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_masks_of_packed_and_of_turned_values_are_replayed(wrong):
+    result = checked(PackedAndTurned, lambda: PaddedAndStraight(wrong), {"x": SEQUENCE, "lengths": LENGTHS}, ("weights", "backward"))
+    assert verdicts(result)["backward"] == (DIVERGED if wrong else ALIGNED)
+    assert any("2 drew what the reference drew" in note for note in result["backward"].notes)
+    assert result["backward"].findings == []
+
+
 # -- what a pass does to its inputs, and to tensors in place ---------------------------------------------------------------------
 
 

@@ -23,10 +23,18 @@ def in_steps(layer: Any) -> Callable[..., Any]:
         for number, cells in enumerate(layer):
             given = _dropped(layer, inputs) if number else inputs
             inputs, state = cells(given, states[number], sequence_length)
+            inputs = inputs if sequence_length is None else _ended(layer, inputs, sequence_length)
             final.append(state)
         return inputs, concat_states(final, both, components)
 
     return run
+
+
+def _ended(layer: Any, outputs: Any, lengths: Any) -> Any:
+    """The outputs with zeros behind the end of each sequence, as the kernel has them; cells go on there."""
+    count = outputs.shape[0 if layer.time_major else 1]
+    inside = paddle.nn.functional.sequence_mask(lengths, maxlen=count, dtype=outputs.dtype)
+    return outputs * (inside.transpose([1, 0]) if layer.time_major else inside).unsqueeze(-1)
 
 
 def _dropped(layer: Any, inputs: Any) -> Any:

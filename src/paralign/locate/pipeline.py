@@ -114,7 +114,7 @@ def replayed(context: Context, mode: str) -> Replay | None:
     sides = [c.manifest.settings["operations"][DOUBLE]["random"] for c in (reference, candidate)]
     if not any(sides):
         return None
-    pairs = random_operations.aligned(*sides)
+    pairs = random_operations.packed(random_operations.aligned(*sides))
     use = {str(two["number"]): one["name"] for one, two in pairs if one is not None and two is not None}
     watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
     found, notes = guilty(watched, watched.judgement())
@@ -122,7 +122,9 @@ def replayed(context: Context, mode: str) -> Replay | None:
     if plain.get("backward") and not found:
         faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
         divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
-    done = [said["given"] for said in again.manifest.settings["operations"][DOUBLE]["random"]]
+    drawn = again.manifest.settings["operations"][DOUBLE]["random"]
+    done = [said["given"] for said in drawn]
+    pairs = random_operations.apart(pairs, {said["number"] for said in drawn if said["given"] is not None})
     notes.append(
         f"{mode} mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
         f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"

@@ -50,7 +50,7 @@ def drawn(operation: "Operation") -> Optional[Draw]:
     """What a random operation drew; None for one that is not random, or has no numbers (a dropout of probability zero)."""
     if not operation.random or not operation.outputs:
         return None
-    name = _bare(operation.op)
+    name = bare(operation.op)
     if name in ("dropout", "native_dropout"):
         p = operation.attrs.get("p")
         if not p:
@@ -70,7 +70,7 @@ def replayed(operation: "Operation", family: str, value: Any) -> Optional[List[A
 
     ``value`` is a tensor of the element type of the operation's first output.
     """
-    name, mine = _bare(operation.op), drawn(operation)
+    name, mine = bare(operation.op), drawn(operation)
     if mine is None or not fits(family, mine.family):
         return None
     if name in _SLOPES:
@@ -115,6 +115,7 @@ def turned(array: "np.ndarray[Any, Any]", family: str, wanted: str, p: Optional[
 _GOLDEN = 0.6180339887498949
 
 
-def _bare(op: str) -> str:
+def bare(op: str) -> str:
+    """The name of an operation without what tells its namespace and variant."""
     parts = op.split(".")
     return (parts[1] if len(parts) > 1 else parts[0]).strip("_").replace("_inplace", "")

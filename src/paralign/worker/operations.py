@@ -25,7 +25,8 @@ from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
-from paralign.worker.draws import MASK, UNIFORM, drawn, replayed, turned
+from paralign.worker.arranged import arranged
+from paralign.worker.draws import MASK, UNIFORM, bare, drawn, replayed, turned
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
 from paralign.worker.session import DOUBLE, NATIVE, Session
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 #: values whose sketches are written at a time
 CHUNK = 1024
+
+#: dropouts that draw a mask and apply it; after the name of a draw, the name of the values that it falls on
+WHOLE, ON = ("dropout", "native_dropout"), " on"
 
 #: values whose digests are remembered, for those that are only moved
 RECENT = 256
@@ -129,6 +133,7 @@ class OperationRecorder:
         self._mirrored = set(options.get("mirrored", ()))
         self._keep_draws = bool(options.get("keep_draws"))
         self._random: List[Dict[str, Any]] = []
+        self._undecided: Dict[int, str] = {}
         self._known: Dict[int, _Known] = {}
         self._values: Dict[int, _Value] = {}
         self._hooked: Dict[int, Callable[[], None]] = {}
@@ -151,6 +156,7 @@ class OperationRecorder:
 
     def after(self, operation: "Operation") -> Optional[List[Any]]:
         """Record what an operation made."""
+        self._note_values(operation)
         new = self._redrawn(operation)
         new = self._patched(operation, operation.outputs if new is None else new) or new
         inputs, fields = self._sources(operation), _fields(operation)
@@ -237,22 +243,55 @@ class OperationRecorder:
         if self._keep_draws and draw.value is not None:
             attrs = {"operation": "draw", "family": draw.family, "p": draw.p}
             self.writer.add(name, self.adapter.to_array(draw.value), role="sample", run=self.run, attrs=attrs)
+            self._keep_values(operation, name, draw.family)
         record = self._draws.get(self._use.get(index, ""))
         if record is None or self._drawn is None:
             return None
         dtype, wanted = self.adapter.describe(operation.outputs[0])
         given = converted(self._drawn.value(record), dtype)
-        if given.array.size != int(np.prod(wanted if draw.value is None else shape, dtype=np.int64)):
-            return None
         family = record.attrs["family"]
         share = record.attrs["p"] if family == MASK else draw.p
         if family == UNIFORM and draw.family == MASK and share is None:
             return None  # nothing tells which of the numbers it would keep
-        array = turned(given.array, family, draw.family, share, mirrored=index in self._mirrored)
-        value = self.adapter.from_array(Typed(array.reshape(wanted if draw.value is None else shape), given.dtype))
+        array = self._arranged(operation, record.name, given.array, wanted if draw.value is None else shape)
+        if array is None:
+            return None
+        array = turned(array, family, draw.family, share, mirrored=index in self._mirrored)
+        value = self.adapter.from_array(Typed(np.ascontiguousarray(array), given.dtype))
         found = replayed(operation, family, value)
         self._random[-1]["given"] = None if found is None else record.name
         return found
+
+    def _arranged(self, operation: "Operation", name: str, draw: Any, shape: Any) -> Any:
+        """A given draw in the order of the values that it falls on here; None where it does not fit."""
+        record = self._draws.get(name + ON)
+        on = None if record is None or self._drawn is None else widen(self._drawn.value(record))
+        whole = bare(operation.op) in WHOLE
+        own = widen(self.adapter.to_array(operation.inputs[0])) if whole and on is not None else None
+        mine = np.ones(tuple(shape), draw.dtype)
+        if own is not None and draw.size != mine.size:  # rows that only this side has keep nothing: they are padding
+            mine = np.zeros(tuple(shape), draw.dtype)
+        return arranged(draw, on, own, shape, mine)
+
+    def _keep_values(self, operation: "Operation", name: str, family: str) -> None:
+        """Record the values that a mask falls on: those that a dropout takes; where the mask alone is drawn, as soon as it is used."""
+        if family == MASK and bare(operation.op) in WHOLE:
+            self.writer.add(name + ON, self.adapter.to_array(operation.inputs[0]), role="sample", run=self.run)
+        elif family == MASK:
+            self._undecided[self.adapter.storage(operation.outputs[0])] = name
+
+    def _note_values(self, operation: "Operation") -> None:
+        """Record the values that are multiplied by a mask drawn before."""
+        drawn_ones = [t for t in operation.inputs if self.adapter.storage(t) in self._undecided] if self._undecided else []
+        if len(drawn_ones) != 1 or not operation.outputs:
+            return
+        name = self._undecided[self.adapter.storage(drawn_ones[0])]
+        others = [t for t in operation.inputs if t is not drawn_ones[0]]
+        if not others:  # the mask, scaled
+            self._undecided[self.adapter.storage(operation.outputs[0])] = name
+        elif operation.kind == "multiply" and self.adapter.describe(others[0])[1] == self.adapter.describe(drawn_ones[0])[1]:
+            self.writer.add(name + ON, self.adapter.to_array(others[0]), role="sample", run=self.run)
+            self._undecided = {storage: other for storage, other in self._undecided.items() if other != name}
 
     def _share(self, kept: Any) -> Optional[float]:
         """The share of elements that are dropped where each is kept with the probability in a tensor; None where they differ."""

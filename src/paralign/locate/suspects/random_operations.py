@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paralign.model import Finding
-from paralign.worker.draws import UNIFORM, fits
+from paralign.worker.draws import MASK, UNIFORM, fits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,35 @@ def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[
             pairs.append((None, candidate[j]))
             j += 1
     return pairs + [(r, None) for r in reference[i:]] + [(None, c) for c in candidate[j:]]
+
+
+def packed(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[tuple[Said | None, Said | None]]:
+    """The pairs, with masks of other sizes paired for a trial: sequences without their padding have fewer rows of the same length."""
+    found, alone = list(pairs), [(i, one) for i, (one, other) in enumerate(pairs) if other is None and one is not None]
+    for place, (one, other) in enumerate(pairs):
+        if one is None and other is not None:
+            fitting = [(i, r) for i, r in alone if _of_rows(r, other)]
+            if fitting:
+                alone.remove(fitting[0])
+                found[place], found[fitting[0][0]] = (fitting[0][1], other), (None, None)
+    return [pair for pair in found if pair != (None, None)]
+
+
+def apart(pairs: Sequence[tuple[Said | None, Said | None]], given: set[int]) -> list[tuple[Said | None, Said | None]]:
+    """The pairs, those of other sizes alone again whose numbers did not fit: ``given`` are the candidate's that did."""
+    found: list[tuple[Said | None, Said | None]] = []
+    for one, other in pairs:
+        if one is None or other is None or other["number"] in given or math.prod(one["shape"]) == math.prod(other["shape"]):
+            found.append((one, other))
+        else:
+            found += [(one, None), (None, other)]
+    return found
+
+
+def _of_rows(reference: Said, candidate: Said) -> bool:
+    """Whether two masks drop the same share of rows of one length."""
+    known = reference["p"] is not None and candidate["p"] is not None and reference["family"] == candidate["family"] == MASK
+    return known and not _differ(reference, candidate) and reference["shape"][-1:] == candidate["shape"][-1:] != []
 
 
 def _worth(reference: Said, candidate: Said) -> float:
