@@ -27,7 +27,7 @@ from paralign.run.live import Live, check_functions, functions_of, untouched_pro
 from paralign.run.locking import locked
 from paralign.run.process import Process, environment, sweep, write_own
 from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
-from paralign.run.recorder import Outdated, Recorder, both, installed, own_code
+from paralign.run.recorder import Outdated, Recorder, both, interpreter, own_code
 from paralign.run.turns import turn
 from paralign.stages import run as run_stage
 from paralign.stages.offline import compare_captures, compare_files
@@ -266,10 +266,14 @@ def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, 
         "framework": side.framework,
         "device": side.device,
         "env": side.env,
+        "folder": str(project.folder),
         "seed": project.settings.seed,
     }
+    variables = None
     if name == "reference":
-        identity.update(installed=installed(side.python, environment(side)), paralign=own_code())
+        found = interpreter(side.python, environment(side))
+        identity.update(installed=found.installed, paralign=own_code())
+        variables = found.variables
 
     def start() -> Process:
         ignore = [str(folder / "captures"), str(folder / "workers")]
@@ -278,7 +282,7 @@ def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, 
             name, side, folder / "workers", project.folder, seed=settings.seed, timeout=project.timeout, ignore=ignore, lock=lock
         )
 
-    return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse)
+    return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse, variables=variables)
 
 
 def _given(project: Project, context: Context, folder: Path) -> tuple[Capture | None, Capture | None]:

@@ -100,6 +100,7 @@ class Manifest:
     revision: Optional[str] = None
     settings: Dict[str, Any] = field(default_factory=dict)
     files: Dict[str, str] = field(default_factory=dict)
+    variables: Dict[str, str] = field(default_factory=dict)
     notes: List[str] = field(default_factory=list)
     resources: Dict[str, float] = field(default_factory=dict)
     created: str = ""

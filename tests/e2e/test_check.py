@@ -157,6 +157,27 @@ def test_the_reference_runs_again_when_anything_changes(project, change):
     assert reference_ran(project) == 2
 
 
+def test_a_variable_that_the_reference_reads_is_not_stale(project, monkeypatch):
+    """In what it imports, with a default; one that only the candidate reads, and those of the terminal, let it be reused."""
+    (project.folder / "helper.py").write_text("import os\nSIGN = -1 if os.environ.get('FLIPPED') else 1\n")
+    project.append("reference", COUNT + "import helper\nimport os\ndict(os.environ)\n")
+    project.edit("reference", "x @ self", "__import__('helper').SIGN * x @ self")
+    project.append("candidate", "import os\nos.getenv('PARALIGN_BREAK')\n")
+    assert project.check("forward").code == 0
+    monkeypatch.setenv("SSH_TTY", "/dev/pts/1")
+    assert project.check("forward").code == 0
+    assert reference_ran(project) == 1
+    monkeypatch.setenv("FLIPPED", "1")
+    assert project.check("forward").code == 1
+    assert reference_ran(project) == 2
+    (project.folder / "helper.py").write_text("import os\nSIGN = -1 if os.getenv('FLIPPED') else 1\n")
+    project.edit("reference", "dict(os.environ)\n", "")
+    assert project.check("forward").code == 1
+    monkeypatch.setenv("PARALIGN_BREAK", "x")
+    assert project.check("forward").code == 1
+    assert reference_ran(project) == 3
+
+
 # -- sides that fail ---------------------------------------------------------------------------------------------------------
 
 FAILURES = {

@@ -83,14 +83,20 @@ def test_imported_modules_are_seen_also_when_they_come_from_the_cache(seen, tmp_
         "open('other.txt', 'a').write('x')",
         "os.close(os.open('new.txt', os.O_WRONLY | os.O_CREAT))",
         "os.stat('data.txt'); os.path.exists('other.txt')",
-        "try: open('nowhere.txt')\nexcept FileNotFoundError: pass",
-        "open('gone.txt', 'w').close(); open('gone.txt').read(); os.remove('gone.txt')",
+        "os.close(os.open('new.txt', os.O_RDWR | os.O_CREAT | os.O_EXCL)); os.remove('new.txt')",
         "os.open('.', os.O_RDONLY)",
         "open('/proc/self/status').read(); open('/etc/hostname').read() if os.path.exists('/etc/hostname') else None",
     ],
 )
-def test_written_missing_and_system_files_are_not(seen, code):
+def test_written_and_system_files_are_not(seen, code):
     assert seen(code) == {}
+
+
+@pytest.mark.parametrize("path", ["nowhere.txt", "nowhere/settings.json", "data.txt/settings.json"])
+def test_files_that_were_looked_for_in_vain_are_seen(seen, path):
+    """A file that is there later changes what the run does."""
+    code = f"try: open({path!r})\nexcept OSError: pass"
+    assert seen(code) == {path: files.ABSENT}
 
 
 @pytest.mark.parametrize(
@@ -175,5 +181,6 @@ def test_a_folder_is_known_by_the_names_in_it(tmp_path):
 def test_what_is_neither_file_nor_folder_has_no_fingerprint(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to("nowhere")
-    for name in ("nowhere", "pipe", "dangling"):
-        assert files.fingerprint(str(tmp_path / name)) is None
+    assert files.fingerprint(str(tmp_path / "pipe")) is None
+    for name in ("nowhere", "dangling", "dangling/x"):
+        assert files.fingerprint(str(tmp_path / name)) == files.ABSENT

@@ -16,7 +16,7 @@ from paralign.capture import Capture
 from paralign.errors import EnvironmentUnavailable, WorkerFailed
 from paralign.run.process import TAIL, Process, environment, revision
 from paralign.run.project import SideSettings
-from paralign.run.recorder import installed
+from paralign.run.recorder import Interpreter, interpreter
 
 SIDE = """
 import os, signal, sys, time
@@ -312,24 +312,24 @@ def test_without_git_there_is_no_revision(tmp_path, monkeypatch):
 
 
 def test_installed_packages_are_listed_without_being_imported():
-    found = installed(sys.executable, dict(os.environ))
+    found = interpreter(sys.executable, dict(os.environ)).installed
     assert found["numpy"]
     assert found["python"] == sys.version.split()[0]
 
 
-@pytest.mark.parametrize("script", ["exit 1", "echo 'no json'", "echo", "true", "echo '[1'"])
+@pytest.mark.parametrize("script", ["exit 1", "echo 'no json'", "echo", "true", "echo '[1'", "echo '{}'", "echo '[1, 2]'"])
 def test_an_interpreter_that_does_not_answer_gives_nothing(tmp_path, script):
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    assert installed(str(program), {}) == {}
+    assert interpreter(str(program), {}).installed == {}
 
 
 def test_an_interpreter_that_is_not_there_gives_nothing(tmp_path, monkeypatch):
-    assert installed(str(tmp_path / "nowhere"), {}) == {}
+    assert interpreter(str(tmp_path / "nowhere"), {"A": "1"}) == Interpreter({}, {"A": "1"})
 
     def late(*_args, **_kwargs):
         raise subprocess.TimeoutExpired("python", 60)
 
     monkeypatch.setattr(subprocess, "run", late)
-    assert installed(sys.executable, {}) == {}
+    assert interpreter(sys.executable, {}).installed == {}

@@ -12,15 +12,16 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import Manifest
 from paralign.run.recorder import Recorder, both
-from paralign.worker.files import fingerprint
+from paralign.worker.files import ABSENT, fingerprint
+from paralign.worker.variables import mark
 
 
 class Fake:
     """A worker that writes small captures; ``plan`` says what happens instead, one entry a request."""
 
-    def __init__(self, log, plan, files):
+    def __init__(self, log, plan, files, variables):
         self.side, self.alive, self.closed = "reference", True, False
-        self.log, self.plan, self.files = log, plan, files
+        self.log, self.plan, self.files, self.variables = log, plan, files, variables
 
     def request(self, job):
         if not self.alive:
@@ -31,7 +32,14 @@ class Fake:
             self.alive = False
             raise WorkerFailed("killed", "by signal SIGKILL", side=self.side)
         writer = CaptureWriter(
-            job["capture"], Manifest(side="reference", stage=job["task"], settings=dict(job["settings"]), files=dict(self.files))
+            job["capture"],
+            Manifest(
+                side="reference",
+                stage=job["task"],
+                settings=dict(job["settings"]),
+                files=dict(self.files),
+                variables=dict(self.variables),
+            ),
         )
         if event == "raises":
             writer._finish(complete=False)
@@ -49,14 +57,15 @@ class Bench:
 
     def __init__(self, folder):
         self.folder, self.log, self.plan, self.files, self.workers = folder, [], [], {}, []
+        self.read = {}
 
     def start(self):
         self.log.append("start")
-        self.workers.append(Fake(self.log, self.plan, self.files))
+        self.workers.append(Fake(self.log, self.plan, self.files, self.read))
         return self.workers[-1]
 
-    def recorder(self, reuse=True, **identity):
-        return Recorder("reference", self.start, self.folder / "captures", {"seed": 0, **identity}, reuse=reuse)
+    def recorder(self, reuse=True, variables=None, **identity):
+        return Recorder("reference", self.start, self.folder / "captures", {"seed": 0, **identity}, reuse=reuse, variables=variables)
 
     def taken(self):
         log, self.log[:] = list(self.log), []
@@ -90,7 +99,8 @@ def test_nothing_starts_when_all_is_reused(bench):
 
 
 @pytest.mark.parametrize(
-    "change", ["task", "options", "identity", "values", "key of values", "reuse", "incomplete", "damaged", "file", "file gone"]
+    "change",
+    ["task", "options", "identity", "values", "key of values", "reuse", "incomplete", "damaged", "file", "file gone"],
 )
 def test_anything_that_changes_records_again(bench, change, monkeypatch):
     (bench.folder / "data.txt").write_text("1")
@@ -124,6 +134,36 @@ def test_anything_that_changes_records_again(bench, change, monkeypatch):
     assert recorder.record("c", task, options, values).complete
     assert bench.taken() == ["start", "c"]
     assert recorder.reused == set()
+
+
+def test_a_file_that_was_looked_for_in_vain_and_is_there_now_records_again(bench):
+    bench.files[str(bench.folder / "missing.txt")] = ABSENT
+    for taken in (["start", "c"], []):
+        bench.recorder().record("c", "forward")
+        assert bench.taken() == taken
+    (bench.folder / "missing.txt").write_text("")
+    bench.recorder().record("c", "forward")
+    assert bench.taken() == ["start", "c"]
+
+
+@pytest.mark.parametrize(
+    ("now", "reused"),
+    [
+        ({"MODE": "a"}, True),
+        ({"MODE": "a", "OTHER": "x"}, True),
+        ({"MODE": "b"}, False),
+        ({}, False),
+        ({"MODE": "a", "UNSET": ""}, False),
+        ({"MODE": "a", "MKL_NUM_THREADS": "2"}, False),
+        (None, True),
+    ],
+)
+def test_a_variable_that_was_read_and_is_different_records_again(bench, now, reused):
+    bench.read.update({name: mark(name, {"MODE": "a"}) for name in ("MODE", "UNSET")})
+    bench.recorder(variables={"MODE": "a"}).record("c", "forward")
+    bench.taken()
+    bench.recorder(variables=now).record("c", "forward")
+    assert bench.taken() == ([] if reused else ["start", "c"])
 
 
 def make(folder, key):

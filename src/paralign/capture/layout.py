@@ -37,6 +37,7 @@ _MANIFEST_TYPES: Dict[str, Tuple[type, ...]] = {
     "revision": _MAYBE,
     "settings": (dict,),
     "files": (dict,),
+    "variables": (dict,),
     "notes": (list,),
     "resources": (dict,),
     "created": _TEXT,

@@ -16,6 +16,7 @@ from paralign.capture import Capture, clear, discard
 from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA
 from paralign.run.turns import is_mine
+from paralign.worker import variables
 from paralign.worker.files import fingerprint
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Recorder:
         folder: where the captures go, one folder each.
         identity: what the side is (module, interpreter, environment, seed, versions); part of what a capture is known by.
         reuse: whether a capture that nothing has changed under is taken instead of recording again.
+        variables: the environment variables that a worker would have now; None where they are not looked at.
     """
 
     side: str
@@ -66,6 +68,7 @@ class Recorder:
     folder: Path
     identity: dict[str, Any]
     reuse: bool = False
+    variables: dict[str, str] | None = None
     reused: set[str] = field(default_factory=set)
     _worker: Worker | None = None
     _closed: bool = False
@@ -103,7 +106,7 @@ class Recorder:
             "settings": {"key": key},
             "values": {n: str(c.path.absolute()) for n, c in values.items()},
         }
-        reusable = (self.reuse or name in self._have) and _valid(path, key)
+        reusable = (self.reuse or name in self._have) and _valid(path, key, self.variables)
         if not reusable:
             clear(path)
             self._request(job)
@@ -186,14 +189,18 @@ class Recorder:
             worker.close()
 
 
-def _valid(path: Path, key: str) -> bool:
-    """Whether a capture is there, whole, made with the same settings, and every file that it depended on is unchanged."""
+def _valid(path: Path, key: str, environment: dict[str, str] | None) -> bool:
+    """Whether a capture is there, whole, made with the same settings, and every file and variable that it depended on is unchanged."""
     try:
         capture = Capture.open(path)
     except CaptureFormatError:
         return False
     manifest = capture.manifest
-    return capture.complete and manifest.settings.get("key") == key and all(fingerprint(f) == known for f, known in manifest.files.items())
+    if not capture.complete or manifest.settings.get("key") != key:
+        return False
+    if environment is not None and variables.changed(manifest.variables, environment):
+        return False
+    return all(fingerprint(file) == known for file, known in manifest.files.items())
 
 
 def both(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> tuple[Capture, Capture]:
@@ -254,14 +261,28 @@ try:
     found = {d.metadata["Name"].lower(): d.version for d in distributions() if d.metadata["Name"]}
 except ImportError:
     found = {}
-print(json.dumps(dict(found, python=platform.python_version())))
+print(json.dumps([dict(found, python=platform.python_version()), dict(os.environ)]))
 """
 
 
-def installed(python: str, env: dict[str, str]) -> dict[str, str]:
-    """What is installed for an interpreter, name -> version, without importing any of it; empty where it does not answer."""
+@dataclass(frozen=True)
+class Interpreter:
+    """What an interpreter says of itself.
+
+    Args:
+        installed: name -> version of what is installed for it; empty where it does not answer.
+        variables: the environment variables that it has: those that it is given, and what a start script or itself makes of them.
+    """
+
+    installed: dict[str, str]
+    variables: dict[str, str]
+
+
+def interpreter(python: str, env: dict[str, str]) -> Interpreter:
+    """What is installed for an interpreter, without importing any of it, and its environment variables."""
     try:
         done = subprocess.run([python, "-c", _PROBE, str(os.getpid())], capture_output=True, text=True, timeout=60, check=True, env=env)  # noqa: S603 - as in process.py
-        return dict(json.loads(done.stdout.splitlines()[-1]))
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return {}
+        found, variables_ = json.loads(done.stdout.splitlines()[-1])
+        return Interpreter(dict(found), dict(variables_))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, TypeError):
+        return Interpreter({}, dict(env))

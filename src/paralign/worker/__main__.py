@@ -159,12 +159,13 @@ def main(path: str) -> None:
     pipe, answers = _claim_streams()
     requests = _Requests(pipe)
 
-    from paralign.worker import files
+    from paralign.worker import files, variables
 
     with open(path, encoding="utf-8") as file:
         side = json.load(file)
-    files.install(side["ignore"])
     _hold(side.get("lock"))
+    files.install(side["ignore"])
+    variables.install()
     server = _Server(side)
     for line in requests:
         request = json.loads(line)

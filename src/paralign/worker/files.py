@@ -1,4 +1,4 @@
-"""Which files a run depended on: those it opened for reading, the folders it listed and the sources it imported.
+"""Which files a run depended on: those it opened for reading or missed, the folders it listed and the sources it imported.
 
 Python's audit events tell of every file that Python code opens. Files read by compiled libraries on their own account are
 not seen; for such a data set, run with ``--fresh`` after changing it.
@@ -14,6 +14,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 #: files up to this size are known by their content, larger ones by size and time of change
 CONTENT_LIMIT = 8 << 20
+
+#: the fingerprint of a file that a run wanted to open and that was not there
+ABSENT = "absent"
 
 _opened: Set[str] = set()
 _listed: Set[str] = set()
@@ -39,7 +42,8 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
     path = os.path.abspath(os.fsdecode(arguments[0]) or os.curdir)  # now: the program may change its folder
     if event == "open":
         mode, flags = arguments[1], arguments[2]
-        reads = mode[:1] == "r" if isinstance(mode, str) else not (isinstance(flags, int) and flags & os.O_WRONLY)
+        writes_only = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_EXCL)  # O_EXCL: a file that is made here
+        reads = mode[:1] == "r" if isinstance(mode, str) else not writes_only
         if reads:
             _opened.add(path)
     elif not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):  # noqa: SLF001 - imports list every folder on the path
@@ -47,7 +51,7 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
 
 
 def fingerprint(path: str) -> Optional[str]:
-    """What a file's content is known by, and a folder by the names in it; None for what is neither or not there."""
+    """What a file's content is known by, and a folder by the names in it; ``ABSENT`` for what is not there; None for what is neither."""
     try:
         status = os.stat(path)
         if os.path.isdir(path):
@@ -62,6 +66,8 @@ def fingerprint(path: str) -> Optional[str]:
             with open(path, "rb") as file:
                 _known[key] = hashlib.sha256(file.read()).hexdigest()
         return _known[key]
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
     except OSError:
         return None
 
@@ -76,7 +82,7 @@ def system_folders() -> List[str]:
 
 
 def depended_on() -> Dict[str, str]:
-    """Absolute path -> fingerprint of every file of the user's that this process has read so far.
+    """Absolute path -> fingerprint of every file of the user's that this process has read, or looked for in vain, so far.
 
     Installed packages are left out: their versions are in the manifest.
     """

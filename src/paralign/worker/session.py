@@ -21,7 +21,7 @@ from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
 from paralign.model import Manifest
 from paralign.registry import SIGNATURES
-from paralign.worker import files
+from paralign.worker import files, variables
 from paralign.worker.trees import leaves, rebuild, structure, to_value
 
 if TYPE_CHECKING:
@@ -323,13 +323,14 @@ class Session:
 
     @contextmanager
     def capture(self, path: str, stage: str, settings: Dict[str, Any]) -> Iterator[CaptureWriter]:
-        """A capture to write into, closed with the time it took, the peak memory so far and the files that were read."""
+        """A capture to write into, closed with the time it took, the peak memory so far, the files and the variables that were read."""
         began = time.perf_counter()
         forget_peak()
         with CaptureWriter(path, self.manifest(stage, settings)) as writer:
             yield writer
             writer.manifest.resources = {"seconds": time.perf_counter() - began, "peak_bytes": peak_bytes()}
-            writer.manifest.files = {} if self._live else files.depended_on()
+            if not self._live:
+                writer.manifest.files, writer.manifest.variables = files.depended_on(), variables.depended_on()
             if self._gradients.kept:
                 writer.manifest.notes.append("passes kept gradients: the model does not run without (a hook in its forward pass?)")
 
