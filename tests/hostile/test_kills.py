@@ -25,9 +25,9 @@ def kills():
 
 
 def test_kills_at_random_moments_leave_no_process_and_no_verdict_of_another_check(kills, tmp_path):
-    tallies = kills.run(kills.Bench("numpy", tmp_path / "numpy", ((0, 0), (1, 0))), 6, "test", time.monotonic() + 600)
-    assert [tally.kills for tally in tallies.values()] == [2, 2, 2]
-    assert sum(tally.following for tally in tallies.values()) >= 3
+    tallies = kills.run(kills.Bench("numpy", tmp_path / "numpy", ((0, 0), (1, 0))), 3, "test", time.monotonic() + 600)
+    assert [tally.kills for tally in tallies.values()] == [1, 1, 1]
+    assert sum(tally.following for tally in tallies.values()) >= 2
     assert [fault for tally in tallies.values() for fault in (*tally.wrong, *tally.left, *tally.unequal)] == []
 
 

@@ -61,7 +61,7 @@ class _Recording(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - in Py
     """``os.environ`` as it is, which notes the names that are asked for; ``get``, ``in``, ``pop`` and ``os.getenv`` come here."""
 
     def __getitem__(self, key: Any) -> Any:
-        due = getattr(_walk, "due", ())
+        due: Set[Any] = getattr(_walk, "due", set())
         if key in due:
             due.remove(key)
         elif isinstance(key, (str, bytes)):
