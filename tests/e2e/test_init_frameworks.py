@@ -61,3 +61,34 @@ def test_paddles_defaults_are_named_with_their_line_and_what_to_write():
     assert any("fc.weight" in c and "XavierUniform" in c and "U(-1/sqrt(fan_in), 1/sqrt(fan_in))" in c for c in causes), causes
     assert any("paralign.init.uniform_(conv.weight, -0.1924, 0.1924)" in f.fix and "default_like_torch" in f.fix for f in result.findings)
     assert any("less sensitive to initialisation" in note for note in result.notes)
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+        self.table = torch.nn.Embedding(50, 16)
+        self.head = torch.nn.Linear(16, 50, bias=False)
+        self.head.weight = self.table.weight
+
+
+class AttentionPort(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        from paralign import init
+
+        self.attn = paddle.nn.MultiHeadAttention(32, 4)
+        self.table = paddle.nn.Embedding(50, 16)
+        self.head = paddle.nn.Linear(16, 50, bias_attr=False)
+        init.default_like_torch(self)
+
+
+def test_packed_projections_have_one_law_and_a_tie_that_is_forgotten_is_named():
+    sides = (
+        Side(framework="torch", functions={"build_model": Attention}),
+        Side(framework="paddle", functions={"build_model": AttentionPort}),
+    )
+    result = check(*sides, stages=["init"])["init"]
+    verdicts = {p.key: p.verdict for p in result.pairs}
+    assert (result.verdict, verdicts["init attn.in_proj_weight"]) == (DIVERGED, ALIGNED)
+    assert "table.weight, head.weight are one tensor in the reference only" in [f.cause for f in result.findings]
