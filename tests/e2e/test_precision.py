@@ -288,6 +288,43 @@ def test_a_lower_precision_in_training_alone_diverges():
     assert "as they are, the candidate is further from the reference" in said(result["backward"])
 
 
+class Normed(torch.nn.Module):
+    """Normalises in float32 whatever it is given, by one of two formulas."""
+
+    def __init__(self, *, moments=False, factor=1.0):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(64, 32), torch.nn.Linear(32, 10)
+        self.moments, self.factor = moments, factor
+
+    def forward(self, x):
+        x = self.first(x) + 3.0
+        single = x.float()
+        mean = single.mean(-1, keepdim=True)
+        centred = single - mean
+        spread = (single * single).mean(-1, keepdim=True) - mean * mean if self.moments else (centred * centred).mean(-1, keepdim=True)
+        return self.second((centred / torch.sqrt(spread + 1e-5)).type_as(x) * self.factor)
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+def test_float64_runs_that_round_to_float32_inside_are_judged_by_what_that_does():
+    stages = {"loss": torch.nn.functional.cross_entropy, "optimizer": sgd}
+    right = lower(Normed, lambda: Normed(moments=True), "forward", "backward", **stages)
+    for name in ("forward", "backward"):
+        assert right[name].verdict == ALIGNED, said(right[name])
+        assert right[name].worst.ratio > 1, "float64's own limit would have accused it"
+        assert "float64, partly in lower precision" in right[name].method
+        assert (
+            "the candidate computes in lower precision even where everything is float64, in the model (float32, test_precision.py:"
+            in said(right[name])
+        )
+    for factor in (1 + 2e-5, 1 + 1e-3):
+        wrong = lower(Normed, lambda factor=factor: Normed(moments=True, factor=factor), "forward", "backward", **stages)
+        assert [wrong[name].verdict for name in ("forward", "backward")] == ["diverged"] * 2
+
+
 # -- what tiny values hide --------------------------------------------------------------------------------------------------------
 
 

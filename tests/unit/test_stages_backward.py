@@ -46,6 +46,8 @@ class Canned:
         self.captures, self.asked = captures, []
 
     def record(self, name, task, options=None, values=None, *, prelude=False):
+        if task == "lowered":  # these float64 runs compute in float64 throughout
+            return SimpleNamespace(manifest=Manifest(settings={"answer": {"lowered": []}}))
         self.asked.append((name, task, options, values, prelude))
         return self.captures[name]
 

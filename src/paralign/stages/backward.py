@@ -19,8 +19,8 @@ from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import coarse, forward, loss, nonfinite, precision, resolution, running, schedule, untrained, update
-from paralign.stages.judging import Noises, choose, conclude, floor, points_of, settle, twofold
+from paralign.stages import coarse, forward, loss, lowered, nonfinite, precision, resolution, running, schedule, untrained, update
+from paralign.stages.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.places import Kind, Place, place_of
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -63,10 +63,11 @@ def run(context: Context) -> StageResult:
     methods: dict[str, Method] = {}
     for mode in context.modes:
         if not _random(result, mode, reference, candidate):
-            method, notes = choose(reference, candidate, mode)
+            method, part = _judged(context, mode, captures, options)
             methods[method.name] = method
-            result.notes += [note for note in notes if note not in result.notes]
-            _judge_mode(context, result, Steps(context, reference, candidate, method, mode))
+            result.notes += [note for note in part.notes if note not in result.notes]
+            result.pairs += part.pairs
+            result.warnings += part.warnings
     result.coverage += [] if idle else [Coverage("steps", context.settings.steps)]
     untrained.excuse(result.pairs, strict=context.settings.strict)
     scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"))
@@ -84,6 +85,22 @@ def run(context: Context) -> StageResult:
     if result.verdict == DIVERGED:
         result.divergence = result.divergence or scheduled or _first_wrong(context, result)
     return result
+
+
+def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], options: dict[str, Any]) -> tuple[Method, StageResult]:
+    """The steps of one mode, judged; once more by the noise of perturbed runs where the float64 runs compute partly in less."""
+    method, notes = choose(*captures, mode)
+    part = StageResult("backward", notes=notes)
+    _judge_mode(context, part, Steps(context, *captures, method, mode))
+    untrained.excuse(part.pairs, strict=context.settings.strict)
+    values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
+    asked = {"stage": "backward", "mode": mode, "update": options["steps"] > 0}
+    low = lowered.places(context, part.pairs, method, context.settings.tolerance_of("backward"), asked, values)
+    if not low:
+        return method, part
+    part = StageResult("backward", notes=[*notes, *low])
+    _judge_mode(context, part, Steps(context, lowered.perturbed(context, "backward", options, values), captures[1], PARTLY, mode))
+    return PARTLY, part
 
 
 def _judge_native(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:

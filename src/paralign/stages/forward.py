@@ -9,9 +9,10 @@ import numpy as np
 from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
+from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
-from paralign.stages import nonfinite, precision
-from paralign.stages.judging import Noises, choose, conclude, final, paired, points_of
+from paralign.stages import lowered, nonfinite, precision
+from paralign.stages.judging import PARTLY, Noises, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -53,23 +54,34 @@ def run(context: Context) -> StageResult:
     method, notes = choose(reference, candidate)
     points = points_of(final(reference, name="output", run=method.reference_run), final(candidate, name="output", run=method.candidate_run))
     result = spent(StageResult("forward", notes=notes), reference, candidate)
-    result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("forward"))
+    tolerance = context.settings.tolerance_of("forward")
+    result.pairs = paired(reference, candidate, points, method, tolerance)
+    low = lowered.places(context, result.pairs, method, tolerance, {"stage": "forward"}, {"inputs": context.inputs})
+    if low:
+        method, options = PARTLY, {"modules": context.settings.modules, "repeat": True}
+        reference = lowered.perturbed(context, "forward", options, {"inputs": context.inputs})
+        points = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=DOUBLE))
+        result.pairs = paired(reference, candidate, points, method, tolerance)
+        result.notes += low
     _say_weakness(result, reference)
     _say_repeatability(result, reference, candidate)
     conclude(result, method)
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
-    _locate(context, result)
+    _locate(context, result, coarse=bool(low))
     natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
     if not context.drawn:  # natively each side drew its own numbers
-        precision.judge(result, (reference, candidate), natives, method, context.settings.tolerance_of("forward"))
+        precision.judge(result, (reference, candidate), natives, method, tolerance)
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
 
 
-def _locate(context: Context, result: StageResult) -> None:
-    """Watch single operations; one that is guilty makes the stage diverge although the outputs may hide it."""
+def _locate(context: Context, result: StageResult, *, coarse: bool) -> None:
+    """Watch single operations; one that is guilty makes the stage diverge although the outputs may hide it.
+
+    Not where ``coarse`` float64 runs round by themselves: a single operation has no noise to be judged by there, only its element type.
+    """
     if context.settings.modules == "none":
         return
     try:
@@ -82,6 +94,7 @@ def _locate(context: Context, result: StageResult) -> None:
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return
+    found = [d for d in found if d.what == LOWER] if coarse and result.verdict != DIVERGED else found
     result.divergences = found
     result.notes += notes
     if found:

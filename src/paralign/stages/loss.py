@@ -13,9 +13,9 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import ALIGNED, DIVERGED, StageResult
 from paralign.run.recorder import both
-from paralign.stages import forward, nonfinite, precision
+from paralign.stages import forward, lowered, nonfinite, precision
 from paralign.stages.data import first
-from paralign.stages.judging import choose, conclude, final, paired, points_of
+from paralign.stages.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -44,13 +44,21 @@ def run(context: Context) -> StageResult:
     method, notes = choose(reference, candidate)
     points = points_of(final(reference, run=method.reference_run), final(candidate, run=method.candidate_run))
     result = spent(StageResult("loss", notes=[*context.label_notes, *notes]), reference, candidate)
-    result.pairs = paired(reference, candidate, points, method, context.settings.tolerance_of("loss"))
+    tolerance = context.settings.tolerance_of("loss")
+    result.pairs = paired(reference, candidate, points, method, tolerance)
+    values = {n: c for n, c in (("outputs", outputs), ("labels", context.labels)) if c is not None}
+    low = lowered.places(context, result.pairs, method, tolerance, {"stage": "loss"}, values)
+    if low:
+        method, reference = PARTLY, lowered.perturbed(context, "loss", {}, values)
+        points = points_of(final(reference, run=DOUBLE), final(candidate, run=DOUBLE))
+        result.pairs = paired(reference, candidate, points, method, tolerance)
+        result.notes += low
     untrained = _leave_out_unattached(context, result)
     conclude(result, method)
     nonfinite.explain(context, result, "eval")
     kept = [r for r in final(reference, run=DOUBLE) if r.name != "gradient" or r.leaf not in untrained]
     natives = points_of(kept, [r for r in final(candidate, run=NATIVE) if r.name != "gradient" or r.leaf not in untrained])
-    precision.judge(result, (reference, candidate), natives, method, context.settings.tolerance_of("loss"))
+    precision.judge(result, (reference, candidate), natives, method, tolerance)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         _locate(context, result)

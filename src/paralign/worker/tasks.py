@@ -9,7 +9,21 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter, discard
-from paralign.worker import changing, constants, data, forward, initial, operations, program, sample, state, stepping, training, update
+from paralign.worker import (
+    changing,
+    constants,
+    data,
+    forward,
+    initial,
+    lowered,
+    operations,
+    program,
+    sample,
+    state,
+    stepping,
+    training,
+    update,
+)
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -25,6 +39,7 @@ TASKS: Dict[str, Task] = {
     "forward": forward.forward,
     "operations": operations.operations,
     "constants": constants.constants,
+    "lowered": lowered.lowered,
     "loss": training.loss,
     "attached": training.attached,
     "backward": training.backward,

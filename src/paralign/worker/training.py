@@ -72,7 +72,7 @@ def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, C
     given = session.tree(values["outputs"], "output", run, values_of=run if run in recorded else NATIVE)
     if run.startswith("perturbed"):
         given = perturbed(session, given, {}, seed=int(run.rsplit("-", 1)[1]))
-    outputs = _mapped(given, watch)
+    outputs = mapped(given, watch)
     labels = session.tree(values["labels"], "labels", run)
     session.seed()
     result = session.function("loss")(outputs, labels)
@@ -101,11 +101,12 @@ def attached(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     return {"attached": found}
 
 
-def _mapped(value: Any, act: Any) -> Any:
+def mapped(value: Any, act: Any) -> Any:
+    """A tree with every leaf replaced."""
     if isinstance(value, dict):
-        return {k: _mapped(v, act) for k, v in value.items()}
+        return {k: mapped(v, act) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(v, act) for v in value)
+        return type(value)(mapped(v, act) for v in value)
     return act(value)
 
 
