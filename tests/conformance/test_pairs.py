@@ -211,6 +211,34 @@ def test_what_is_drawn_in_eval_mode_is_replayed(factor, verdict):
     assert any("drew what the reference drew" in note for note in result["forward"].notes)
 
 
+class Drawing(torch.nn.Module):
+    """Two layers of one shape, a table kept as a buffer, and rows drawn in eval mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.end = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+        self.register_buffer("table", torch.arange(6.0))
+
+    def forward(self, x):
+        return self.end(torch.tanh(self.begin(x + self.table))[:, torch.randint(7, (7,))])
+
+
+class DrawingToo(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = paddle.nn.Linear(6, 6), paddle.nn.Linear(6, 6)
+
+    def forward(self, x):
+        inner = paddle.tanh(self.one(x + paddle.arange(6, dtype=x.dtype)))
+        return self.two(paddle.index_select(inner, paddle.randint(0, 7, [7]), axis=1))
+
+
+def test_weights_are_proven_with_what_is_drawn_in_eval_mode():
+    result = checked(Drawing, DrawingToo, SEQUENCE, ("weights",))
+    assert verdicts(result) == {"weights": ALIGNED}
+    assert any("with what the reference draws in eval mode" in note for note in result["weights"].notes)
+
+
 # -- layers of both frameworks: of `make layers`, those that were once called wrong -----------------------------------------------
 
 

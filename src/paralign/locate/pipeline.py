@@ -89,10 +89,10 @@ class Replay:
     wrong: bool = True
 
 
-def replayed(context: Context, mode: str) -> Replay | None:
+def replayed(context: Context, mode: str, attempt: str = "") -> Replay | None:
     """A pass of both sides in ``train`` or ``eval`` mode, the candidate with the reference's draws; in train mode with the backward pass.
 
-    None where neither side is random or cannot be watched.
+    None where neither side is random or cannot be watched. ``attempt`` names a run with other weights, not to be used again.
 
     Raises:
         WorkerFailed: a side fails when it is watched.
@@ -100,7 +100,7 @@ def replayed(context: Context, mode: str) -> Replay | None:
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
         return None
     values: dict[str, Capture] = {"inputs": context.inputs}
-    plain: dict[str, Any] = {"mode": "apart" if mode == "train" else mode}
+    plain: dict[str, Any] = {"mode": "apart" if mode == "train" else mode, **({"attempt": attempt} if attempt else {})}
     trains = context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss")
     if mode == "train" and trains and context.labels is not None:
         values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}

@@ -15,6 +15,7 @@ from paralign import weights as mapping
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import WorkerFailed
+from paralign.locate import pipeline
 from paralign.model import DIVERGED, Manifest, Tolerance
 from paralign.run.recorder import both
 from paralign.stages import uses
@@ -82,6 +83,11 @@ def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Pro
         return plan, None
     with Trials.under_way(context, plan) as trials:
         proof = trials.prove(plan)
+        guess = proof.guess or plan
+        replayed = not proof.right and trials.agrees_replayed(guess)
+    if replayed:
+        result.notes.append("proven: with what the reference draws in eval mode, the outputs are equal under the likeliest assignment")
+        return guess, replace(proof, plan=guess, error=0.0, changed=[], against=[])
     tried = f"assignments that the shapes allow, tried by running both models in float64: {proof.runs}"
     if not proof.right:  # then what diverges is looked for under the likeliest
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
@@ -192,6 +198,17 @@ class Trials:
             return []
         found = uses.recorded(self.context)
         return [] if found is None else mapping.by_use(plan, *found)
+
+    def agrees_replayed(self, plan: Plan) -> bool:
+        """Whether the outputs are equal under a plan once the candidate draws in eval mode what the reference draws there."""
+        if math.isinf(self.error(plan)):
+            return False
+        self.context.plan = plan
+        try:
+            replay = pipeline.replayed(self.context, "eval", uuid4().hex)
+        except WorkerFailed:
+            return False
+        return replay is not None and not (replay.wrong or replay.findings or any(d.confirmed for d in replay.divergences))
 
     def _value(self, name: str) -> Typed | None:
         return self.moved.get(name) or self._fetch_own(name)

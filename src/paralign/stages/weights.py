@@ -55,6 +55,8 @@ def run(context: Context) -> StageResult:
     result.warnings += [GUESSED] if context.guessed else []
     result.notes += _notes(plan, settled=proof is not None and proof.right)
     _say_unproven(result, plan, proof)
+    if proof is not None and proof.right:
+        _leave_out_tables(result)
     result.pairs += constructed.compare(context, result, plan, states) if context.settings.weights == "copy" else []
     conclude(result, EXACT)
     if result.verdict == DIVERGED and result.worst is not None:
@@ -103,6 +105,15 @@ def _lost(move: Move, *, guessed: bool) -> Pair:
         pair.verdict = UNDERPOWERED
     pair.notes.append(move.note or f"missing in the {'candidate' if move.candidate is None else 'reference'}")
     return pair
+
+
+def _leave_out_tables(result: StageResult) -> None:
+    """Of equal outputs, do not judge buffers that one side lacks: a table that the other computes where it needs it."""
+    for pair in result.pairs:
+        record = pair.reference if pair.reference is not None else pair.candidate
+        if pair.how == "none" and record is not None and record.role == "buffer":
+            pair.verdict, pair.judged = ALIGNED, False
+            pair.notes.append("no twin, and the outputs are equal without: the other side computes it")
 
 
 def _notes(plan: Plan, *, settled: bool) -> list[str]:
