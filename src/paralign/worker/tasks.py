@@ -59,8 +59,11 @@ TASKS: Dict[str, Task] = {
 def perform(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
     """Do one job and return its short answer; the values are in the capture.
 
-    Passes that only record outputs go without gradients. Where one fails so, the job is done once more with them.
+    Passes that only record outputs go without gradients. Where one fails so, the job is done once more with them. An experiment with
+    values of the other side may fail because these do not fit: it says nothing of gradients.
     """
+    if "patches" in job.get("values", {}):
+        return _do(session, job)
     failed = None
     try:
         answer = _do(session, job)
@@ -72,12 +75,15 @@ def perform(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
         if not answer.get("failed") or not session.keep_gradients():
             return answer
     try:
-        return _again(session, job)
+        answer = _again(session, job)
     except Exception:  # noqa: BLE001 - any: then the first attempt stands, with its failure if it had one
         session.forgo_gradients()
         if failed is not None:
             raise failed from None
         return _again(session, job)
+    if answer.get("failed"):
+        session.forgo_gradients()
+    return answer
 
 
 def _again(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
