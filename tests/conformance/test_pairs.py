@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, DIVERGED, NOT_TESTED
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED
 
 torch, paddle = pytest.importorskip("torch"), pytest.importorskip("paddle")
 
@@ -209,6 +209,28 @@ def test_what_is_drawn_in_eval_mode_is_replayed(factor, verdict):
     assert verdicts(result)["forward"] == verdict
     assert verdicts(result)["backward"] in ((DIVERGED,) if factor != 1 else (NOT_TESTED,))
     assert any("drew what the reference drew" in note for note in result["forward"].notes)
+
+
+def test_a_schedule_alone_does_not_make_steps_aligned_that_were_not_compared():
+    def rate(optimizer):
+        return torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.1)
+
+    def halved(optimizer):
+        schedule = paddle.optimizer.lr.StepDecay(0.1, 2, 0.1)
+        optimizer.set_lr_scheduler(schedule)
+        return schedule
+
+    result = check(
+        Side(framework="torch", functions={"build_model": Sampled}, loss=lambda o, labels: ((o - labels) ** 2).mean(),
+             optimizer=lambda p: torch.optim.SGD(p, lr=0.1), scheduler=rate),
+        Side(framework="paddle", functions={"build_model": sampled(1.0)}, loss=lambda o, labels: ((o - labels) ** 2).mean(),
+             optimizer=lambda p: paddle.optimizer.SGD(0.1, parameters=p), scheduler=halved),
+        inputs=SEQUENCE, labels=np.float32(0.5) * np.ones(1, "float32"), stages=["weights", "forward", "loss", "backward"],
+    )  # fmt: skip
+    backward = result["backward"]
+    assert backward.verdict == UNDERPOWERED
+    assert "steps" not in {c.what for c in backward.coverage}
+    assert any("no training step was compared" in warning for warning in backward.warnings)
 
 
 class Drawing(torch.nn.Module):

@@ -194,6 +194,23 @@ def test_inputs_that_are_not_batched_first_are_not_halved():
     assert [p.key for p in result.pairs if p.judged] == ["batch_0.accuracy", "all.accuracy"]
 
 
+def test_batches_whose_samples_lie_along_another_axis_are_not_joined():
+    def turned(x):
+        return model(x).T  # classes first
+
+    def by_column(outputs, labels):
+        return {"accuracy": float(np.mean([outputs[:, n].argmax() == label for n, label in enumerate(labels)]))}
+
+    class Loader:
+        def __iter__(self):
+            return iter([(X[:4], LABELS[:4]), (X[4:], LABELS[4:])])
+
+    side = {"model": turned, "metric": by_column, "dataloader": lambda split: Loader()}  # noqa: ARG005 - the name is the contract
+    result = run(side, side, "metric")
+    assert (result.verdict, result.failure) == (ALIGNED, None)
+    assert [p.key for p in result.pairs if p.judged] == ["batch_0.accuracy", "batch_1.accuracy"]
+
+
 def area(total):
     """The area under the curve by a sum of ranks, in float32."""
 

@@ -115,6 +115,23 @@ def test_every_transform_is_recorded_with_its_name(do, composed):
     assert kept.transform is own
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_data_set_that_goes_through_a_list_of_its_own_is_given_a_list(do, kind):
+    class Through(Samples):
+        def __getitem__(self, index):
+            x = np.float32(index)
+            for step in self.transform:
+                x = step(x)
+            return x, index
+
+    kept = Through(transform=kind([half, Add()]))
+    own = kept.transform
+    capture = do("data", DATA, build_dataset=lambda _: kept, transforms=lambda _: [half, Add()])
+    assert float(array(capture, "sample_4.transform_1")) == 3.0
+    assert float(array(capture, "sample_4", leaf="0")) == 3.0
+    assert kept.transform is own
+
+
 def test_a_single_transform_need_not_be_a_list(do):
     capture = do("data", DATA, build_dataset=lambda _: Samples(transform=half), transforms=lambda _: half)
     assert "sample_1.transform_0" in names(capture)

@@ -68,7 +68,7 @@ def run(context: Context) -> StageResult:
             result.notes += [note for note in part.notes if note not in result.notes]
             result.pairs += part.pairs
             result.warnings += part.warnings
-    result.coverage += [] if idle else [Coverage("steps", context.settings.steps)]
+    result.coverage += [Coverage("steps", context.settings.steps)] if methods and not idle else []
     untrained.excuse(result.pairs, strict=context.settings.strict)
     scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"))
     conclude(result, " and ".join(methods))
@@ -82,6 +82,7 @@ def run(context: Context) -> StageResult:
         _replay(context, result)
     _say_unjudged(result)
     _judge_native(context, result, (reference, candidate))
+    _require_steps(result, list(methods))
     if result.verdict == DIVERGED:
         result.divergence = result.divergence or scheduled or _first_wrong(context, result)
     return result
@@ -119,6 +120,13 @@ def _explain_update(context: Context, result: StageResult, reference: Capture) -
     places = _places([p for p in result.pairs if p.judged and p.verdict == DIVERGED])
     if any(place.mode != "train" and place.kind is not Kind.SCHEDULE for place in places):
         update.explain(context, result, reference, agreed=not any(place.is_before_updates for place in places))
+
+
+def _require_steps(result: StageResult, methods: list[str]) -> None:
+    """A schedule that agrees does not make a training aligned of which no step was compared."""
+    if not methods and result.verdict == ALIGNED:
+        result.verdict = UNDERPOWERED
+        result.warnings.append("no training step was compared, as every mode is random: what the updates do was not tested")
 
 
 def _say_unjudged(result: StageResult) -> None:

@@ -130,7 +130,7 @@ def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
 
 
 def transform_attribute(dataset: Any) -> str:
-    """The attribute by which a data set transforms its samples: ``transform`` (a callable), or ``transforms`` (a list); else ''."""
+    """The attribute by which a data set transforms its samples: ``transform`` (one, or a list), or ``transforms`` (a list); else ''."""
     if hasattr(dataset, "transform"):
         return "transform"
     return "transforms" if isinstance(getattr(dataset, "transforms", None), (list, tuple)) else ""
@@ -150,7 +150,7 @@ def _traced(
             add_leaves(session, writer, f"{name}.transform_{number}", value, op=step_name(step), attrs={"trace": True})
         return value
 
-    setattr(dataset, attribute, transform if attribute == "transform" else [transform])
+    setattr(dataset, attribute, type(own)([transform]) if type(own) in (list, tuple) else transform)
     try:
         yield
     finally:
@@ -360,8 +360,9 @@ def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], val
         for number in range(count):
             outputs, labels = (session.tree(given, f"{what}_{number}", NATIVE) for what in ("output", "labels"))
             add_leaves(session, writer, f"batch_{number}", function(outputs, labels), role="scalar")
-        outputs, labels = _joined(given, "output", count), _joined(given, "labels", count)
-        if outputs is not None and labels is not None:
+        whole_set = _joined_batches(given, count)
+        if whole_set is not None:
+            outputs, labels = whole_set
             tensors = _as_tensors(session, outputs), _as_tensors(session, labels)
             add_leaves(session, writer, "all", function(*tensors), role="scalar")
             for name, probe in (("ties", (_rounded(outputs), labels)), ("one_class", (outputs, _constant(labels)))):
@@ -380,11 +381,11 @@ def _metric_noise(session: Session, writer: CaptureWriter, given: Capture) -> Di
     count = given.manifest.settings["answer"]["batches"]
     failed: Dict[str, str] = {}
     batches = [(f"batch_{n}", [_arrays(given, f"{what}_{n}") for what in ("output", "labels")]) for n in range(count)]
-    joined = [_joined(given, what, count) for what in ("output", "labels")]
-    points = [*batches, ("all", [each for each in joined if each is not None])]
+    whole_set = _joined_batches(given, count)
+    points = [*batches, *([("all", list(whole_set))] if whole_set is not None else [])]
     with session.adapter.no_grad():
         for run in (*MOVED, DOUBLE, MOVED_DOUBLE, REVERSED):
-            act = partial(_metric_run, session, writer, run, [p for p in points if len(p[1]) == 2])  # noqa: PLR2004 - both
+            act = partial(_metric_run, session, writer, run, points)
             problem = attempt(act, tolerate=True)
             if problem:
                 failed[run] = problem
@@ -415,6 +416,16 @@ def _floating(arrays: Arrays, act: Callable[[Any], Any]) -> Arrays:
 def _arrays(given: Capture, name: str) -> Arrays:
     """Structure and leaves of a recorded tree."""
     return given.manifest.settings["trees"][name], {r.leaf: given.value(r) for r in given.select(name=name)}
+
+
+def _joined_batches(given: Capture, count: int) -> "Tuple[Arrays, Arrays] | None":
+    """Outputs and labels of all batches, joined; None where they do not fit together, or samples do not lie along the first axis of all."""
+    for number in range(count):
+        records = [r for what in ("output", "labels") for r in given.select(name=f"{what}_{number}")]
+        if len({r.shape[:1] for r in records}) != 1:
+            return None
+    outputs, labels = _joined(given, "output", count), _joined(given, "labels", count)
+    return None if outputs is None or labels is None else (outputs, labels)
 
 
 def _joined(given: Capture, what: str, count: int) -> "Arrays | None":
