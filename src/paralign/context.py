@@ -32,7 +32,8 @@ class Context:
 
     ``weights`` is the reference's recorded state and ``plan`` how it was carried over, once that is done. ``artifacts`` maps a
     stage to the captures that it judged, for the reports that need values. ``unlabelled``: nobody gives labels, and the loss is called
-    with None in their place. ``drawn``: the model draws random numbers in eval mode. ``guessed``: some weights
+    with None in their place. ``drawn``: the model draws random numbers in eval mode; known once the outputs
+    were judged (``forwarded``). ``guessed``: some weights
     are where order and use suggest, and no run has proven it.
     """
 
@@ -47,6 +48,7 @@ class Context:
     weights: Capture | None = None
     plan: Plan | None = None
     drawn: bool = False
+    forwarded: bool = False
     guessed: bool = False
 
     @property

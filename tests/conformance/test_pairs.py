@@ -211,6 +211,12 @@ def test_what_is_drawn_in_eval_mode_is_replayed(factor, verdict):
     assert any("drew what the reference drew" in note for note in result["forward"].notes)
 
 
+def test_draws_in_eval_mode_are_known_without_the_forward_stage():
+    result = checked(Sampled, sampled(1.0), SEQUENCE, ("weights", "backward"))
+    assert verdicts(result)["backward"] == NOT_TESTED
+    assert any("draws random numbers" in warning for warning in result["backward"].warnings)
+
+
 def test_a_schedule_alone_does_not_make_steps_aligned_that_were_not_compared():
     def rate(optimizer):
         return torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.1)

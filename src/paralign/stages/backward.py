@@ -46,6 +46,11 @@ STORAGE = 3.0
 
 def run(context: Context) -> StageResult:
     """Judge every step in every mode; without an optimizer, one forward and backward pass."""
+    result = _run(context)
+    return _run(context) if _draws_in_eval(context, result) else result
+
+
+def _run(context: Context) -> StageResult:
     missing = context.lacking("backward", "build_model", "loss") or context.untrainable("backward")
     if missing:
         return missing
@@ -120,6 +125,19 @@ def _explain_update(context: Context, result: StageResult, reference: Capture) -
     places = _places([p for p in result.pairs if p.judged and p.verdict == DIVERGED])
     if any(place.mode != "train" and place.kind is not Kind.SCHEDULE for place in places):
         update.explain(context, result, reference, agreed=not any(place.is_before_updates for place in places))
+
+
+def _draws_in_eval(context: Context, result: StageResult) -> bool:
+    """Whether steps differ because the model draws random numbers in eval mode, where no ``forward`` stage has found that out."""
+    if context.forwarded or context.drawn or "eval" not in context.modes:
+        return False
+    context.forwarded = True
+    if result.verdict == DIVERGED and context.settings.modules != "none":
+        try:
+            context.drawn = pipeline.replayed(context, "eval") is not None
+        except WorkerFailed:
+            return False
+    return context.drawn
 
 
 def _require_steps(result: StageResult, methods: list[str]) -> None:

@@ -69,6 +69,7 @@ def run(context: Context) -> StageResult:
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
     _locate(context, result, coarse=bool(low))
+    context.forwarded = True
     natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
     if not context.drawn:  # natively each side drew its own numbers
         precision.judge(result, (reference, candidate), natives, method, tolerance)
