@@ -176,7 +176,7 @@ WRONG = {
     "schedule": (
         "from torch.optim.lr_scheduler import StepLR\nbuild_optimizer.schedule = lambda optimizer: StepLR(optimizer, 1, 0.5)  # scheduler\nreturn O.SGD(params, lr=0.05)",
         "build_optimizer.schedule = lambda optimizer: None  # scheduler\nsteps = O.lr.StepDecay(0.05, 2, 0.5)\nreturn O.SGD(steps, parameters=params)",
-        "rates", "learning rate", "O.SGD(steps",
+        "rates", "learning rate", "steps = O.lr.StepDecay",
     ),
     "another optimizer": ("return O.Adam(params, lr=1e-3)", "return O.RMSProp(1e-3, parameters=params)", "family", "adam in the reference, rmsprop", "return O.RMSProp"),
 }  # fmt: skip

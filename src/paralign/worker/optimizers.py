@@ -49,9 +49,12 @@ class Built:
             self._made[id(made)] = made, self._users(frame.f_back, made), _plain({**given.pop(_spare(code), {}), **given})
 
     def source(self, made: Any) -> Optional[str]:
-        """``file:line`` of the user's code that made an object; None where it was not seen."""
+        """``file:line`` of the user's code that made an object, or the one it is a copy of; None where it was not seen."""
         known = self._made.get(id(made))
-        return known[1] if known is not None and known[0] is made else None
+        if known is not None and known[0] is made:
+            return known[1]
+        alike = [line for each, line, _ in self._made.values() if type(each) is type(made)]
+        return alike[0] if len(alike) == 1 else None
 
     def arguments(self, made: Any) -> Dict[str, Any]:
         """The plain arguments that an object was made with, defaults included; none where it was not seen."""
