@@ -147,3 +147,9 @@ def project(tmp_path):
     folder = tmp_path / "port"
     folder.mkdir()
     return Project(folder)
+
+
+@pytest.fixture(scope="session")
+def project_in():
+    """Makes a project in a folder that is there, for fixtures that several tests share."""
+    return Project

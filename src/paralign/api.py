@@ -19,6 +19,7 @@ from paralign.formats.saving import check_destination
 from paralign.locate import pipeline
 from paralign.locate.laboratory import watched
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
+from paralign.progress import kept
 from paralign.registry import BY_NAME
 from paralign.report import artifacts
 from paralign.run import inputs as tensors
@@ -220,13 +221,16 @@ def check_project(
     with locked(folder) as lock:
         sweep(folder / "workers")
         artifacts.invalidate(folder, names)
+        kept.invalidate(folder, names, project.settings)
         try:
             result, context = _checked(project, names, folder, told, fresh=fresh, lock=lock)
         except Outdated as reason:
             told("the reference again, from the start")
             result, context = _checked(project, names, folder, told, fresh=True, lock=lock)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
-        artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold)
+        naming, given = artifacts.Naming(project.settings.names), artifacts.Given(None if context.unlabelled else context.labels)
+        artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold, naming, given)
+        kept.write(folder, project, result, context.used, strict=strict)
     return result, folder
 
 
@@ -334,6 +338,8 @@ def _run(
     except WorkerFailed as failure:
         result.stages = [failed(name, failure) for name in names]
         return result
+    finally:
+        context.note_used("")
     carried: StageResult | None = None
     for name in names:
         if BY_NAME[name].needs_weights and carried is None:
@@ -413,6 +419,7 @@ def _attempt(name: str, context: Context) -> StageResult:
         result = run_stage(BY_NAME[name], context)
     except WorkerFailed as failure:
         result = failed(name, failure)
+    context.note_used(name)
     result.seconds["total"] = time.perf_counter() - began
     return result
 

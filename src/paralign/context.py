@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.errors import WorkerFailed
 from paralign.model import NOT_TESTED, StageResult
-from paralign.registry import SIGNATURES
+from paralign.registry import BY_NAME, SIGNATURES
 from paralign.run import inputs as tensors
 from paralign.run.recorder import both
 from paralign.worker.session import DOUBLE, NATIVE
@@ -34,7 +34,8 @@ class Context:
     stage to the captures that it judged, for the reports that need values. ``unlabelled``: nobody gives labels, and the loss is called
     with None in their place. ``drawn``: the model draws random numbers in eval mode; known once the outputs
     were judged (``forwarded``). ``guessed``: some weights
-    are where order and use suggest, and no run has proven it.
+    are where order and use suggest, and no run has proven it. ``used``: stage -> path -> fingerprint of the files behind its captures,
+    under '' of those that every stage needs.
     """
 
     reference: Recorder
@@ -50,6 +51,17 @@ class Context:
     drawn: bool = False
     forwarded: bool = False
     guessed: bool = False
+    used: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def note_used(self, stage: str) -> None:
+        """Note the files behind the captures that were asked for since the last call as those that a stage used."""
+        files = dict(self.used.get("", {}))
+        if stage and BY_NAME[stage].needs_weights:
+            files.update(self.used.get("weights", {}))
+        for recorder in (self.reference, self.candidate):
+            files.update(recorder.depended_on)
+            recorder.depended_on.clear()
+        self.used[stage] = files
 
     @property
     def drawn_warnings(self) -> list[str]:

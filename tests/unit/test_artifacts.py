@@ -212,6 +212,39 @@ def test_the_backward_stages_arrays_are_called_losses(made, tmp_path):
     assert (tmp_path / "log" / "backward_diff.log").is_file()
 
 
+def test_the_forward_files_hold_what_the_model_was_given_first(made, tmp_path):
+    given = [("input", X, {"run": NATIVE, "role": "input"}), *FORWARD]
+    other = [("input", X + 1, {"run": NATIVE, "role": "input"}), *FORWARD]
+    labels = made(("labels", np.arange(2), {"role": "input"}))
+    result = CheckResult([stage(DIVERGED)], candidate={"framework": "paddle"})
+    artifacts.write(result, {"forward": (made(*given), made(*other))}, tmp_path, given=artifacts.Given(labels))
+    reference = load_foreign(tmp_path / "forward_ref.npy")
+    assert list(reference) == ["input", "label", "output.logits"]
+    assert reference["label"].tolist() == [0, 1]
+    lines = messages((tmp_path / "log" / "forward_diff.log").read_text().splitlines())
+    assert lines[:2] == ["input: ", "\tmean diff: check passed: False, value: 1.0"]
+
+
+def test_the_files_can_bear_the_guides_other_names(made, tmp_path):
+    capture = made(("loss", 0.5, {"role": "scalar", "run": f"{NATIVE}:eval"}))
+    result = CheckResult([stage(), stage(name="backward")], reference={"framework": "torch"}, candidate={"framework": "paddle"})
+    captures = {"forward": (made(*FORWARD),) * 2, "backward": (capture, capture)}
+    artifacts.write(result, captures, tmp_path, naming=artifacts.Naming.PYTORCH)
+    arrays = {"forward_pytorch.npy", "forward_paddle.npy", "losses_pytorch.npy", "losses_paddle.npy"}
+    assert {p.name for p in tmp_path.glob("*.npy")} == arrays
+    assert {p.name for p in (tmp_path / "log").iterdir()} == {"forward_diff_log.txt", "losses_diff_log.txt"}
+    artifacts.write(result, captures, tmp_path)  # the other names: nothing of the first is left
+    assert {p.name for p in tmp_path.glob("*.npy")} == {name.replace("pytorch", "ref") for name in arrays}
+    assert {p.name for p in (tmp_path / "log").iterdir()} == {"forward_diff.log", "backward_diff.log"}
+
+
+@pytest.mark.parametrize("naming", artifacts.Naming)
+@pytest.mark.parametrize("frameworks", [("torch", "torch"), ("paddle", "torch"), ("numpy", ""), ("numpy", "ref"), ("torch", "pytorch")])
+def test_the_two_sides_never_share_a_file(naming, frameworks):
+    found = artifacts.names("forward", *frameworks, naming)
+    assert len({found.reference, found.candidate, found.log}) == 3
+
+
 def test_a_framework_that_is_not_known_gives_the_side_its_name(made, tmp_path):
     artifacts.write(CheckResult([stage()]), {"forward": (made(*FORWARD),) * 2}, tmp_path)
     assert (tmp_path / "forward_candidate.npy").is_file()

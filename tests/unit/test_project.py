@@ -142,7 +142,7 @@ def test_a_missing_side_is_told(tmp_path, missing):
 
 
 WRONG = {
-    "an unknown key": ({"top": "ouput = 'x'"}, "unknown key 'ouput'; did you mean 'out'?"),
+    "an unknown key": ({"top": "ouput = 'x'"}, "unknown key 'ouput'; did you mean 'output'?"),
     "an unknown key of a side": ({"reference": "modul = 'x'"}, "unknown key 'modul'; did you mean 'module'?"),
     "an unknown table": ({"tables": "[tolerences]"}, "unknown key 'tolerences'; did you mean 'tolerance'?"),
     "nothing like it": ({"top": "zzz = 1"}, "unknown key 'zzz'"),

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,10 +35,63 @@ REPORT = "report.json"
 #: stage -> the guides' name of its arrays
 FILES = {stage.name: stage.arrays for stage in STAGES if stage.arrays}
 
+#: names under which the guides' files hold what a model was given
+INPUTS = frozenset({"input", "inputs", "fake_data", "label", "labels", "fake_label"})
+
 Arrays = "dict[str, np.ndarray[Any, Any]]"
 
 
-def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], folder: Path, threshold: float = 1e-6) -> None:
+class Naming(Enum):
+    """How the guides' files are called: they use both ways themselves."""
+
+    GUIDE = "guide"
+    PYTORCH = "pytorch"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The guides' files of one stage, relative to the output folder."""
+
+    reference: str
+    candidate: str
+    log: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """What both sides are handed by the check; ``labels`` is None where nobody gives any."""
+
+    labels: Capture | None = None
+
+
+def names(stage: str, reference: str, candidate: str, naming: Naming = Naming.GUIDE) -> Names:
+    """The names of a stage's files.
+
+    Args:
+        stage: one of ``FILES``.
+        reference: the reference's framework.
+        candidate: the candidate's framework; '' where it is not known.
+        naming: which of the guides' two ways.
+
+    >>> names("backward", "torch", "paddle").log, names("backward", "torch", "paddle", Naming.PYTORCH).log
+    ('log/backward_diff.log', 'log/losses_diff_log.txt')
+    """
+    prefix, other = FILES[stage], candidate or "candidate"
+    if naming is Naming.GUIDE:
+        other = "candidate" if other == "ref" else other
+        return Names(f"{prefix}_ref.npy", f"{prefix}_{other}.npy", f"log/{stage}_diff.log")
+    first = "pytorch" if reference == "torch" else "ref"
+    return Names(f"{prefix}_{first}.npy", f"{prefix}_{'candidate' if other in ('ref', first) else other}.npy", f"log/{prefix}_diff_log.txt")
+
+
+def write(
+    result: CheckResult,
+    captures: dict[str, tuple[Capture, Capture]],
+    folder: Path,
+    threshold: float = 1e-6,
+    naming: Naming = Naming.GUIDE,
+    given: Given = Given(),
+) -> None:
     """Write the guides' files for every stage with values, then ``report.json``: where that is, everything is.
 
     Args:
@@ -44,6 +99,8 @@ def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fol
         captures: stage -> the captures of both sides.
         folder: where they go.
         threshold: the greatest mean difference that passes in the lines of the logs.
+        naming: how the files are called.
+        given: what both sides were handed beside their own data.
 
     Raises:
         WriteFailed: a full disk, a limit of sizes, no permission; no file is half-written.
@@ -52,16 +109,17 @@ def write(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fol
         (folder / "log").mkdir(exist_ok=True)
     except OSError as fault:
         raise unwritten(folder / "log", fault, "the folder") from fault
-    framework = str(result.candidate.get("framework", "candidate"))
+    frameworks = [str(side.get("framework", "")) for side in (result.reference, result.candidate)]
     for stage in result.stages:
-        if stage.name in FILES:
-            _forget(stage.name, framework, folder)
-        if stage.name in FILES and stage.name in captures:
-            reference, candidate = (arrays(stage.name, c) for c in captures[stage.name])
-            name = FILES[stage.name]
-            save_foreign(folder / f"{name}_ref.npy", reference)
-            save_foreign(folder / f"{name}_{framework if framework != 'ref' else 'candidate'}.npy", candidate)
-            replace(folder / "log" / f"{stage.name}_diff.log", plain_text("\n".join(log(stage, reference, candidate, threshold))) + "\n")
+        if stage.name not in FILES:
+            continue
+        _forget(stage.name, frameworks[1], folder)
+        if stage.name in captures:
+            reference, candidate = (_inputs_first({**arrays(stage.name, c), **_labels(stage.name, given)}) for c in captures[stage.name])
+            files = names(stage.name, frameworks[0], frameworks[1], naming)
+            save_foreign(folder / files.reference, reference)
+            save_foreign(folder / files.candidate, candidate)
+            replace(folder / files.log, plain_text("\n".join(log(stage, reference, candidate, threshold))) + "\n")
     replace(folder / REPORT, result.to_json() + "\n")
 
 
@@ -82,8 +140,9 @@ def invalidate(folder: Path, stages: Sequence[str]) -> None:
 
 def _forget(stage: str, framework: str, folder: Path) -> None:
     """Remove what an earlier check wrote of a stage: its verdict is not this one's."""
-    sides = {"ref", framework, "candidate", "torch", "paddle", "numpy"}
-    for path in (*(f"{FILES[stage]}_{side}.npy" for side in sides), f"log/{stage}_diff.log"):
+    sides = {"ref", "pytorch", framework, "candidate", "torch", "paddle", "numpy"}
+    logs = [f"log/{stage}_diff.log", f"log/{FILES[stage]}_diff_log.txt"]
+    for path in (*(f"{FILES[stage]}_{side}.npy" for side in sides if side), *logs):
         (folder / path).unlink(missing_ok=True)
 
 
@@ -114,7 +173,31 @@ def arrays(stage: str, capture: Capture) -> dict[str, np.ndarray[Any, Any]]:
     return found
 
 
+def _labels(stage: str, given: Given) -> dict[str, np.ndarray[Any, Any]]:
+    """The labels, which the guides keep beside the inputs of the forward pass."""
+    if stage != "forward" or given.labels is None:
+        return {}
+    records = [r for r in given.labels.records if r.name == "labels" and r.location is not None]
+    return {f"label.{r.leaf}" if r.leaf else "label": np.array(given.labels.array(r)) for r in records}
+
+
+def _inputs_first(values: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays with what went in before what came out: a comparison reports a difference in it first."""
+    return dict(sorted(values.items(), key=lambda item: not given_to_model(item[0])))
+
+
+def given_to_model(key: str) -> bool:
+    """Whether an entry of the guides' files holds what a model was given, by its name.
+
+    >>> given_to_model("input.0"), given_to_model("label"), given_to_model("labelled")
+    (True, True, False)
+    """
+    return key.partition(".")[0] in INPUTS
+
+
 def _name(stage: str, record: Record) -> str | None:
+    if record.role == "input" and record.name == "input" and stage == "forward":
+        return record.key
     if "module" in record.attrs or record.role in ("parameter", "buffer", "input", "state"):
         return None
     if stage == "backward":

@@ -50,6 +50,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "forward": {"modules": str},
     "weights": {"mode": str, "rules": str},
     "report": {"diff_threshold": (int, float)},
+    "output": {"names": str},
     "tolerance": {"ratio": (int, float), "atol": (int, float), "rtol": (int, float), **dict.fromkeys(STAGES, dict)},
 }
 _TOP = {"out": str, "stages": list, "seed": int, "timeout": (int, float), "inputs": (dict, list), "labels": (dict, list)}
@@ -87,6 +88,7 @@ class Settings:
     strict: bool = False
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
     diff_threshold: float = 1e-6
+    names: str = "guide"
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""
@@ -311,6 +313,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     settings.diff_threshold = float(table.get("report", {}).get("diff_threshold", settings.diff_threshold))
     if not settings.diff_threshold >= 0:
         raise UsageError("'diff_threshold' must not be negative", where=f"{path}: [report]")
+    settings.names = _choice(table.get("output", {}).get("names", settings.names), ("guide", "pytorch"), f"{path}: [output] names")
     limits = table.get("tolerance", {})
     settings.tolerance[""] = _tolerance({k: v for k, v in limits.items() if not isinstance(v, dict)}, "tolerance", path)
     for stage in STAGES:

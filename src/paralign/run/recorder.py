@@ -61,6 +61,7 @@ class Recorder:
         identity: what the side is (module, interpreter, environment, seed, versions); part of what a capture is known by.
         reuse: whether a capture that nothing has changed under is taken instead of recording again.
         variables: the environment variables that a worker would have now; None where they are not looked at.
+        depended_on: path -> fingerprint of the files behind all captures that were asked for; whoever looks at it may empty it.
     """
 
     side: str
@@ -70,6 +71,7 @@ class Recorder:
     reuse: bool = False
     variables: dict[str, str] | None = None
     reused: set[str] = field(default_factory=set)
+    depended_on: dict[str, str] = field(default_factory=dict)
     _worker: Worker | None = None
     _closed: bool = False
     _prelude: list[dict[str, Any]] = field(default_factory=list)
@@ -130,6 +132,7 @@ class Recorder:
             capture = Capture.open(path)
         except CaptureFormatError as fault:
             raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded cannot be read: {fault}", side=self.side) from fault
+        self.depended_on.update(capture.manifest.files)
         if not capture.complete:
             raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded is not whole\n  where: {path}", side=self.side)
         return capture

@@ -11,7 +11,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
-from paralign.stages import lowered, nonfinite, precision
+from paralign.stages import handed, lowered, nonfinite, precision
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -63,6 +63,7 @@ def run(context: Context) -> StageResult:
         points = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=DOUBLE))
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low
+    handed.compare(result, reference, candidate)
     _say_weakness(result, reference)
     _say_repeatability(result, reference, candidate)
     conclude(result, method)

@@ -96,6 +96,8 @@ def _pass(
         arguments = session.inputs(inputs, run)
         if run.startswith("perturbed"):
             arguments = perturbed(session, arguments, state, seed=int(run.rsplit("-", 1)[1]))
+        if run == NATIVE:  # before the call: a model may change what it is given
+            session.save_tree(writer, "input", arguments, run=run, role="input")
         adapter.train(session.model, "eval")
         session.seed()
         watch = options.get("modules", "none")

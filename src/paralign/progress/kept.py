@@ -1,0 +1,281 @@
+"""What a check leaves of each stage for later: its result, and what it depended on, in ``stages/<stage>.json`` of the output folder.
+
+``report.json`` holds the last check alone, which may have run one stage; these files stay until the same stage runs again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paralign import __version__
+from paralign.capture.bounds import Limit, checked_path, open_regular
+from paralign.errors import CaptureFormatError, unwritten
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED
+from paralign.registry import STAGES
+from paralign.report.artifacts import replace
+from paralign.run.toml import read_toml
+from paralign.worker.files import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from paralign.model import CheckResult
+    from paralign.run.project import Project, Settings
+
+#: the folder of these files in an output folder
+FOLDER = "stages"
+
+#: a stage of 10,000 tensors has about 10 MB
+LARGEST = Limit("PARALIGN_MAX_STAGE_FILE", 256 << 20, "bytes")
+
+#: settings that change no verdict
+IRRELEVANT = frozenset({"out", "stages", "timeout", "report", "output"})
+
+#: which data are looked at: a result with other data stays a result with those
+VARIED = frozenset({"data.split", "data.splits"})
+
+#: tables of a project file that more than the stage of their name depends on
+SHARED = frozenset({"weights", "forward", "data"})
+
+#: hexadecimal digits of a setting's digest: enough to tell settings apart, too few to store a value
+_DIGITS = 16
+
+_TRAINING = re.compile("train", re.IGNORECASE)
+_VERDICTS = frozenset({ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED})
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One stage's last result.
+
+    Args:
+        stage: its name.
+        verdict: as in ``report.json``.
+        made: when, in ISO 8601.
+        version: of paralign.
+        splits: of the data that the check was set to.
+        strict: whether inherent differences counted as diverged.
+        sides: reference and candidate as in ``report.json``.
+        settings: dotted key of the project file -> digest of its value, of those that the stage depends on.
+        files: path -> fingerprint of every file that the stage depended on.
+        report: the stage as in ``report.json``.
+    """
+
+    stage: str
+    verdict: str
+    made: str
+    version: str
+    splits: list[str] = field(default_factory=list)
+    strict: bool = False
+    sides: dict[str, dict[str, Any]] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+def is_training(splits: Sequence[str]) -> bool:
+    """Whether all splits are of training data, by their names.
+
+    >>> is_training(["train"]), is_training(["train", "val"]), is_training([])
+    (True, False, False)
+    """
+    return bool(splits) and all(_TRAINING.search(split) for split in splits)
+
+
+def splits_of(settings: Settings) -> list[str]:
+    """The splits of the data that a project is set to."""
+    several = getattr(settings, "splits", None)
+    return list(several) if several else [settings.split]
+
+
+def place(folder: Path, stage: str, splits: Sequence[str]) -> Path:
+    """Where a stage is kept; of ``data``, training data have a file of their own, since the guide has a step for each."""
+    name = f"{stage}-train" if stage == "data" and is_training(splits) else stage
+    return folder / FOLDER / f"{name}.json"
+
+
+def invalidate(folder: Path, stages: Sequence[str], settings: Settings) -> None:
+    """Remove what earlier checks kept of these stages: a check that is cut short must not leave their verdicts behind.
+
+    Raises:
+        WriteFailed: a file cannot be removed.
+    """
+    for stage in stages:
+        path = place(folder, stage, splits_of(settings))
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as fault:
+            raise unwritten(path, fault, "the result of an earlier check") from fault
+
+
+def write(folder: Path, project: Project, result: CheckResult, used: dict[str, dict[str, str]], *, strict: bool) -> None:
+    """Keep every stage of a check.
+
+    Args:
+        folder: the output folder.
+        project: what was checked.
+        result: what it came to.
+        used: stage -> path -> fingerprint of the files behind its captures.
+        strict: whether inherent differences counted.
+
+    Raises:
+        WriteFailed: a file cannot be written.
+    """
+    try:
+        (folder / FOLDER).mkdir(exist_ok=True)
+    except OSError as fault:
+        raise unwritten(folder / FOLDER, fault, "the folder") from fault
+    report = result.to_dict()
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    current, splits = settings_of(project), splits_of(project.settings)
+    for stage in report["stages"]:
+        name = str(stage["name"])
+        kept = Kept(
+            stage=name,
+            verdict=stage["verdict"],
+            made=now,
+            version=__version__,
+            splits=splits,
+            strict=strict,
+            sides={"reference": report["reference"], "candidate": report["candidate"]},
+            settings={key: value for key, value in current.items() if concerns(key, name)},
+            files={**used.get("", {}), **used.get(name, {}), **_own_files(project, name)},
+            report=stage,
+        )
+        text = json.dumps({"schema": SCHEMA, **asdict(kept)}, indent=1, ensure_ascii=True)
+        replace(place(folder, name, splits), text + "\n")
+
+
+def _own_files(project: Project, stage: str) -> dict[str, str]:
+    """Files that the check itself reads, or names: fingerprints by path."""
+    paths = [project.reference.module, project.candidate.module]
+    paths += [project.rules] if project.rules is not None else []
+    for spec in (project.inputs, project.labels):
+        paths += [project.folder / name for name in _file_names(spec)]
+    if stage == "infer":
+        paths += [Path(path) for path in project.settings.paths]
+    found = {str(path.resolve()): fingerprint(str(path.resolve())) for path in paths}
+    return {path: print_ for path, print_ in found.items() if print_ is not None}
+
+
+def _file_names(spec: Any) -> Iterator[str]:
+    """The values of ``file`` in an ``[inputs]`` entry, however nested."""
+    if isinstance(spec, dict):
+        for key, value in spec.items():
+            if key == "file" and isinstance(value, str):
+                yield value
+            else:
+                yield from _file_names(value)
+    elif isinstance(spec, list):
+        for value in spec:
+            yield from _file_names(value)
+
+
+def settings_of(project: Project) -> dict[str, str]:
+    """Dotted key -> digest of every setting in a project's file; values themselves may be secret.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    table = read_toml(project.path, "paralign.toml is no valid TOML")
+    return {key: _digest(value) for key, value in sorted(_flat(table, "")) if key.partition(".")[0] not in IRRELEVANT}
+
+
+def _flat(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
+
+
+def concerns(key: str, stage: str) -> bool:
+    """Whether a stage depends on a setting: tables named after other stages do not concern it, but for those that all stages share.
+
+    >>> concerns("infer.paths", "forward"), concerns("weights.mode", "forward"), concerns("tolerance.loss.atol", "forward")
+    (False, True, False)
+    """
+    table, _, rest = key.partition(".")
+    others = {each.name for each in STAGES} - {stage}
+    if key in VARIED:
+        return False
+    if table == "tolerance" and rest.partition(".")[0] in others:
+        return False
+    return table not in others or table in SHARED
+
+
+def read(folder: Path, stage: str, *, training: bool = False) -> Kept | None:
+    """What was kept of a stage in an output folder; None where nothing was.
+
+    Raises:
+        CaptureFormatError: the file is damaged, or a later version wrote it.
+    """
+    path = checked_path(place(folder, stage, ["train"] if training else []))
+    if not path.is_file():
+        return None
+    with open_regular(path) as handle:
+        data = handle.read(LARGEST.value + 1)
+    LARGEST.check(len(data), "the file has at least", str(path), CaptureFormatError)
+    try:
+        content = json.loads(data.decode("utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no object")  # noqa: TRY004, TRY301 - told as the other damages are
+        schema = content.pop("schema")
+        kept = _checked(Kept(**content), stage)
+    except (ValueError, TypeError, KeyError, RecursionError) as fault:
+        raise CaptureFormatError(f"the result of the stage {stage} is damaged: {fault}", where=str(path), hint=_again(stage)) from fault
+    if schema != SCHEMA:
+        raise CaptureFormatError(f"schema {schema} is not one that this version reads", where=str(path), hint=_again(stage))
+    return kept
+
+
+def _again(stage: str) -> str:
+    return f"run the stage again: paralign check DIR {stage}"
+
+
+def _checked(kept: Kept, stage: str) -> Kept:
+    """The same, where every field has its type.
+
+    Raises:
+        ValueError: one has not.
+    """
+    texts = (kept.stage, kept.verdict, kept.made, kept.version)
+    tables = (kept.sides, kept.settings, kept.files, kept.report)
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(table, dict) for table in tables):
+        raise ValueError("a field has another type")
+    if kept.stage != stage or kept.verdict not in _VERDICTS or kept.report.get("verdict") != kept.verdict:
+        raise ValueError("it is not this stage's, or its verdict is none")
+    if not all(isinstance(value, str) for table in (kept.settings, kept.files) for value in table.values()):
+        raise ValueError("a fingerprint is no text")
+    report = kept.report
+    lists = ("pairs", "divergences", "findings", "notes", "warnings", "coverage", "follows")
+    if not all(isinstance(report.get(name, []), list) for name in lists) or not all(isinstance(split, str) for split in kept.splits):
+        raise ValueError("a list of its report is none")
+    if not all(isinstance(report.get(name), (dict, type(None))) for name in ("divergence", "failure")):
+        raise ValueError("an object of its report is none")
+    return kept
+
+
+def changed(kept: Kept, current: dict[str, str], splits: Sequence[str]) -> list[str]:
+    """What a stage depended on that is not as it was: settings by key, files by path.
+
+    Args:
+        kept: the stage's last result.
+        current: the project's settings now, as :func:`settings_of` gives them.
+        splits: of the data that the project is set to now; training and other data do not make one another's results stale.
+    """
+    now = {key: value for key, value in current.items() if concerns(key, kept.stage)}
+    keys = [f"setting {key}" for key in sorted(now.keys() | kept.settings.keys()) if now.get(key) != kept.settings.get(key)]
+    if list(splits) != kept.splits and is_training(splits) == is_training(kept.splits):
+        keys.append("setting data.split")
+    return keys + [path for path, known in sorted(kept.files.items()) if fingerprint(path) != known]

@@ -1,0 +1,275 @@
+"""The guide's twelve steps and six checkpoints, and how far a port has come with each."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.errors import UsageError, quoted
+from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED
+from paralign.progress import kept as keeping
+from paralign.progress.evidence import Evidence, look
+from paralign.registry import BY_NAME
+from paralign.run.project import read as read_project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.progress.kept import Kept
+    from paralign.run.project import Project
+
+
+class State(Enum):
+    """How far a step has come; the first that occurs among its stages is the step's."""
+
+    ERROR = "error"
+    DIVERGED = "diverged"
+    STALE = "stale"
+    UNDERPOWERED = "underpowered"
+    NOT_TESTED = "not tested"
+    OPEN = "open"
+    DONE = "done"
+    LEFT_OUT = "left out"
+
+
+#: exit code of the command by state; the first in the order of :class:`State` decides
+CODES = {State.ERROR: 3, State.DIVERGED: 1, State.DONE: 0, State.LEFT_OUT: 0}
+#: ... and of all others: nothing can be concluded yet
+UNFINISHED = 4
+
+_OF_VERDICT = {ALIGNED: State.DONE, DIVERGED: State.DIVERGED, ERROR: State.ERROR, UNDERPOWERED: State.UNDERPOWERED}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the guide.
+
+    Args:
+        number: the guide's section.
+        title: in English and Chinese.
+        stages: those that judge it.
+        checkpoint: number of the checkpoint that it is, 0 for none.
+        training: of ``data``, whether the training data are meant.
+    """
+
+    number: str
+    title: dict[str, str]
+    stages: tuple[str, ...]
+    checkpoint: int = 0
+    training: bool = False
+
+
+#: the steps of the reproduction guide for computer vision, sections 3.1 to 3.12
+STEPS = (
+    Step("3.1", {"en": "model structure", "zh": "模型结构对齐"}, ("weights", "forward"), 1),
+    Step("3.2", {"en": "small data set, validation data", "zh": "准备小数据集、验证集数据读取对齐"}, ("data",), 2),
+    Step("3.3", {"en": "metric", "zh": "评估指标对齐"}, ("metric",), 3),
+    Step("3.4", {"en": "loss", "zh": "损失函数对齐"}, ("loss",), 4),
+    Step("3.5", {"en": "optimizer", "zh": "优化器部分对齐"}, ("optimizer",)),
+    Step("3.6", {"en": "backward", "zh": "反向对齐"}, ("backward",), 5),
+    Step("3.7", {"en": "training data", "zh": "训练集数据读取对齐"}, ("data",), training=True),
+    Step("3.8", {"en": "initialisation", "zh": "网络初始化对齐"}, ("init",)),
+    Step("3.9", {"en": "training", "zh": "模型训练对齐"}, ("train",), 6),
+    Step("3.10", {"en": "training log", "zh": "规范训练日志"}, ()),
+    Step("3.11", {"en": "prediction", "zh": "预测程序开发"}, ("infer",)),
+    Step("3.12", {"en": "several cards", "zh": "单机多卡训练"}, ("distributed",)),
+)
+
+#: a stage that judges a step where this version has none of its own
+INSTEAD = {"optimizer": "backward"}
+
+
+@dataclass
+class StageStatus:
+    """How far one stage of a step has come; ``changed`` says what is not as it was when it ran."""
+
+    stage: str
+    state: State
+    kept: Kept | None = None
+    changed: list[str] = field(default_factory=list)
+
+
+@dataclass
+class StepStatus:
+    """How far a step has come.
+
+    Args:
+        step: which.
+        state: the most pressing of its stages'.
+        stages: one by one.
+        why: a line about it.
+        command: what to run next; '' where nothing is left to do.
+        evidence: of the step about logs.
+    """
+
+    step: Step
+    state: State
+    stages: list[StageStatus] = field(default_factory=list)
+    why: str = ""
+    command: str = ""
+    evidence: Evidence | None = None
+
+
+@dataclass
+class Status:
+    """How far a port has come with everything."""
+
+    project: Project
+    folder: Path
+    steps: list[StepStatus]
+
+    @property
+    def checkpoints(self) -> list[StepStatus]:
+        """The steps that are checkpoints, in their order."""
+        return sorted((each for each in self.steps if each.step.checkpoint), key=lambda each: each.step.checkpoint)
+
+    @property
+    def next(self) -> StepStatus | None:
+        """The first step that has something left to do."""
+        return next((each for each in self.steps if each.state not in (State.DONE, State.LEFT_OUT)), None)
+
+    @property
+    def code(self) -> int:
+        """The exit code: 0 where every step is done."""
+        return CODES.get(most_pressing([each.state for each in self.steps]), UNFINISHED)
+
+
+def most_pressing(states: Sequence[State]) -> State:
+    """The state that a whole has whose parts are in these; ``LEFT_OUT`` of nothing."""
+    return min(states, key=list(State).index, default=State.LEFT_OUT)
+
+
+def status(directory: str | Path, *, out: str | Path | None = None, without: Sequence[str] = ()) -> Status:
+    """How far the port of a project has come; nothing is run.
+
+    Args:
+        directory: the folder of ``paralign.toml``.
+        out: output folder; None for the project file's.
+        without: steps that the port does not need, by number (``3.12``) or by stage (``train``).
+
+    Raises:
+        UsageError: the project file is wrong, or a step is unknown.
+        CaptureFormatError: what a check left is damaged.
+    """
+    project = read_project(Path(directory))
+    folder = (Path(out) if out is not None else project.out).resolve()
+    left_out = _numbers(without)
+    current = keeping.settings_of(project)
+    steps = []
+    for step in STEPS:
+        found = _of_logs(step, project, folder) if not step.stages else _of_stages(step, project, folder, current)
+        if step.number in left_out:
+            found.state, found.why, found.command = State.LEFT_OUT, "left out by --without", ""
+        found.command = found.command.replace("DIR", shlex.quote(str(directory)))
+        steps.append(found)
+    return Status(project, folder, steps)
+
+
+def _numbers(without: Sequence[str]) -> set[str]:
+    """The numbers of the steps that are named by number or stage.
+
+    Raises:
+        UsageError: there is no such step.
+    """
+    found = set()
+    for name in without:
+        steps = [step.number for step in STEPS if name == step.number or name in step.stages or (name == "log" and not step.stages)]
+        if not steps:
+            known = ", ".join(f"{step.number} ({', '.join(step.stages) or 'log'})" for step in STEPS)
+            raise UsageError(f"there is no step {quoted(name)}", where="--without", hint=f"name one of: {known}")
+        found.update(steps)
+    return found
+
+
+def _of_stages(step: Step, project: Project, folder: Path, current: dict[str, str]) -> StepStatus:
+    """A step that stages judge."""
+    stages, absent = [], []
+    for wanted in step.stages:
+        name = wanted if wanted in BY_NAME else INSTEAD.get(wanted, "")
+        if name:
+            stages.append(_of_stage(name, step, project, folder, current))
+        else:
+            absent.append(wanted)
+    state = most_pressing([each.state for each in stages] + [State.OPEN] * len(absent))
+    found = StepStatus(step, state, stages)
+    if absent:
+        found.why = f"this version of paralign has no stage {' or '.join(absent)}"
+        return found
+    pressing = next(each for each in stages if each.state is state)
+    found.why = _why(pressing)
+    if state is not State.DONE:
+        names = [each.stage for each in stages if each.state is not State.DONE]
+        found.command = f"paralign check DIR {' '.join(names)}"
+        if step.training and not _looks_at_training(project):
+            found.why = found.why or '[data] split names no training data: set split = "train"'
+    return found
+
+
+def _of_stage(name: str, step: Step, project: Project, folder: Path, current: dict[str, str]) -> StageStatus:
+    """One stage: what was kept of it, and whether that still holds."""
+    kept = keeping.read(folder, name, training=step.training)
+    if kept is None and name == "data":  # one run over several splits
+        other = keeping.read(folder, name)
+        kept = other if step.training and other is not None and any(keeping.is_training([split]) for split in other.splits) else None
+    if kept is None:
+        return StageStatus(name, State.OPEN)
+    changed = keeping.changed(kept, current, keeping.splits_of(project.settings))
+    state = State.STALE if changed else _OF_VERDICT.get(kept.verdict, State.NOT_TESTED)
+    return StageStatus(name, state, kept, changed)
+
+
+def _looks_at_training(project: Project) -> bool:
+    return any(keeping.is_training([split]) for split in keeping.splits_of(project.settings))
+
+
+def _why(found: StageStatus) -> str:
+    """A line about the state of a stage."""
+    kept = found.kept
+    if kept is None:
+        return ""
+    if found.state is State.STALE:
+        more = f" and {len(found.changed) - 1} more" if len(found.changed) > 1 else ""
+        return f"{kept.stage} was {kept.verdict}; since then changed: {Path(found.changed[0]).name}{more}"
+    report = kept.report
+    if found.state is State.DIVERGED:
+        return f"{kept.stage}: {_where(report)}"
+    if found.state is State.ERROR:
+        failure = report.get("failure") or {}
+        return f"{kept.stage}: the {failure.get('side', 'side')} failed: {failure.get('type', '')}"
+    if found.state is State.DONE:
+        return ""
+    told = [*(report.get("warnings") or []), *(report.get("notes") or [])]
+    return f"{kept.stage}: {told[0]}" if told else kept.stage
+
+
+def _where(report: dict[str, object]) -> str:
+    """Where a diverged stage says that it starts, by its own line or its tensor."""
+    divergence = report.get("divergence")
+    point = divergence.get("candidate") or divergence.get("reference") if isinstance(divergence, dict) else None
+    source = point.get("source") or point.get("name") if isinstance(point, dict) else None
+    return f"starts at {source}" if source else f"worst: {report.get('worst')}"
+
+
+def _of_logs(step: Step, project: Project, folder: Path) -> StepStatus:
+    """The step about logs of trainings: what the files beside the candidate's code show."""
+    found = look([project.candidate.root], without=[folder, _reference_root(project)])
+    status = StepStatus(step, State.DONE if found.complete else State.OPEN, evidence=found)
+    if found.path is None:
+        status.why = "no log of a training lies below the candidate's folder"
+        status.command = "write one with paralign.trainlog.TrainLog, then: paralign log show FILE"
+    elif found.lacking:
+        status.state = State.UNDERPOWERED
+        status.why = f"{found.path.name} does not tell: {', '.join(found.lacking)}"
+        status.command = f"paralign log show {shlex.quote(str(found.path))}"
+    else:
+        status.why = f"{found.path.name}: {found.rows} training steps, {found.evaluations} evaluations"
+    return status
+
+
+def _reference_root(project: Project) -> Path:
+    """The reference's folder, unless the candidate's lies in it."""
+    root, other = project.reference.root.resolve(), project.candidate.root.resolve()
+    return project.out if other == root or root in other.parents else root

@@ -1,0 +1,241 @@
+"""How far a port has come: what checks keep of stages, and what `paralign status` makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from paralign import cli
+from paralign.api import check_project
+from paralign.errors import CaptureFormatError, UsageError
+from paralign.progress import kept
+from paralign.progress.evidence import look
+from paralign.progress.steps import STEPS, State, most_pressing, status
+from paralign.trainlog.lines import Row, as_root
+
+LOSS = """
+def loss(outputs, labels):
+    return float(np.square(outputs).mean())
+"""
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory, project_in):
+    """A numpy port whose weights, forward, data and metric were checked, and a copy of its folder."""
+    folder = tmp_path_factory.mktemp("checked") / "port"
+    folder.mkdir()
+    project = project_in(folder)
+    for side in ("reference", "candidate"):
+        project.append(side, LOSS)
+    result, _ = check_project(project.folder, ["weights", "forward", "data", "metric"])
+    assert {stage.name: stage.verdict for stage in result.stages} == dict.fromkeys(("weights", "forward", "data", "metric"), "aligned")
+    shutil.copytree(folder, folder.with_name("copy"))
+    return project
+
+
+@pytest.fixture
+def checked(once):
+    """The same, put back as it was after each test: what was kept knows files by absolute path."""
+    yield once
+    shutil.rmtree(once.folder)
+    shutil.copytree(once.folder.with_name("copy"), once.folder)
+    once.settings["more"] = ""
+
+
+def states(project, **options):
+    return {each.step.number: each.state for each in status(project.folder, **options).steps}
+
+
+def one(project, number, **options):
+    return next(each for each in status(project.folder, **options).steps if each.step.number == number)
+
+
+def test_the_steps_are_the_guides_twelve_with_six_checkpoints():
+    assert [step.number for step in STEPS] == [f"3.{n}" for n in range(1, 13)]
+    assert sorted(step.checkpoint for step in STEPS if step.checkpoint) == [1, 2, 3, 4, 5, 6]
+    assert all(set(step.title) == {"en", "zh"} for step in STEPS)
+
+
+def test_a_new_project_has_every_step_open(project):
+    found = status(project.folder)
+    assert {each.state for each in found.steps} == {State.OPEN}
+    assert found.code == 4
+    assert found.next.command == f"paralign check {project.folder} weights forward"
+
+
+def test_what_was_checked_is_done_and_right_after_the_check_nothing_is_stale(checked):
+    found = states(checked)
+    assert {number for number, state in found.items() if state is State.DONE} == {"3.1", "3.2", "3.3"}
+    assert {number for number, state in found.items() if state is State.OPEN} == set(found) - {"3.1", "3.2", "3.3"}
+    assert status(checked.folder).next.command == f"paralign check {checked.folder} loss"
+
+
+def test_a_later_check_of_one_stage_leaves_what_is_known_of_the_others(checked):
+    check_project(checked.folder, ["loss"])
+    assert [stage["name"] for stage in checked.report()["stages"]] == ["loss"]
+    assert states(checked)["3.1"] is State.DONE
+
+
+def test_code_that_has_changed_makes_what_used_it_stale(checked):
+    checked.edit("candidate", "x / 2", "x * 0.5")
+    each = one(checked, "3.2")
+    assert (each.state, each.why) == (State.STALE, "data was aligned; since then changed: candidate.py")
+    assert each.command == f"paralign check {checked.folder} data"
+    assert status(checked.folder).code == 4
+    check_project(checked.folder, ["data"])
+    assert states(checked)["3.2"] is State.DONE
+
+
+@pytest.mark.parametrize(
+    ("more", "stale"),
+    [
+        ("[infer]\npaths = ['a.txt']", set()),
+        ("[report]\ndiff_threshold = 1e-3", set()),
+        ("[tolerance.metric]\nratio = 20", {"3.3"}),
+        ("[tolerance]\nratio = 20", {"3.1", "3.2", "3.3"}),
+    ],
+)
+def test_a_setting_makes_stale_what_depends_on_it(checked, more, stale):
+    (checked.folder / "a.txt").write_text("1")
+    checked.write(more=more)
+    assert {number for number, state in states(checked).items() if state is State.STALE} == stale
+
+
+def test_training_data_are_a_step_of_their_own(checked):
+    checked.write(more="[data]\nsplit = 'train'")
+    assert one(checked, "3.7").state is State.OPEN
+    check_project(checked.folder, ["data"])
+    found = states(checked)
+    assert (found["3.2"], found["3.7"]) == (State.DONE, State.DONE)
+
+
+def test_the_training_step_says_that_the_split_is_another(checked):
+    assert one(checked, "3.7").why == '[data] split names no training data: set split = "train"'
+
+
+def test_a_stage_that_diverged_is_the_next_thing_to_do(checked):
+    checked.edit("candidate", '@ self.parameters["weight"]', '@ self.parameters["weight"] * 1.01')
+    check_project(checked.folder, ["forward"])
+    found = status(checked.folder)
+    first = found.steps[0]
+    assert (first.state, found.code) == (State.DIVERGED, 1)
+    assert first.why.startswith("forward: ")
+    assert found.next is first
+
+
+def test_a_side_that_fails_is_an_error_with_the_code_of_one(checked):
+    checked.edit("candidate", "return Model()", "raise RuntimeError('no model')")
+    check_project(checked.folder, ["metric"])
+    found = one(checked, "3.3")
+    assert (found.state, status(checked.folder).code) == (State.ERROR, 3)
+    assert "the candidate failed: RuntimeError" in found.why
+
+
+def test_a_check_that_is_cut_short_leaves_no_verdict(checked):
+    from paralign.run.project import read
+
+    kept.invalidate(checked.folder / "result", ["forward"], read(checked.folder).settings)
+    assert states(checked)["3.1"] is State.OPEN
+
+
+def test_a_step_that_was_not_tested_says_what_is_missing(project):
+    check_project(project.folder, ["loss"])
+    each = one(project, "3.4")
+    assert (each.state, each.why) == (State.NOT_TESTED, "loss: neither side has loss(outputs, labels)")
+
+
+def test_steps_can_be_left_out(project):
+    found = states(project, without=["3.12", "train", "log"])
+    assert {number for number, state in found.items() if state is State.LEFT_OUT} == {"3.9", "3.10", "3.12"}
+    with pytest.raises(UsageError, match=r"there is no step '3\.13'"):
+        status(project.folder, without=["3.13"])
+
+
+def test_the_most_pressing_state_decides():
+    assert most_pressing([State.DONE, State.STALE, State.DIVERGED]) is State.DIVERGED
+    assert most_pressing([State.DONE, State.OPEN]) is State.OPEN
+    assert most_pressing([]) is State.LEFT_OUT
+
+
+def test_values_of_settings_are_not_kept(project):
+    project.write(candidate='env = {TOKEN = "s3cret-value"}')
+    check_project(project.folder, ["weights"])
+    assert "s3cret-value" not in (project.folder / "result" / "stages" / "weights.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace('"aligned"', '"perfect"'),
+        lambda _: "[]",
+        lambda text: json.dumps({**json.loads(text), "files": {"a": 1}}),
+        lambda text: json.dumps({**json.loads(text), "surplus": 1}),
+        lambda text: json.dumps({**json.loads(text), "schema": 99}),
+    ],
+)
+def test_a_damaged_result_is_told_and_never_taken_for_done(checked, damage, capsys):
+    path = checked.folder / "result" / "stages" / "metric.json"
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(CaptureFormatError) as caught:
+        status(checked.folder)
+    assert caught.value.where == str(path)
+    assert cli.main(["status", str(checked.folder)]) == 3
+    assert "run the stage again" in capsys.readouterr().err
+
+
+# -- the log of a training ---------------------------------------------------------------------------------------------------
+
+
+def row(kind="TRAIN", **figures):
+    return as_root(Row(kind, 0, 0 if kind == "TRAIN" else -1, {"loss": 0.5}, 32.0, 0.001, 0.01, 3200.0, **figures))
+
+
+@pytest.mark.parametrize(
+    ("lines", "lacking"),
+    [
+        ([row(), row("EVAL")], []),
+        ([row()], ["results of an evaluation"]),
+        (["epoch 0, iter 0, loss: 0.5"], ["reader_cost", "batch_cost", "ips", "results of an evaluation"]),
+    ],
+)
+def test_a_training_log_is_judged_by_what_its_lines_tell(tmp_path, lines, lacking):
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "train.log").write_text("\n".join(lines) + "\n")
+    assert look([tmp_path], without=[]).lacking == lacking
+    assert look([tmp_path], without=[tmp_path / "output"]).path is None
+
+
+def test_the_step_about_logs_is_done_with_a_complete_log(project):
+    (project.folder / "train.log").write_text(row() + "\n" + row("EVAL") + "\n")
+    each = one(project, "3.10")
+    assert (each.state, each.why) == (State.DONE, "train.log: 1 training steps, 1 evaluations")
+    (project.folder / "train.log").write_text(row() + "\n")
+    assert one(project, "3.10").state is State.UNDERPOWERED
+
+
+# -- the command -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_line_a_step_and_the_next_command(checked, capsys):
+    assert cli.main(["status", str(checked.folder)]) == 4
+    out = capsys.readouterr().out
+    assert "3.1   model structure                   done          1" in out
+    assert "3 of 12 steps done, 3 of 6 checkpoints" in out
+    assert out.rstrip().endswith(f"next: paralign check {checked.folder} loss")
+
+
+def test_the_command_prints_json(checked, capsys):
+    assert cli.main(["status", str(checked.folder), "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in told["steps"][:4]] == ["done", "done", "done", "open"]
+    assert told["checkpoints"][0] == {"number": 1, "step": "3.1", "state": "done"}
+    assert told["next"] == {"step": "3.4", "command": f"paralign check {checked.folder} loss"}
+    assert [stage["verdict"] for stage in told["steps"][0]["stages"]] == ["aligned", "aligned"]
+
+
+def test_with_everything_else_left_out_a_done_port_exits_with_0(checked):
+    others = [step.number for step in STEPS if step.number not in ("3.1", "3.2", "3.3")]
+    assert cli.main(["status", str(checked.folder), *(word for n in others for word in ("--without", n))]) == 0
