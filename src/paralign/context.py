@@ -35,7 +35,7 @@ class Context:
     with None in their place. ``drawn``: the model draws random numbers in eval mode; known once the outputs
     were judged (``forwarded``). ``guessed``: some weights
     are where order and use suggest, and no run has proven it. ``used``: stage -> path -> fingerprint of the files behind its captures,
-    under '' of those that every stage needs.
+    under '' of those that every stage needs. ``replays``: what passes with the reference's draws came to, by mode.
     """
 
     reference: Recorder
@@ -52,6 +52,7 @@ class Context:
     forwarded: bool = False
     guessed: bool = False
     used: dict[str, dict[str, str]] = field(default_factory=dict)
+    replays: dict[str, Any] = field(default_factory=dict)
 
     def note_used(self, stage: str) -> None:
         """Note the files behind the captures that were asked for since the last call as those that a stage used."""
@@ -63,10 +64,6 @@ class Context:
             recorder.depended_on.clear()
         self.used[stage] = files
 
-    @property
-    def drawn_warnings(self) -> list[str]:
-        """What to say of training steps in eval mode where the model draws random numbers there."""
-        return ["steps in eval mode were not compared: the model draws random numbers there, each side its own"] if self.drawn else []
 
     @property
     def modes(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import UsageError
@@ -81,12 +81,24 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
 
 @dataclass
 class Replay:
-    """What a pass with the reference's draws came to: guilty operations, differences in what is random, remarks, wrong outputs."""
+    """What a pass with the reference's draws came to: guilty operations, differences in what is random, remarks, wrong outputs.
+
+    ``use`` says which of the reference's draws each of the candidate's random operations takes, by their numbers among the random ones;
+    ``mirrored`` which of them count from above. ``whole``: every draw of both sides was used.
+    """
 
     divergences: list[Divergence]
     findings: list[Finding]
     notes: list[str]
     wrong: bool = True
+    use: dict[str, str] = field(default_factory=dict)
+    mirrored: list[int] = field(default_factory=list)
+    whole: bool = False
+
+    @property
+    def right(self) -> bool:
+        """Whether the pass is the same on both sides, with everything random in it replayed."""
+        return self.whole and not (self.wrong or self.findings or self.divergences)
 
 
 def replayed(context: Context, mode: str, attempt: str = "") -> Replay | None:
@@ -97,6 +109,16 @@ def replayed(context: Context, mode: str, attempt: str = "") -> Replay | None:
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
+    if attempt:
+        return _replayed(context, mode, attempt)
+    if mode not in context.replays:
+        context.replays[mode] = _replayed(context, mode, "")
+    found: Replay | None = context.replays[mode]
+    return found
+
+
+def _replayed(context: Context, mode: str, attempt: str) -> Replay | None:
+    """As :func:`replayed`, always run."""
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
         return None
     values: dict[str, Capture] = {"inputs": context.inputs}
@@ -130,7 +152,16 @@ def replayed(context: Context, mode: str, attempt: str = "") -> Replay | None:
         f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
         f"{', the loss and every gradient were' if plain.get('backward') else ' was'} compared so"
     )
-    return Replay(divergences, random_operations.findings(pairs), notes, bool(watched.judgement().wrong_outputs()))
+    places = {said["number"]: place for place, said in enumerate(sides[1])}
+    return Replay(
+        divergences,
+        random_operations.findings(pairs),
+        notes,
+        bool(watched.judgement().wrong_outputs()),
+        {str(places[int(number)]): name for number, name in use.items()},
+        [places[number] for number in watched.options.get("mirrored", ())],
+        whole=None not in done and len(set(done)) == len(sides[0]),
+    )
 
 
 def _least_wrong(

@@ -19,7 +19,20 @@ from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
-from paralign.stages import coarse, forward, loss, lowered, nonfinite, precision, resolution, running, schedule, untrained, update
+from paralign.stages import (
+    coarse,
+    drawn_steps,
+    forward,
+    loss,
+    lowered,
+    nonfinite,
+    precision,
+    resolution,
+    running,
+    schedule,
+    untrained,
+    update,
+)
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.places import Kind, Place, place_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -35,6 +48,9 @@ if TYPE_CHECKING:
 #: a gradient is rounding where the reference itself does not know it (noise above the first) and it is small (below the second, of the
 #: norm of all gradients together)
 UNKNOWN, SMALL = 0.1, 1e-4
+
+#: what float64 leaves of gradients that cancel out, as a share of the norm of all: some thousand roundings
+CANCELLED = 1e-12
 
 #: gradients after an update, and what several steps changed together, may differ by this much more: optimizers, too, keep constants in
 #: float32, which the weights then carry
@@ -64,33 +80,53 @@ def _run(context: Context) -> StageResult:
     reference, candidate = captures
     untested = [f"{note}: no update was tested" for note in idle.notes] if idle else []
     result = spent(StageResult("backward", notes=[*context.label_notes, *untested]), reference, candidate)
-    result.warnings += context.drawn_warnings
-    methods: dict[str, Method] = {}
-    for mode in context.modes:
-        if not _random(result, mode, reference, candidate):
-            method, part = _judged(context, mode, captures, options)
-            methods[method.name] = method
-            result.notes += [note for note in part.notes if note not in result.notes]
-            result.pairs += part.pairs
-            result.warnings += part.warnings
+    methods = _judge_modes(context, result, captures, options)
     result.coverage += [Coverage("steps", context.settings.steps)] if methods and not idle else []
     untrained.excuse(result.pairs, strict=context.settings.strict)
     scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"))
-    conclude(result, " and ".join(methods))
+    conclude(result, " and ".join(dict.fromkeys(methods.values())))
     if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):
         nonfinite.explain(context, result, next(iter(context.modes), "train"))
     if not idle:
-        _explain_update(context, result, reference)
-        conclude(result, " and ".join(methods))
+        _explain_update(context, result, context.artifacts.get(drawn_steps.STEPS, captures)[0])
+        conclude(result, " and ".join(dict.fromkeys(methods.values())))
     if context.settings.modules != "none":
-        _locate(context, result)
+        _locate(context, result, [mode for mode in context.modes if methods.get(mode) != drawn_steps.DRAWN.name])
         _replay(context, result)
     _say_unjudged(result)
     _judge_native(context, result, (reference, candidate))
-    _require_steps(result, list(methods))
+    _require_steps(result, methods)
     if result.verdict == DIVERGED:
         result.divergence = result.divergence or scheduled or _first_wrong(context, result)
     return result
+
+
+def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture, Capture], options: dict[str, Any]) -> dict[str, str]:
+    """Judge the steps of every mode; the names of the methods, by mode."""
+    methods = {}
+    for mode in context.settings.modes:
+        drawn = (context.drawn and mode == "eval") or (mode == "train" and any(c.manifest.settings["answer"]["random"] for c in captures))
+        judged = _judged_drawn(context, result, mode, options) if drawn else _judged(context, mode, captures, options)
+        if judged is not None:
+            method, part = judged
+            methods[mode] = method.name
+            result.notes += [note for note in part.notes if note not in result.notes]
+            result.pairs += part.pairs
+            result.warnings += part.warnings
+    return methods
+
+
+def _judged_drawn(context: Context, result: StageResult, mode: str, options: dict[str, Any]) -> tuple[Method, StageResult] | None:
+    """The steps of a mode in which the model is random, judged with the reference's draws; None and a warning where they cannot be."""
+    found = drawn_steps.record(context, mode, options)
+    if isinstance(found, str):
+        result.warnings.append(f"steps in {mode} mode were not compared: the model draws random numbers there, and {found}")
+        return None
+    if mode == "eval":
+        context.artifacts[drawn_steps.STEPS] = found
+    part = StageResult("backward", notes=[f"steps in {mode} mode: the candidate drew what the reference drew"])
+    _judge_mode(context, part, Steps(context, *found, drawn_steps.DRAWN, mode))
+    return drawn_steps.DRAWN, part
 
 
 def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], options: dict[str, Any]) -> tuple[Method, StageResult]:
@@ -140,7 +176,7 @@ def _draws_in_eval(context: Context, result: StageResult) -> bool:
     return context.drawn
 
 
-def _require_steps(result: StageResult, methods: list[str]) -> None:
+def _require_steps(result: StageResult, methods: dict[str, str]) -> None:
     """A schedule that agrees does not make a training aligned of which no step was compared."""
     if not methods and result.verdict == ALIGNED:
         result.verdict = UNDERPOWERED
@@ -161,9 +197,9 @@ def _say_unjudged(result: StageResult) -> None:
     result.notes += [running.BIASED] if any(running.BIASED in p.notes for p in result.pairs) else []
 
 
-def _locate(context: Context, result: StageResult) -> None:
+def _locate(context: Context, result: StageResult, modes: list[str]) -> None:
     """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does."""
-    for mode in context.modes if result.verdict == DIVERGED else ():
+    for mode in modes if result.verdict == DIVERGED else ():
         diverged = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
         wrong = [p for p in diverged if any(place.mode == mode for place in _places([p]))]
         after = _steps_before(result, wrong)
@@ -256,18 +292,6 @@ def _say_hidden(result: StageResult, hidden: set[str]) -> None:
         result.notes.append(f"changes too small to be seen beside the parameters that hold them, and not judged: {len(unseen)}")
 
 
-def _random(result: StageResult, mode: str, reference: Capture, candidate: Capture) -> bool:
-    """Whether a side could not be made deterministic in train mode; says so."""
-    random = [side for side, c in (("reference", reference), ("candidate", candidate)) if c.manifest.settings["answer"]["random"]]
-    if mode == "train" and random:
-        result.warnings.append(
-            f"steps in train mode were not compared: the {' and the '.join(random)} {'is' if len(random) == 1 else 'are'} random although "
-            "dropout layers are off (a functional dropout?); make it a layer, or let its probability be set to 0"
-        )
-        return True
-    return False
-
-
 class Steps:
     """The pairs of one mode."""
 
@@ -328,7 +352,7 @@ class Steps:
         for pair in pairs:
             if pair.noise is not None and pair.reference is not None:
                 name = pair.reference.name
-                pair.noise = max(pair.noise, twofold(pair.reference), key=lambda n: n.value)
+                pair.noise = max(pair.noise, twofold(pair.reference), self._cancelled(pair, total), key=lambda n: n.value)
                 self.gradient_noise[name] = max(self.gradient_noise.get(name, 0.0), pair.noise.value)
                 self.gradient_size[name] = max(self.gradient_size.get(name, 0.0), _norm(pair))
         later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
@@ -336,6 +360,12 @@ class Steps:
         for pair in pairs:
             _excuse(pair, total)
         return pairs
+
+    def _cancelled(self, pair: Pair, total: float) -> Noise:
+        """What is left of a gradient that vanishes, where no other run of the reference tells: rounding of what cancels out."""
+        size = _norm(pair)
+        left = math.inf if size == 0 else CANCELLED * total / size
+        return Noise(0.0 if self.method.noise_runs else left, "rounding of the gradients that cancel out")
 
     def changes(self, step: int) -> list[Pair]:
         """What all steps together did to every parameter."""

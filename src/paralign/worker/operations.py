@@ -25,23 +25,21 @@ from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
-from paralign.worker.arranged import arranged
-from paralign.worker.draws import MASK, UNIFORM, bare, drawn, replayed, turned
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
+from paralign.worker.redrawing import Redrawing
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import scalar_of, train, trainer
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from paralign.adapters.base import Operation
     from paralign.capture import Capture, CaptureWriter
 
 #: values whose sketches are written at a time
 CHUNK = 1024
-
-#: dropouts that draw a mask and apply it; after the name of a draw, the name of the values that it falls on
-WHOLE, ON = ("dropout", "native_dropout"), " on"
 
 #: values whose digests are remembered, for those that are only moved
 RECENT = 256
@@ -95,7 +93,8 @@ def _pass(
                 loss = scalar_of(session.function("loss")(outputs, labels), adapter.is_tensor)
             recorder.settle("outputs", outputs)
             recorder.settle("loss", loss)
-            trainer(session).backward(loss)
+            with recorder.recomputing():
+                trainer(session).backward(loss)
             recorder.parameter_gradients()
         else:
             with session.passing(), adapter.operations(recorder, session.model):  # type: ignore[attr-defined] # as above
@@ -126,14 +125,9 @@ class OperationRecorder:
         self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
         self._undo = set(options.get("undo", ()))
         self._places: Dict[int, Tuple[int, Any]] = {}
-        self._patch_values, self._drawn = values.get("patches"), values.get("draws")
+        self._patch_values = values.get("patches")
         self._patches = {} if self._patch_values is None else {record.name: record for record in self._patch_values.records}
-        self._draws = {} if self._drawn is None else {record.name: record for record in self._drawn.select(role="sample", run=run)}
-        self._use = {int(number): name for number, name in options.get("draws", {}).items()}
-        self._mirrored = set(options.get("mirrored", ()))
-        self._keep_draws = bool(options.get("keep_draws"))
-        self._random: List[Dict[str, Any]] = []
-        self._undecided: Dict[int, str] = {}
+        self._draws = Redrawing(session.adapter, writer, run, options, values.get("draws"))
         self._known: Dict[int, _Known] = {}
         self._values: Dict[int, _Value] = {}
         self._hooked: Dict[int, Callable[[], None]] = {}
@@ -143,6 +137,10 @@ class OperationRecorder:
         self._entries = {id(entry.tensor): entry for entry in reversed(session.entries())}
         self._given: Dict[int, str] = {}
         self._said: Dict[str, Any] = {}
+
+    def recomputing(self) -> "AbstractContextManager[None]":
+        """To be entered for the backward pass."""
+        return self._draws.recomputing()
 
     def name(self, inputs: Any, labels: Any) -> None:
         """Give the tensors of the model's inputs and labels their names."""
@@ -156,8 +154,7 @@ class OperationRecorder:
 
     def after(self, operation: "Operation") -> Optional[List[Any]]:
         """Record what an operation made."""
-        self._note_values(operation)
-        new = self._redrawn(operation)
+        new = self._draws.after(operation)
         new = self._patched(operation, operation.outputs if new is None else new) or new
         inputs, fields = self._sources(operation), _fields(operation)
         if new is not None and any(f"{operation.index}:{place}" in self._patches for place in range(len(operation.outputs))):
@@ -216,7 +213,8 @@ class OperationRecorder:
     def _finish(self) -> None:
         """Write what is left, and what is said once."""
         self._write_sketches()
-        self.writer.manifest.settings.setdefault("operations", {})[self.run] = {**self._said, "random": self._random, **self._layers()}
+        said = {**self._said, "random": self._draws.random, **self._layers()}
+        self.writer.manifest.settings.setdefault("operations", {})[self.run] = said
 
     def _layers(self) -> Dict[str, Any]:
         """Where each module was constructed, and which layer of the framework it is."""
@@ -227,76 +225,6 @@ class OperationRecorder:
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor
         return ((path, leaf) for path, leaf in leaves(tree, known) if known(leaf))
-
-    def _redrawn(self, operation: "Operation") -> Optional[List[Any]]:
-        """Note what a random operation drew; its outputs with the given draw instead, None where none is given."""
-        draw = drawn(operation)
-        if draw is None:
-            return None
-        if draw.family == MASK and draw.p is None and operation.inputs:
-            draw = draw._replace(p=self._share(operation.inputs[-1]))
-        name, index = f"draw {len(self._random)}", operation.index
-        source = operation.stack[0] if operation.stack else None
-        shape = list(self.adapter.describe(operation.outputs[0])[1] if draw.value is None else self.adapter.describe(draw.value)[1])
-        said = {"number": index, "op": operation.op, "family": draw.family, "p": draw.p, "shape": shape, "module": operation.module}
-        self._random.append({**said, "source": source, "name": name, "given": None})
-        if self._keep_draws and draw.value is not None:
-            attrs = {"operation": "draw", "family": draw.family, "p": draw.p}
-            self.writer.add(name, self.adapter.to_array(draw.value), role="sample", run=self.run, attrs=attrs)
-            self._keep_values(operation, name, draw.family)
-        record = self._draws.get(self._use.get(index, ""))
-        if record is None or self._drawn is None:
-            return None
-        dtype, wanted = self.adapter.describe(operation.outputs[0])
-        given = converted(self._drawn.value(record), dtype)
-        family = record.attrs["family"]
-        share = record.attrs["p"] if family == MASK else draw.p
-        if family == UNIFORM and draw.family == MASK and share is None:
-            return None  # nothing tells which of the numbers it would keep
-        array = self._arranged(operation, record.name, given.array, wanted if draw.value is None else shape)
-        if array is None:
-            return None
-        array = turned(array, family, draw.family, share, mirrored=index in self._mirrored)
-        value = self.adapter.from_array(Typed(np.ascontiguousarray(array), given.dtype))
-        found = replayed(operation, family, value)
-        self._random[-1]["given"] = None if found is None else record.name
-        return found
-
-    def _arranged(self, operation: "Operation", name: str, draw: Any, shape: Any) -> Any:
-        """A given draw in the order of the values that it falls on here; None where it does not fit."""
-        record = self._draws.get(name + ON)
-        on = None if record is None or self._drawn is None else widen(self._drawn.value(record))
-        whole = bare(operation.op) in WHOLE
-        own = widen(self.adapter.to_array(operation.inputs[0])) if whole and on is not None else None
-        mine = np.ones(tuple(shape), draw.dtype)
-        if own is not None and draw.size != mine.size:  # rows that only this side has keep nothing: they are padding
-            mine = np.zeros(tuple(shape), draw.dtype)
-        return arranged(draw, on, own, shape, mine)
-
-    def _keep_values(self, operation: "Operation", name: str, family: str) -> None:
-        """Record the values that a mask falls on: those that a dropout takes; where the mask alone is drawn, as soon as it is used."""
-        if family == MASK and bare(operation.op) in WHOLE:
-            self.writer.add(name + ON, self.adapter.to_array(operation.inputs[0]), role="sample", run=self.run)
-        elif family == MASK:
-            self._undecided[self.adapter.storage(operation.outputs[0])] = name
-
-    def _note_values(self, operation: "Operation") -> None:
-        """Record the values that are multiplied by a mask drawn before."""
-        drawn_ones = [t for t in operation.inputs if self.adapter.storage(t) in self._undecided] if self._undecided else []
-        if len(drawn_ones) != 1 or not operation.outputs:
-            return
-        name = self._undecided[self.adapter.storage(drawn_ones[0])]
-        others = [t for t in operation.inputs if t is not drawn_ones[0]]
-        if not others:  # the mask, scaled
-            self._undecided[self.adapter.storage(operation.outputs[0])] = name
-        elif operation.kind == "multiply" and self.adapter.describe(others[0])[1] == self.adapter.describe(drawn_ones[0])[1]:
-            self.writer.add(name + ON, self.adapter.to_array(others[0]), role="sample", run=self.run)
-            self._undecided = {storage: other for storage, other in self._undecided.items() if other != name}
-
-    def _share(self, kept: Any) -> Optional[float]:
-        """The share of elements that are dropped where each is kept with the probability in a tensor; None where they differ."""
-        values = widen(self.adapter.to_array(kept))
-        return 1.0 - float(values.flat[0]) if values.size and bool((values == values.flat[0]).all()) else None
 
     def _patched(self, operation: "Operation", outputs: List[Any]) -> Optional[List[Any]]:
         """The outputs with the given values in place of those that the operation made; None where none is given."""

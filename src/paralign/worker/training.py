@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from paralign.adapters.base import Observing, Training
 from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run, perturbed
+from paralign.worker.redrawing import Redrawing
 from paralign.worker.schedule import ahead
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 #: modes of the backward task -> mode of the adapter
 MODES = {"eval": "differentiable", "train": "quiet"}
+
+#: the same where draws are kept or put in place: every draw is to be seen
+DRAWING = {"eval": "differentiable", "train": "apart"}
 
 
 def trainer(session: Session) -> Training:
@@ -120,19 +125,24 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     """Training steps on one batch, from the same weights, in eval and in train mode.
 
     In train mode dropout and other random layers are off; a model that is random all the same is not trained, and the answer
-    says so. Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer),
+    says so. With ``keep_draws`` or ``draws`` (:class:`~paralign.worker.redrawing.Redrawing`) everything random is on, and the answer has
+    the number of random operations, and of those that were given a draw, of each step (``drawn``, by run and mode).
+
+    Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer),
     ``ahead`` (steps that the schedule is followed without the model), and ``sparing`` (what a run in lower precision adds is left out
     where the float64 run succeeded; in train mode it is one forward and backward pass). Recorded for every step: ``loss`` and ``lr``;
     in train mode the first step's ``output``. In eval mode, every gradient, and after the last step every parameter's whole change
     under its name (role ``parameter``). In train mode, after the first step, every gradient and every buffer: later steps would only
     multiply the differences of the first.
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}}
+    answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}, "drawn": {}}
     with session.untouched() as state:
         for run in options["runs"]:
             for mode in options["modes"]:
                 spare = options.get("sparing", False) and f"{DOUBLE}:{mode}" in answer["runs"]
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
+                if options.get("keep_draws") or options.get("draws"):
+                    training.drawing = partial(_drawing, session, writer, options, values.get("draws"))
                 act = partial(training.perform, values, 0 if spare and mode == "train" else options["steps"], answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
         if options.get("ahead") and options["steps"]:
@@ -167,6 +177,7 @@ class _Training:
         self, session: Session, writer: CaptureWriter, run: str, mode: str, state: Dict[str, Typed], *, scalars_only: bool
     ) -> None:
         self.session, self.writer, self.run, self.mode, self.state = session, writer, run, mode, state
+        self.drawing: Optional[Callable[[Dict[str, Any]], Redrawing]] = None
         self.scalars_only = scalars_only
         self.adapter = trainer(session)
 
@@ -180,16 +191,19 @@ class _Training:
         labels = session.tree(values["labels"], "labels", self.run)
         if self.run.startswith("perturbed"):
             inputs = perturbed(session, inputs, self.state, seed=int(self.run.rsplit("-", 1)[1]))
-        session.adapter.train(session.model, MODES[self.mode])
+        mode = (MODES if self.drawing is None else DRAWING)[self.mode]
+        session.adapter.train(session.model, mode)
         self._say_trained()
-        if self.mode == "train" and _is_random(session, inputs, self.state):
+        if self.mode == "train" and self.drawing is None and _is_random(session, inputs, self.state):
             answer["random"][self.run] = "two passes with different seeds differ although dropout layers are off"
             return
-        session.adapter.train(session.model, MODES[self.mode])
+        session.adapter.train(session.model, mode)
         session.seed()
         optimizer, scheduler = optimizer_of(session) if steps else (None, None)
         for step in range(max(1, steps)):
-            self._one(step, inputs, labels, optimizer)
+            said = self._one(step, inputs, labels, optimizer)
+            if self.drawing is not None:
+                answer["drawn"].setdefault(f"{self.run}:{self.mode}", []).append(said)
             if steps:
                 adapter.step(optimizer)
                 adapter.step_scheduler(optimizer, scheduler)
@@ -210,20 +224,38 @@ class _Training:
         if kinds and note not in self.writer.manifest.notes:
             self.writer.manifest.notes.append(note)
 
-    def _one(self, step: int, inputs: Any, labels: Any, optimizer: Any) -> None:
-        """Forward and backward of one step."""
+    def _one(self, step: int, inputs: Any, labels: Any, optimizer: Any) -> "Tuple[int, int]":
+        """Forward and backward of one step; how many random operations it has, and how many of them were given a draw."""
         session, fields = self.session, self._fields(step)
-        outputs = session.call(session.fresh(inputs))
+        draws = None if self.drawing is None else self.drawing(fields)
+        with nullcontext() if draws is None else session.adapter.operations(draws, session.model):  # type: ignore[attr-defined] # asked for in _drawing
+            outputs = session.call(session.fresh(inputs))
+            result = session.function("loss")(outputs, session.fresh(labels))
         if step == 0 and self.mode == "train":
             session.save_tree(self.writer, "output", outputs, **fields)
-        result = session.function("loss")(outputs, session.fresh(labels))
         session.save_tree(self.writer, "loss", result, role="scalar", **fields)
         for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
-        self.adapter.backward(scalar_of(result, session.adapter.is_tensor))
+        with nullcontext() if draws is None else draws.recomputing():
+            self.adapter.backward(scalar_of(result, session.adapter.is_tensor))
         if not self.scalars_only and (self.mode == "eval" or step == 0):
             for name, gradient in self.adapter.gradients(session.model).items():
                 add_gradient(session, self.writer, name, gradient, **fields)
+        random = [] if draws is None else draws.random
+        return len(random), sum(said["given"] is not None for said in random)
+
+
+def _drawing(
+    session: Session, writer: CaptureWriter, options: Dict[str, Any], given: "Optional[Capture]", fields: Dict[str, Any]
+) -> Redrawing:
+    """What keeps the draws of a step, or puts others in their place.
+
+    Raises:
+        UsageError: the framework's operations cannot be watched.
+    """
+    if not isinstance(session.adapter, Observing):
+        raise UsageError(f"single operations of framework {session.adapter.name!r} cannot be watched", where=session.side)
+    return Redrawing(session.adapter, writer, fields["run"], {**options, "by_order": True}, given, fields["step"])
 
 
 def _is_random(session: Session, inputs: Any, state: Dict[str, Typed]) -> bool:
