@@ -64,7 +64,6 @@ class Context:
             recorder.depended_on.clear()
         self.used[stage] = files
 
-
     @property
     def modes(self) -> list[str]:
         """The modes in which training steps are compared: not eval mode where the model draws random numbers there."""
