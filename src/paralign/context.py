@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import WorkerFailed
@@ -35,7 +35,8 @@ class Context:
     with None in their place. ``drawn``: the model draws random numbers in eval mode; known once the outputs
     were judged (``forwarded``). ``guessed``: some weights
     are where order and use suggest, and no run has proven it. ``used``: stage -> path -> fingerprint of the files behind its captures,
-    under '' of those that every stage needs. ``replays``: what passes with the reference's draws came to, by mode.
+    under '' of those that every stage needs. ``replays``: what passes with the reference's draws came to, by mode. ``part`` is added to the
+    names of captures, so that those of several splits lie beside each other.
     """
 
     reference: Recorder
@@ -53,6 +54,7 @@ class Context:
     guessed: bool = False
     used: dict[str, dict[str, str]] = field(default_factory=dict)
     replays: dict[str, Any] = field(default_factory=dict)
+    part: str = ""
 
     def note_used(self, stage: str) -> None:
         """Note the files behind the captures that were asked for since the last call as those that a stage used."""
@@ -63,6 +65,11 @@ class Context:
             files.update(recorder.depended_on)
             recorder.depended_on.clear()
         self.used[stage] = files
+
+    def of_split(self, split: str, number: int) -> Context:
+        """The same check on another split of the data, with captures of its own; those of the first are what reports take."""
+        artifacts = self.artifacts if number == 0 else {}
+        return replace(self, settings=replace(self.settings, split=split), artifacts=artifacts, part=f"split-{number}" if number else "")
 
     @property
     def modes(self) -> list[str]:
@@ -110,9 +117,10 @@ class Context:
         candidate_options: dict[str, Any] | None = None,
     ) -> tuple[Capture, Capture]:
         """The same task on both sides at once."""
+        folder = f"{name}-{self.part}" if self.part else name
         captures = both(
-            lambda: self.reference.record(name, task, options, values),
-            lambda: self.candidate.record(name, task, {**(options or {}), **(candidate_options or {})}, values),
+            lambda: self.reference.record(folder, task, options, values),
+            lambda: self.candidate.record(folder, task, {**(options or {}), **(candidate_options or {})}, values),
         )
         self.artifacts[name] = captures
         return captures

@@ -43,7 +43,7 @@ _TENSOR = {
 _TABLES: dict[str, dict[str, Any]] = {
     "reference": _SIDE,
     "candidate": _SIDE,
-    "data": {"split": str, "samples": int, "batches": int, "most": int},
+    "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
     "infer": {"paths": list},
     "init": {"seeds": int},
     "backward": {"steps": int, "modes": list},
@@ -77,6 +77,8 @@ class Settings:
     samples: int = 4
     batches: int = 4
     most: int | None = None
+    splits: list[str] = field(default_factory=list)
+    limit: int | None = None
     patience: float = PATIENCE
     paths: list[str] = field(default_factory=list)
     steps: int = 3
@@ -172,12 +174,13 @@ def _check_values(table: dict[str, Any], path: Path) -> None:
         raise UsageError(f"timeout must be a number of seconds above 0, not {timeout}", where=f"{path}: timeout")
     if not 0 <= seed < 2**32:
         raise UsageError(f"seed must lie between 0 and 2**32 - 1, not {seed}", where=f"{path}: seed")
-    for name, key in (("infer", "paths"), ("backward", "modes")):
+    for name, key in (("infer", "paths"), ("backward", "modes"), ("data", "splits")):
         if not all(isinstance(value, str) for value in table.get(name, {}).get(key, [])):
             raise UsageError(f"{key} must be a list of texts", where=f"{path}: [{name}] {key}")
     for key, values, where in (
         ("stages", table.get("stages"), "stages"),
         ("modes", table.get("backward", {}).get("modes"), "[backward] modes"),
+        ("splits", table.get("data", {}).get("splits"), "[data] splits"),
     ):
         if values == []:
             raise UsageError(f"{key} must not be empty: leave it out for all of them", where=f"{path}: {where}")
@@ -294,8 +297,13 @@ def _tensors(value: Any, name: str, path: Path) -> Any:
 
 def _settings(table: dict[str, Any], path: Path) -> Settings:
     settings = Settings(seed=table.get("seed", 0), patience=min(PATIENCE, table.get("timeout", 600) / 4))  # read three times at most
-    for key in ("split", "samples", "batches", "most"):
+    for key in ("split", "splits", "samples", "batches", "most", "limit"):
         setattr(settings, key, table.get("data", {}).get(key, getattr(settings, key)))
+    names = settings.splits
+    if len(set(names)) < len(names):
+        raise UsageError("a split is named twice", where=f"{path}: [data] splits")
+    if names and "split" not in table.get("data", {}) and settings.split not in names:
+        settings.split = names[-1]  # what metric and inputs are taken from
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
     settings.seeds = table.get("init", {}).get("seeds", settings.seeds)
     settings.steps = table.get("backward", {}).get("steps", settings.steps)
@@ -306,7 +314,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     settings.weights = _choice(table.get("weights", {}).get("mode", settings.weights), ("copy", "as-is"), f"{path}: [weights] mode")
     for mode in settings.modes:
         _choice(mode, ("eval", "train"), f"{path}: [backward] modes")
-    for key, least in (("steps", 1), ("seeds", 2), ("samples", 1), ("batches", 1), ("most", 1)):
+    for key, least in (("steps", 1), ("seeds", 2), ("samples", 1), ("batches", 1), ("most", 1), ("limit", 1)):
         value = getattr(settings, key)
         if value is not None and value < least:
             raise UsageError(f"{key!r} must be at least {least}", where=str(path))

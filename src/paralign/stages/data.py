@@ -5,24 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paralign.context import spent
-from paralign.model import DIVERGED, NOT_TESTED, Divergence, Pair, Point, StageResult
-from paralign.stages import nonfinite, reading, samples
+from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, overall
+from paralign.stages import facts, nonfinite, reading, samplers, samples
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.places import part_of, sample_of
 
 if TYPE_CHECKING:
+    from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record
+    from paralign.run.project import Settings
 
 
 def run(context: Context) -> StageResult:
-    """Judge everything that both sides' data sets and loaders gave, in the order in which it was made."""
+    """Judge everything that both sides' data sets and loaders gave, in the order in which it was made; split by split."""
+    names = context.settings.splits
+    if not names:
+        return _split(context)
+    results = [(name, _split(context.of_split(name, number))) for number, name in enumerate(names)]
+    return merged(results)
+
+
+def _split(context: Context) -> StageResult:
+    """Judge one split."""
     lacking = [context.lacking("data", name) for name in ("build_dataset", "build_dataloader")]
     if all(lacking):
         return StageResult("data", NOT_TESTED, notes=[note for result in lacking if result is not None for note in result.notes])
     settings = context.settings
     options = {"split": settings.split, "samples": settings.samples, "batches": settings.batches, "most": settings.most}
     options["patience"] = settings.patience
+    if settings.limit is not None:
+        options["limit"] = settings.limit
     reference, candidate = context.record_both("data", "data", options)
     result = spent(StageResult("data"), reference, candidate)
     result.notes += [note for other in lacking if other is not None for note in other.notes]
@@ -37,15 +50,69 @@ def run(context: Context) -> StageResult:
     if kept["dataloader"]:
         reading.loader(context, result, reference, candidate)
     nonfinite.excuse_seen_elsewhere(result.pairs, _leaf)
-    if any(a["truncated"] for a in answers):
-        why = f"only the first {settings.most} batches were looked at; raise [data] most to see the last one"
-        result.notes.append(why if settings.most is not None else "not all batches could be read within a minute")
+    _say_left_out(result, answers, settings)
     conclude(result, ROUNDING)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         samples.follow(context, result, reference, candidate)
         reading.explain_shuffled(context, result, reference, candidate)
+    _beside(result, reference, candidate, kept)
     return result
+
+
+def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: dict[str, bool]) -> None:
+    """Facts, settings and samplers, after the values: where these differ, they are what is pointed at."""
+    known, explained = len(result.pairs), list(result.findings)
+    if kept["dataset"]:
+        facts.dataset(result, reference, candidate)
+    if kept["dataloader"]:
+        facts.settings(result, reference, candidate)
+        samplers.compare(result, reference, candidate)
+    result.findings = explained or result.findings  # a cause that was found in the values says more
+    wrong = [p for p in result.pairs[known:] if p.judged]
+    if wrong and result.verdict != ERROR:
+        result.verdict = DIVERGED
+        result.divergence = result.divergence or first(wrong)
+
+
+def _say_left_out(result: StageResult, answers: list[dict[str, Any]], settings: Settings) -> None:
+    """What was not read, in numbers; a limit of the user's makes the test too weak, whatever it has seen."""
+    if settings.limit is not None:
+        totals = [answer.get("whole", {}).get("total") for answer in answers]
+        seen = [answer.get("whole", {}).get("count", 0) for answer in answers]
+        short = [(total, count) for total, count in zip(totals, seen, strict=True) if total is None or total > count]
+        if short or any(answer.get("limited") for answer in answers):
+            total, count = short[0] if short else (None, settings.limit)
+            left = f"{total - count:,} of {total:,} samples were left out" if total is not None else "what follows was left out"
+            note = f"[data] limit = {settings.limit}: {left}, and were not compared"
+            result.pairs.append(reading.unmeasured("samples", UNDERPOWERED, note))
+            result.notes.append(note)
+            return
+    if any(a["truncated"] for a in answers):
+        why = f"only the first {settings.most} batches were looked at; raise [data] most to see the last one"
+        result.notes.append(why if settings.most is not None else "not all batches could be read within a minute")
+
+
+def merged(results: list[tuple[str, StageResult]]) -> StageResult:
+    """One result of several splits: everything is said with the split's name before it."""
+    whole = StageResult("data", overall([r.verdict for _, r in results]), method=next((r.method for _, r in results if r.method), ""))
+    for split, result in results:
+        for pair in result.pairs:
+            pair.key = f"{split}: {pair.key}"
+        for finding in result.findings:
+            finding.cause = f"{split}: {finding.cause}"
+        for coverage in result.coverage:
+            coverage.what = f"{split} {coverage.what}"
+        whole.pairs += result.pairs
+        whole.findings += result.findings
+        whole.coverage += result.coverage
+        whole.notes += [f"{split}: {note}" for note in result.notes]
+        whole.warnings += [f"{split}: {warning}" for warning in result.warnings]
+        whole.divergence = whole.divergence or result.divergence
+        for side, seconds in result.seconds.items():
+            whole.seconds[side] = whole.seconds.get(side, 0.0) + seconds
+            whole.peak_bytes[side] = max(whole.peak_bytes.get(side, 0.0), result.peak_bytes.get(side, 0.0))
+    return whole
 
 
 def _leaf(pair: Pair) -> object:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Finding, Pair, Record, StageResult
-from paralign.stages import whole
+from paralign.stages import samplers, whole
 from paralign.stages.judging import ROUNDING, paired, points_of
 from paralign.stages.places import batch_of, is_loaders, sample_of
 
@@ -58,7 +58,11 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
     shuffled = [bool(answer.get("shuffled")) for answer in answers]
     ordered = all(p.verdict != DIVERGED for p in result.pairs if is_loaders(p))
     if all(shuffled) and not ordered:
-        _as_set(context, result, (reference, candidate))
+        drawn = [samplers.read(c) for c in (reference, candidate)]
+        if all(d is not None and d.repeating for d in drawn):
+            _drawn_again(result, answers)
+        else:
+            _as_set(context, result, (reference, candidate))
         return
     _judge(context, result, (reference, candidate), BATCHES)
 
@@ -86,7 +90,7 @@ def _judge(context: Context, result: StageResult, captures: tuple[Capture, Captu
     known = {index for p in result.pairs if (index := part.index(p)) is not None}
     for index, why in found.apart.items():
         if index not in known:
-            result.pairs.append(_unmeasured(f"{part.one}_{index}", DIVERGED, why))
+            result.pairs.append(unmeasured(f"{part.one}_{index}", DIVERGED, why))
     asked = [index for index in found.asked if index not in known]
     if asked:
         result.pairs += _values(context, asked, found, part)
@@ -109,13 +113,14 @@ def _values(context: Context, asked: list[int], found: whole.Compared, part: Par
     except WorkerFailed as failed:
         why = f"its fingerprints differ; its values could not be read again: the {failed.side} failed: {failed.type}: {failed.message}"
         certain = {index: found.distances[index] > CERTAIN for index in asked}
-        return [_unmeasured(f"{part.one}_{index}", DIVERGED if certain[index] else UNDERPOWERED, why) for index in asked]
+        return [unmeasured(f"{part.one}_{index}", DIVERGED if certain[index] else UNDERPOWERED, why) for index in asked]
     finally:
         context.artifacts.pop(part.what, None)  # the guides' files are of the first samples
     return paired(reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("data"))
 
 
-def _unmeasured(key: str, verdict: str, why: str) -> Pair:
+def unmeasured(key: str, verdict: str, why: str) -> Pair:
+    """A pair without values, with what is to be said of it."""
     end = Record(0, key, "data", "sample", "none", ())
     return Pair(key, end, end, verdict=verdict, notes=[why])
 
@@ -134,7 +139,7 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
         note = f"{SHUFFLED}, and {why}: what they hold was not compared, only the shapes of the first"
         result.notes.append(note)
         if all(is_loaders(p) for p in result.pairs):  # nor is there a data set whose samples were compared
-            result.pairs.append(_unmeasured("dataloader", UNDERPOWERED, note))
+            result.pairs.append(unmeasured("dataloader", UNDERPOWERED, note))
         result.coverage.append(Coverage("batches", 0, answers[0]["batches"]["total"]))
         return
     counts = len(first.index), len(second.index)
@@ -145,10 +150,23 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
     note = f"{SHUFFLED}: compared as a set, {met:,} of {counts[0]:,} samples in them are the same"
     if fits and met < counts[0]:
         note += f"; each pass leaves out {allowed} others"
-    pair = _unmeasured("dataloader", ALIGNED if fits else DIVERGED, note)
+    pair = unmeasured("dataloader", ALIGNED if fits else DIVERGED, note)
     result.pairs.append(pair)
     result.notes.append(note)
     result.coverage.append(Coverage("samples in batches", met, counts[0]))
+
+
+def _drawn_again(result: StageResult, answers: list[dict[str, Any]]) -> None:
+    """Batches drawn with replacement on both sides: no pass holds the samples of another; what is drawn is judged by its law."""
+    for pair in result.pairs:
+        if is_loaders(pair) and batch_of(pair.key) is not None and pair.stats is not None:
+            pair.judged, pair.verdict = False, ALIGNED
+            pair.notes = [f"{SHUFFLED}: not compared one by one"]
+    note = "both samplers draw with replacement: which samples they draw is compared by its law, the samples themselves in the data set"
+    result.notes.append(note)
+    if all(is_loaders(p) for p in result.pairs):
+        result.pairs.append(unmeasured("dataloader", UNDERPOWERED, f"{note}; there is no data set on both sides"))
+    result.coverage.append(Coverage("batches", 0, answers[0]["batches"]["total"]))
 
 
 def _left_out(answer: dict[str, dict[str, int | None]], rows: int) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 
 from paralign.dtypes import is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
-from paralign.worker import whole
+from paralign.worker import loaders, whole
+from paralign.worker.facts import class_names
 from paralign.worker.forward import attempt, nudge
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves, rebuild, to_value
@@ -44,7 +45,7 @@ def data(session: Session, writer: CaptureWriter, options: Dict[str, Any], value
     """Length, first and last samples with each transform's output, all samples as fingerprints, batches from the first, and the last.
 
     Options: ``split``, ``samples``, ``batches``, ``most`` (batches after which iteration stops, 0: time decides), ``patience``
-    (seconds that reading all samples, or all batches, may take).
+    (seconds that reading all samples, or all batches, may take), ``limit`` (samples that are read of the set, and of the loader).
     """
     split, answer = options["split"], {"dataset": False, "dataloader": False, "transforms": False, "truncated": False}
     session.seed()
@@ -62,7 +63,7 @@ def data(session: Session, writer: CaptureWriter, options: Dict[str, Any], value
 
 def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        _record_stream(session, writer, iter(dataset), options["samples"], answer)
+        _record_stream(session, writer, iter(dataset), options, answer)
         return
     length = len(dataset)
     writer.add("length", np.int64(length), role="scalar")
@@ -84,17 +85,22 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
             sample = dataset[index]
         seconds.append(time.perf_counter() - began)
         add_leaves(session, writer, f"sample_{index}", sample)
-    answer["whole"] = {**whole.read(session, dataset, min(seconds), until=options["patience"]).write(writer, "samples"), "total": length}
+    found = whole.read(session, dataset, min(seconds), until=options["patience"], most=options.get("limit"))
+    answer["whole"] = {**found.write(writer, "samples"), "total": length}
+    answer["facts"], answer["classes"] = found.facts.told(), class_names(dataset)
 
 
-def _record_stream(session: Session, writer: CaptureWriter, samples: Iterator[Any], count: int, answer: Dict[str, Any]) -> None:
+def _record_stream(
+    session: Session, writer: CaptureWriter, samples: Iterator[Any], options: Dict[str, Any], answer: Dict[str, Any]
+) -> None:
     """The samples of a data set that has no index: the first whole, those that follow as fingerprints."""
     found = whole.Fingerprints(session)
-    for number, sample in zip(range(count), samples):
+    for number, sample in zip(range(options["samples"]), samples):
         add_leaves(session, writer, f"sample_{number}", sample)
         found.add(number, sample)
-    ended = whole.followed(found, samples)
+    ended = whole.followed(found, samples, most=options.get("limit"))
     answer["whole"] = {**found.write(writer, "samples"), "total": found.count if ended else None}
+    answer["facts"] = found.facts.told()
     if ended:
         writer.add("length", np.int64(found.count), role="scalar")
 
@@ -184,7 +190,7 @@ def _batches(session: Session, loader: Any, split: str, most: int) -> Iterator[T
 
 def _record_batches(session: Session, writer: CaptureWriter, loader: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
     """The first batches and the last whole, all as fingerprints; where the order is random, the samples that they hold, too."""
-    count, ended = 0, False
+    count, ended, seen = 0, False, 0
     found = whole.Fingerprints(session)
     until = options["patience"] if hasattr(loader, "__len__") else min(whole.ENDLESS, options["patience"])
     began = time.perf_counter()
@@ -197,6 +203,12 @@ def _record_batches(session: Session, writer: CaptureWriter, loader: Any, option
             add_leaves(session, writer, "dataloader_last", given)
         if time.perf_counter() - began > until or count >= whole.MOST:
             break
+        seen += loaders.rows_of(
+            [leaf.shape[0] for _, leaf in leaves(given, session.adapter.is_tensor) if len(getattr(leaf, "shape", ())) > 0]
+        )
+        if options.get("limit") and seen >= options["limit"] and not last:
+            answer["limited"] = True
+            break
     answer["truncated"] = not ended
     total = count if ended else _length(loader)
     if total is not None and (ended or not options["most"]):
@@ -206,6 +218,8 @@ def _record_batches(session: Session, writer: CaptureWriter, loader: Any, option
     if answer["shuffled"] and ended:
         session.seed()
         answer["rows"] = whole.record_rows(session, writer, iter(loader), until=until)
+    answer["settings"] = loaders.settings(loader)
+    answer["epochs"] = loaders.record_epochs(session, writer, loader)
 
 
 def _length(loader: Any) -> "Optional[int]":

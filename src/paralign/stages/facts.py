@@ -1,0 +1,196 @@
+"""Facts of both data sets and settings of both loaders side by side: what is said of them, and what breaks alignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record, StageResult
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+
+#: settings that decide which samples a batch holds; the others are about speed and memory
+DECIDING = ("batch_size", "drop_last", "shuffle", "sampler")
+
+#: settings that no framework compares with another's: a collate function is named as its author liked
+PRIVATE = ("collate_fn",)
+
+#: values of one fact that a line lists
+SHOWN = 6
+
+Counts = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that is known of both data sets, in words; ``judged``: a difference of it breaks alignment."""
+
+    key: str
+    reference: str
+    candidate: str
+    judged: bool = True
+    why: str = ""
+
+    @property
+    def agree(self) -> bool:
+        """Whether both sides say the same."""
+        return self.reference == self.candidate
+
+
+def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Class counts, shapes and element types of every leaf, as far as both sides have read all samples; names of classes."""
+    answers = [c.manifest.settings["answer"] for c in (reference, candidate)]
+    if any("facts" not in answer for answer in answers):
+        return
+    whole = all(_is_whole(answer) for answer in answers)
+    told = [answer["facts"] for answer in answers]
+    facts = [fact for leaf in told[0] if leaf in told[1] for fact in _of_leaf(leaf, told[0][leaf], told[1][leaf], whole=whole)]
+    missing = [(leaf, n) for n in (0, 1) for leaf in told[n] if leaf not in told[1 - n]]
+    if missing and len(told[0]) != len(told[1]):
+        facts += [Fact(f"facts.{leaf or 'sample'}.parts", *_there(n), judged=False) for leaf, n in missing]
+    names = [answer.get("classes") for answer in answers]
+    if all(names) and names[0] is not None and names[1] is not None:
+        alike = sorted(names[0]) == sorted(names[1])
+        why = "the same classes in another order" if alike else ""
+        facts.append(Fact("facts.class_names", ", ".join(names[0]), ", ".join(names[1]), why=why))
+    _append(result, facts)
+    said = _summary(told[0], answers[0])
+    if said:
+        result.notes.append(said)
+
+
+def _is_whole(answer: dict[str, object]) -> bool:
+    whole = answer.get("whole")
+    return isinstance(whole, dict) and whole["total"] is not None and whole["count"] == whole["total"]
+
+
+def _there(number: int) -> tuple[str, str]:
+    return ("there", "not there") if number == 0 else ("not there", "there")
+
+
+def _of_leaf(leaf: str, one: dict[str, Counts], other: dict[str, Counts], *, whole: bool) -> list[Fact]:
+    name = f"facts.{leaf or 'sample'}"
+    facts = [Fact(f"{name}.dtype", _listed(one["dtypes"]), _listed(other["dtypes"]), judged=False, why="equal values of another type")]
+    texts = "text" in one["dtypes"] and "text" in other["dtypes"]
+    if whole:
+        shapes = [_squeezed(side["shapes"]) if not texts else side["shapes"] for side in (one, other)]
+        facts.append(Fact(f"{name}.{'lengths' if texts else 'shapes'}", _listed(shapes[0]), _listed(shapes[1])))
+        if one["classes"] and other["classes"]:
+            facts.append(Fact(f"{name}.classes", _listed(one["classes"], every=True), _listed(other["classes"], every=True)))
+    elif len(one["dtypes"]) == 1 and len(other["dtypes"]) == 1 and one["classes"] and other["classes"]:
+        facts.append(Fact(f"{name}.classes", str(len(one["classes"])), str(len(other["classes"])), judged=False, why="of what was read"))
+    return facts
+
+
+def _squeezed(shapes: Counts) -> Counts:
+    """Shapes without axes of length 1, which frameworks add as they like to labels."""
+    found: Counts = {}
+    for text, count in shapes.items():
+        form = ", ".join(n for n in text.split(", ") if n not in ("", "1"))
+        found[form] = found.get(form, 0) + count
+    return found
+
+
+def _listed(counts: Counts, *, every: bool = False) -> str:
+    """Values and how many samples have each, sorted; one value alone is told without its count."""
+    if len(counts) == 1 and not every:
+        return f"({next(iter(counts))})" if next(iter(counts))[:1].isdigit() else next(iter(counts)) or "()"
+    return "; ".join(f"{value or '()'}: {count}" for value, count in sorted(counts.items(), key=lambda item: (len(item[0]), item[0])))
+
+
+def _summary(told: dict[str, dict[str, Counts]], answer: dict[str, object]) -> str:
+    """The reference's data set in one line."""
+    parts = []
+    for leaf, facts in list(told.items())[:SHOWN]:
+        dtype = " or ".join(sorted(facts["dtypes"]))
+        classes, shapes = facts["classes"], facts["shapes"]
+        if dtype == "text":
+            parts.append(f"{leaf or 'sample'} text")
+        elif classes and len(shapes) == 1 and 1 < len(classes) < sum(classes.values()):
+            least, most = min(classes.values()), max(classes.values())
+            parts.append(f"{leaf or 'label'} {dtype}, {len(classes)} classes of {least if least == most else f'{least} to {most}'} samples")
+        else:
+            shape = f"({next(iter(shapes))})" if len(shapes) == 1 else f"{len(shapes)} shapes"
+            parts.append(f"{leaf or 'sample'} {dtype} {shape}")
+    total = answer["whole"]["total"] if isinstance(answer.get("whole"), dict) else None  # type: ignore[index]
+    return f"the reference's data set: {f'{total:,} samples; ' if total is not None else ''}{'; '.join(parts)}" if parts else ""
+
+
+def settings(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Loader settings beside each other: those that decide about values break alignment, the others are said."""
+    known = [c.manifest.settings["answer"].get("settings") or {} for c in (reference, candidate)]
+    shared = [name for name in known[0] if name in known[1] and name not in PRIVATE]
+    facts = []
+    for name in shared:
+        one, other = known[0][name], known[1][name]
+        judged = name in DECIDING and not (name == "sampler" and _own(one, other))
+        if name == "drop_last" and one != other and _no_effect(result, reference, candidate):
+            judged = False
+            result.warnings.append(
+                f"drop_last is {one} in the reference and {other} in the candidate; with {known[0].get('batch_size')} samples a batch "
+                "nothing is left over today, so that it has no effect"
+            )
+        facts.append(Fact(f"settings.{name}", one, other, judged=judged))
+    _append(result, facts)
+    apart = [f"{f.key.partition('.')[2]} {f.reference} and {f.candidate}" for f in facts if not f.agree and not f.judged]
+    apart = [text for text in apart if not text.startswith(("drop_last ", "sampler "))]
+    if apart:
+        result.notes.append(f"loader settings that do not matter for the numbers (reference and candidate): {', '.join(apart)}")
+
+
+def _own(one: str, other: str) -> bool:
+    """Whether a sampler is of a class of the user's, whose name tells nothing: its indices are compared."""
+    return any(kind[:1].isupper() or kind[:1] == "_" for kind in (one, other)) or {one, other} <= {"random", "random subset", "distributed"}
+
+
+def _no_effect(result: StageResult, reference: Capture, candidate: Capture) -> bool:
+    """Whether both loaders give as many batches although one drops what is left over."""
+    totals = [(c.manifest.settings["answer"].get("batches") or {}).get("total") for c in (reference, candidate)]
+    return totals[0] is not None and totals[0] == totals[1] and all(p.verdict != DIVERGED for p in result.pairs)
+
+
+def _append(result: StageResult, facts: list[Fact]) -> None:
+    """The facts as pairs of texts; those that agree are told and not judged: they make no test aligned."""
+    for fact in facts:
+        wrong = fact.judged and not fact.agree
+        notes = [] if fact.agree else [note for note in (_parted(fact), fact.why) if note]
+        first, second = (Record(0, fact.key, "data", "fact", "none", (), text=text) for text in (fact.reference, fact.candidate))
+        result.pairs.append(Pair(fact.key, first, second, verdict=DIVERGED if wrong else ALIGNED, judged=wrong, notes=notes))
+        if not fact.agree and not fact.judged and fact.key.endswith(".dtype"):
+            result.notes.append(f"{fact.key}: {fact.reference} in the reference, {fact.candidate} in the candidate")
+    wrong_facts = [f for f in facts if f.judged and not f.agree]
+    for fact in wrong_facts:
+        result.findings.append(_finding(fact))
+
+
+def _parted(fact: Fact) -> str:
+    """Of two lists the entries that only one has, or has otherwise; else both values."""
+    one, other = (side.split("; ") for side in (fact.reference, fact.candidate))
+    if len(one) + len(other) <= 2:  # noqa: PLR2004 - one value each
+        return f"{fact.reference} in the reference, {fact.candidate} in the candidate"
+    alone = [[entry for entry in mine if entry not in theirs] for mine, theirs in ((one, other), (other, one))]
+    texts = ["; ".join(side[:SHOWN]) + (" …" if len(side) > SHOWN else "") or "nothing more" for side in alone]
+    return f"{texts[0]} in the reference, {texts[1]} in the candidate"
+
+
+_FIXES = {
+    "classes": "read the same files on both sides: compare the lists of files, and what the data sets leave out",
+    "class_names": "list the classes by the same rule on both sides: sorted folder names, as a rule",
+    "shapes": "compare sizes of resize, crop and padding",
+    "lengths": "compare how texts are cut and joined",
+    "batch_size": "set the batch size as in the reference",
+    "drop_last": "set drop_last as in the reference",
+    "shuffle": "shuffle on both sides or on neither",
+    "sampler": "use the sampler that the reference uses",
+}
+
+
+def _finding(fact: Fact) -> Finding:
+    """What to do about a fact that differs; a fact is seen, not guessed."""
+    kind = fact.key.rpartition(".")[2]
+    group = fact.key.partition(".")[0]
+    cause = f"{fact.key.partition('.')[2]}: {_parted(fact)}" + (f" ({fact.why})" if fact.why else "")
+    return Finding(
+        f"data/{'setting' if group == 'settings' else 'fact'}-{kind.replace('_', '-')}", cause, _FIXES.get(kind, ""), proven=False
+    )

@@ -1,0 +1,139 @@
+"""The indices that both sides' samplers draw over several epochs: how many, how often each, and whether the order changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.comparison.twosample import distance, kolmogorov
+from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record, StageResult
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+
+Array = np.ndarray[Any, Any]
+
+#: the probability below which two weighted samplers count as different: one false alarm in 100,000 right ports
+CHANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """What one side's sampler gave, epoch by epoch; ``length`` is that of the data set."""
+
+    orders: tuple[Array, ...]
+    length: int
+    whole: bool
+
+    @property
+    def sorted(self) -> bool:
+        """Whether every epoch goes through the data from the first sample to the last."""
+        return all(bool((np.diff(order) > 0).all()) for order in self.orders)
+
+    @property
+    def changing(self) -> bool:
+        """Whether another epoch has another order."""
+        return any(not np.array_equal(self.orders[0], order) for order in self.orders[1:])
+
+    @property
+    def repeating(self) -> bool:
+        """Whether an epoch has a sample twice."""
+        return any(len(np.unique(order)) < len(order) for order in self.orders)
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        order = self.orders[0]
+        distinct = len(np.unique(order))
+        several = "in order" if self.sorted else "another order in each epoch" if self.changing else "the same mixed order in each epoch"
+        return f"{len(order):,} of {self.length:,} samples an epoch, {distinct:,} of them distinct, {several}"
+
+
+def read(capture: Capture) -> Epochs | None:
+    """The epochs that a side recorded; None where its loader has no sampler."""
+    about = capture.manifest.settings["answer"].get("epochs")
+    records = sorted(capture.select(name="indices", role="state"), key=lambda r: r.step)
+    if not about or not records:
+        return None
+    return Epochs(tuple(capture.array(r) for r in records), int(about["length"]), bool(about["whole"]))
+
+
+def compare(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Add a pair ``sampler`` where both loaders have one, and a finding where they draw otherwise."""
+    one, other = read(reference), read(candidate)
+    if one is None or other is None:
+        return
+    finding = _apart(one, other)
+    ends = [Record(0, "sampler", "data", "fact", "none", (), text=side.told) for side in (one, other)]
+    notes = [] if finding is None else [finding.cause]
+    pair = Pair("sampler", ends[0], ends[1], verdict=ALIGNED if finding is None else DIVERGED, judged=finding is not None, notes=notes)
+    result.pairs.append(pair)
+    result.notes.append(
+        f"samplers over {len(one.orders)} epochs: {one.told}" + ("" if one.told == other.told else f"; candidate: {other.told}")
+    )
+    if finding is not None:
+        result.findings.append(finding)
+
+
+def _apart(one: Epochs, other: Epochs) -> Finding | None:
+    if one.changing != other.changing and not (one.sorted or other.sorted):
+        still = "candidate" if one.changing else "reference"
+        cause = f"the {still}'s order is the same in every epoch, the other side's changes"
+        fix = "draw a new order in each epoch: no fixed generator made anew, set_epoch(epoch) for a distributed sampler"
+        return Finding("data/sampler-still", cause, fix, proven=True)
+    if one.repeating != other.repeating:
+        twice = "reference" if one.repeating else "candidate"
+        cause = f"the {twice} draws samples more than once in an epoch, the other side each at most once: {_counts(one, other)}"
+        return Finding("data/sampler-repeats", cause, "draw with replacement on both sides or on neither; look for padding", proven=True)
+    if len(one.orders[0]) != len(other.orders[0]):
+        cause = f"an epoch has {len(one.orders[0]):,} samples in the reference, {len(other.orders[0]):,} in the candidate"
+        return Finding("data/sampler-length", cause, "compare drop_last, num_samples and what a distributed sampler pads", proven=True)
+    if one.sorted and other.sorted:
+        return _first_other(one, other)
+    if one.sorted != other.sorted:
+        ordered = "reference" if one.sorted else "candidate"
+        return Finding(
+            "data/sampler-order", f"the {ordered} goes in order, the other side mixes", "shuffle on both sides or on neither", True
+        )
+    return _weights(one, other) if one.repeating else _left_out(one, other)
+
+
+def _counts(one: Epochs, other: Epochs) -> str:
+    distinct = [len(np.unique(side.orders[0])) for side in (one, other)]
+    return f"{distinct[0]:,} distinct of {len(one.orders[0]):,}, and {distinct[1]:,} of {len(other.orders[0]):,}"
+
+
+def _first_other(one: Epochs, other: Epochs) -> Finding | None:
+    for epoch, (mine, theirs) in enumerate(zip(one.orders, other.orders, strict=True)):
+        if len(mine) != len(theirs) or not np.array_equal(mine, theirs):
+            at = int(np.flatnonzero(mine != theirs)[0]) if len(mine) == len(theirs) else min(len(mine), len(theirs))
+            cause = f"epoch {epoch}: place {at} is sample {_at(mine, at)} in the reference, {_at(theirs, at)} in the candidate"
+            return Finding("data/sampler-indices", cause, "compare the samplers: which samples do they give?", proven=True)
+    return None
+
+
+def _at(order: Array, place: int) -> str:
+    return str(order[place]) if place < len(order) else "missing"
+
+
+def _left_out(one: Epochs, other: Epochs) -> Finding | None:
+    """Two samplers that give each sample once: which samples they never give, where an epoch has them all."""
+    missing = [set(range(side.length)) - {int(i) for order in side.orders for i in order} for side in (one, other)]
+    complete = [len(side.orders[0]) == len(np.unique(np.concatenate(side.orders))) for side in (one, other)]
+    if all(complete) and missing[0] != missing[1]:
+        first = min(missing[0] ^ missing[1])
+        cause = f"the samplers take other parts of the data set: sample {first} is given on one side only"
+        return Finding("data/sampler-part", cause, "compare the lists of indices that the samplers are made from", proven=True)
+    return None
+
+
+def _weights(one: Epochs, other: Epochs) -> Finding | None:
+    """Two samplers that draw with replacement: whether the indices have one law."""
+    drawn = [np.concatenate(side.orders).astype(np.float64) for side in (one, other)]
+    chance = kolmogorov(distance(*drawn), len(drawn[0]) * len(drawn[1]) / (len(drawn[0]) + len(drawn[1])))
+    if chance >= CHANCE:
+        return None
+    cause = f"the samplers draw with other weights: the drawn indices have one law with a probability of {chance:.1e}"
+    return Finding("data/sampler-weights", cause, "compare the weights that the samplers are given", proven=True)

@@ -1,0 +1,146 @@
+"""A loader's settings, and the indices that its sampler draws over several epochs, read off PyTorch's and Paddle's loaders alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from paralign.capture import CaptureWriter
+    from paralign.worker.session import Session
+
+#: epochs whose indices are drawn: two tell whether the order changes, the third whether it comes back
+EPOCHS = 3
+
+#: indices of one epoch that are kept: 1.6 MB
+MOST = 200_000
+
+#: class names of samplers -> what they do; both frameworks' own
+KINDS = {
+    "SequentialSampler": "sequential",
+    "SequenceSampler": "sequential",
+    "RandomSampler": "random",
+    "SubsetRandomSampler": "random subset",
+    "WeightedRandomSampler": "weighted",
+    "DistributedSampler": "distributed",
+    "DistributedBatchSampler": "distributed",
+}
+
+#: attributes of a loader that are told as they are, under one name for both frameworks
+PLAIN = {
+    "num_workers": "num_workers",
+    "use_shared_memory": "use_shared_memory",
+    "pin_memory": "pin_memory",
+    "prefetch_factor": "prefetch_factor",
+    "use_buffer_reader": "use_buffer_reader",
+    "timeout": "timeout",
+    "persistent_workers": "persistent_workers",
+    "_persistent_workers": "persistent_workers",
+}
+
+
+def settings(loader: Any) -> Dict[str, str]:
+    """The settings of a loader by name, as text; only those that it has.
+
+    ``batch_size``, ``drop_last``, ``sampler`` (``sequential``, ``random``, ``random with replacement``, …, or the class's name) and
+    ``shuffle`` decide about values; the others about speed and memory.
+    """
+    found: Dict[str, str] = {}
+    batches, sampler = getattr(loader, "batch_sampler", None), sampler_of(loader)
+    for name in ("batch_size", "drop_last"):
+        own = getattr(loader, name, None)
+        value = own if own is not None else getattr(batches, name, None)
+        inner = getattr(batches, name, None)  # Paddle's loader keeps False beside a batch sampler that drops
+        if isinstance(inner, (bool, int)):
+            value = inner
+        if isinstance(value, (bool, int)):
+            found[name] = str(value)
+    kind = sampler_kind(sampler)
+    if kind:
+        found["sampler"] = kind
+        shuffled = getattr(batches if kind == "distributed" and sampler is batches else sampler, "shuffle", None)
+        if isinstance(shuffled, (bool, int)):
+            found["shuffle"] = str(bool(shuffled))
+        elif kind in ("sequential", "random", "random with replacement"):
+            found["shuffle"] = str(kind != "sequential")
+    for attribute, name in PLAIN.items():
+        value = getattr(loader, attribute, None)
+        if isinstance(value, (bool, int, float)):
+            found[name] = str(value)
+    collate = getattr(loader, "collate_fn", None)
+    if callable(collate):
+        found["collate_fn"] = str(getattr(collate, "__name__", type(collate).__name__))
+    return found
+
+
+def sampler_of(loader: Any) -> Any:
+    """What decides the order: the loader's sampler, that of its batch sampler, or the batch sampler itself; None without one."""
+    batches = getattr(loader, "batch_sampler", None)
+    for found in (getattr(batches, "sampler", None), batches, getattr(loader, "sampler", None)):
+        if found is not None and hasattr(found, "__iter__"):
+            return found
+    return None
+
+
+def sampler_kind(sampler: Any) -> str:
+    """What a sampler does, '' for none; one that the frameworks do not have is called by its class."""
+    if sampler is None:
+        return ""
+    for base in type(sampler).__mro__:
+        kind = KINDS.get(base.__name__)
+        if kind is not None and (base is type(sampler) or getattr(type(sampler), "__iter__", None) is getattr(base, "__iter__", None)):
+            replacing = getattr(sampler, "replacement", getattr(sampler, "_replacement", False))
+            return f"{kind} with replacement" if kind == "random" and replacing is True else kind
+    return type(sampler).__name__
+
+
+def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optional[Dict[str, Any]]:
+    """Record the indices that the loader's sampler gives in the first epochs, as ``indices`` of step 0, 1, …; None without a sampler.
+
+    ``set_epoch`` is called as a training loop would, where there is one. Nothing is loaded.
+
+    Returns:
+        ``whole``: whether every epoch was read to its end; ``set_epoch``: whether there is one.
+    """
+    batches = getattr(loader, "batch_sampler", None)
+    source = batches if batches is not None and hasattr(batches, "__iter__") else sampler_of(loader)
+    if source is None or not hasattr(getattr(loader, "dataset", ()), "__len__"):
+        return None
+    setters: List[Any] = [s for s in (batches, sampler_of(loader)) if callable(getattr(s, "set_epoch", None))]
+    whole = True
+    session.seed()
+    for epoch in range(EPOCHS):
+        for one in setters[:1]:
+            one.set_epoch(epoch)
+        indices = list(_taken(_flat(source), MOST))
+        whole = whole and len(indices) < MOST
+        if not indices:
+            return None
+        writer.add("indices", np.array(indices, np.int64), role="state", step=epoch)
+    return {"whole": whole, "set_epoch": bool(setters), "length": len(getattr(loader, "dataset", ()))}
+
+
+def _flat(source: Any) -> Iterator[Any]:
+    """Indices one by one, whether they come singly or in batches."""
+    for given in source:
+        if isinstance(given, (list, tuple, np.ndarray)):
+            yield from given
+        else:
+            yield given
+
+
+def _taken(indices: Iterator[Any], most: int) -> Iterator[int]:
+    """Whole numbers up to so many; an iterator that gives something else is no sampler of indices, and ends there."""
+    for count, index in enumerate(indices):
+        if count >= most or isinstance(index, bool):
+            return
+        try:
+            yield int(index.__index__())
+        except (AttributeError, TypeError):
+            return
+
+
+def rows_of(sizes: List[int]) -> int:
+    """How many samples a batch has, by the first axis of its leaves; 1 where they do not share one."""
+    return sizes[0] if sizes and len(set(sizes)) == 1 else 1

@@ -1,0 +1,312 @@
+"""Facts of data sets, loader settings and samplers beside each other; several splits; a limit."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.dtypes import typed
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.worker import loaders
+from paralign.worker.facts import Facts, class_names
+from paralign.worker.whole import fingerprint
+
+
+class Data:
+    """Series of 5 numbers with a label each."""
+
+    def __init__(self, length=40, label=lambda i: i % 4, **more):
+        self.length, self.label = length, label
+        self.__dict__.update(more)
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return np.random.RandomState(index).randn(5).astype("float32"), self.label(index)
+
+
+class SequentialSampler:
+    def __init__(self, length):
+        self.length = length
+
+    def __iter__(self):
+        return iter(range(self.length))
+
+
+class RandomSampler(SequentialSampler):
+    replacement = False
+
+    def __iter__(self):
+        draw = np.random.randint(0, self.length, self.length) if self.replacement else np.random.permutation(self.length)  # noqa: NPY002
+        return iter(int(i) for i in draw)
+
+
+class Still(RandomSampler):
+    """Made anew from one seed in every epoch, as a mistake."""
+
+    def __iter__(self):
+        return iter(int(i) for i in np.random.RandomState(7).permutation(self.length))
+
+
+class Weighted(RandomSampler):
+    power = 1.0
+
+    def __iter__(self):
+        weights = np.arange(1, self.length + 1) ** self.power
+        return iter(int(i) for i in np.random.choice(self.length, self.length, p=weights / weights.sum()))  # noqa: NPY002
+
+
+class Loader:
+    """What PyTorch's and Paddle's loaders have in common."""
+
+    def __init__(self, data, sampler=SequentialSampler, batch_size=4, *, drop_last=False, **more):
+        self.dataset, self.batch_size, self.drop_last = data, batch_size, drop_last
+        self.sampler = sampler(len(data))
+        self.__dict__.update(more)
+
+    def __len__(self):
+        return len(self.dataset) // self.batch_size if self.drop_last else -(-len(self.dataset) // self.batch_size)
+
+    def __iter__(self):
+        order = iter(self.sampler)
+        for _ in range(len(self)):
+            rows = [self.dataset[i] for i in itertools.islice(order, self.batch_size)]
+            if not rows:
+                return
+            yield np.stack([x for x, _ in rows]), np.array([y for _, y in rows])
+
+
+def side(data=None, loader=None):
+    functions = {}
+    if data is not None:
+        functions["build_dataset"] = data if callable(data) else lambda _: data
+    if loader is not None:
+        functions["build_dataloader"] = loader if callable(loader) else lambda _: loader
+    return Side(framework="numpy", functions=functions)
+
+
+def compared(one, other):
+    return check(one, other, stages=["data"])["data"]
+
+
+def rules(stage):
+    return [f.rule for f in stage.findings]
+
+
+# -- facts -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_facts_of_equal_data_sets_are_told_and_make_nothing_aligned():
+    stage = compared(side(Data(classes=["a", "b", "c", "d"])), side(Data(classes=["a", "b", "c", "d"])))
+    assert stage.verdict == ALIGNED
+    told = {p.key: (p.reference.text, p.judged) for p in stage.pairs if p.key.startswith("facts.")}
+    assert told["facts.1.classes"] == ("0: 10; 1: 10; 2: 10; 3: 10", False)
+    assert told["facts.0.shapes"] == ("(5)", False)
+    assert told["facts.class_names"] == ("a, b, c, d", False)
+    assert "the reference's data set: 40 samples; 0 float32 (5); 1 int64, 4 classes of 10 samples" in stage.notes
+
+
+def test_another_number_of_samples_in_a_class_is_a_fact_beside_the_samples():
+    stage = compared(side(Data()), side(Data(label=lambda i: 0 if i == 17 else i % 4)))
+    assert stage.verdict == DIVERGED
+    pair = next(p for p in stage.pairs if p.key == "facts.1.classes")
+    assert pair.verdict == DIVERGED
+    assert pair.notes == ["0: 10; 1: 10 in the reference, 0: 11; 1: 9 in the candidate"]
+
+
+def test_classes_of_another_order_are_found_where_samples_agree():
+    stage = compared(side(Data(classes=["cat", "dog"])), side(Data(classes=["dog", "cat"])))
+    assert (stage.verdict, rules(stage)) == (DIVERGED, ["data/fact-class-names"])
+    assert "the same classes in another order" in stage.findings[0].cause
+    assert stage.divergence.pair.key == "facts.class_names"
+
+
+def test_another_element_type_of_equal_values_is_said_and_is_no_divergence():
+    stage = compared(side(Data()), side(Data(label=lambda i: np.int32(i % 4))))
+    assert stage.verdict == ALIGNED
+    assert "facts.1.dtype: int64 in the reference, int32 in the candidate" in stage.notes
+
+
+def test_texts_have_lengths_and_many_numbers_are_no_classes():
+    facts = Facts()
+    for n in range(1002):
+        facts.add("text", "x" * (n % 2))
+        facts.add("id", typed(np.int64(n)))
+    told = facts.told()
+    assert told["text"] == {"dtypes": {"text": 1002}, "shapes": {"0": 501, "1": 501}, "classes": {}}
+    assert told["id"]["classes"] == {}
+
+
+def test_class_names_are_found_through_wrappers_and_by_number():
+    inner = SimpleNamespace(class_to_idx={"dog": 1, "cat": 0, **{f"c{n}": n for n in range(2, 12)}})
+    assert class_names(SimpleNamespace(dataset=SimpleNamespace(dataset=inner)))[:3] == ["cat", "dog", "c2"]
+    assert class_names(SimpleNamespace(classes=7)) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (np.float32([1, 2]), np.float64([1, 2]), True),
+        (np.float64([1 / 3]), np.float32([1 / 3]), False),
+        (np.uint8([1, 255]), np.int64([1, 255]), True),
+        (np.int64([-1]), np.int32([-1]), True),
+        (np.int64([256]), np.uint8([0]), False),
+        (np.uint64([2**63]), np.int64([-(2**63)]), False),
+        (np.array([True]), np.int64([1]), True),
+        (np.float32([np.nan, 1]), np.float64([np.nan, 1]), True),
+        (np.float32([1e30]), np.float64([1e300]), False),
+    ],
+)
+def test_equal_values_have_equal_hashes_whatever_their_type(one, other, equal):
+    first, second = (fingerprint(typed(a)) for a in (one, other))
+    assert (first[:2] == second[:2]) is equal
+    assert np.isfinite(first[2][2:]).all()
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_settings_that_decide_nothing_are_said():
+    one, other = (Loader(Data(), num_workers=n, use_shared_memory=s) for n, s in ((0, False), (2, True)))
+    stage = compared(side(loader=one), side(loader=other))
+    assert stage.verdict == ALIGNED
+    said = "loader settings that do not matter for the numbers (reference and candidate): num_workers 0 and 2, use_shared_memory False and True"
+    assert said in stage.notes
+
+
+def test_drop_last_without_an_effect_today_is_a_warning():
+    stage = compared(side(loader=Loader(Data())), side(loader=Loader(Data(), drop_last=True)))
+    assert stage.verdict == ALIGNED
+    assert any("drop_last is False in the reference and True in the candidate" in w for w in stage.warnings)
+
+
+def test_settings_of_a_batch_sampler_come_before_the_loaders_own():
+    batches = SimpleNamespace(batch_size=8, drop_last=True, sampler=RandomSampler(3))
+    found = loaders.settings(SimpleNamespace(batch_size=None, drop_last=False, batch_sampler=batches, num_workers=0))
+    assert found == {"batch_size": "8", "drop_last": "True", "sampler": "random", "shuffle": "True", "num_workers": "0"}
+
+
+def test_a_sampler_that_overrides_the_frameworks_own_is_not_called_by_its_name():
+    assert loaders.sampler_kind(Still(3)) == "Still"
+    assert loaders.sampler_kind(RandomSampler(3)) == "random"
+    assert loaders.sampler_kind(Twice(3)) == "random with replacement"
+
+
+# -- samplers ----------------------------------------------------------------------------------------------------------------------
+
+
+class Twice(RandomSampler):
+    replacement = True
+
+
+class Heavy(Weighted):
+    power = 8.0
+
+
+class Half(SequentialSampler):
+    def __iter__(self):
+        return iter(range(self.length // 2, self.length))
+
+
+@pytest.mark.parametrize("sampler", [SequentialSampler, RandomSampler, Twice, Weighted, Still])
+def test_equal_samplers_are_aligned_and_told(sampler):
+    stage = compared(side(Data(), Loader(Data(), sampler)), side(Data(), Loader(Data(), sampler)))
+    assert stage.verdict != DIVERGED
+    assert any(note.startswith("samplers over 3 epochs: 40 of 40 samples an epoch") for note in stage.notes)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (RandomSampler, Still, "the candidate's order is the same in every epoch"),
+        (RandomSampler, Twice, "the candidate draws samples more than once in an epoch"),
+        (Weighted, Heavy, "the samplers draw with other weights"),
+        (SequentialSampler, Half, "an epoch has 400 samples in the reference, 200 in the candidate"),
+        (SequentialSampler, RandomSampler, "the reference goes in order, the other side mixes"),
+    ],
+)
+def test_samplers_that_draw_otherwise_are_found(one, other, told):
+    stage = compared(side(loader=Loader(Data(400), one)), side(loader=Loader(Data(400), other)))
+    assert stage.verdict == DIVERGED
+    pair = next(p for p in stage.pairs if p.key == "sampler")
+    assert pair.verdict == DIVERGED
+    assert pair.notes[0].startswith(told)
+    assert stage.findings
+
+
+def test_equal_weights_drawn_from_other_generators_are_no_divergence():
+    class Other(Weighted):
+        def __iter__(self):
+            np.random.rand(5)  # noqa: NPY002 - another place in the stream
+            return super().__iter__()
+
+    stage = compared(side(Data(400), Loader(Data(400), Weighted)), side(Data(400), Loader(Data(400), Other)))
+    assert stage.verdict == ALIGNED
+    assert any("draw with replacement" in note for note in stage.notes)
+
+
+def test_a_loader_without_a_sampler_and_an_endless_one_say_nothing():
+    class Endless:
+        def __iter__(self):
+            return itertools.repeat(None)
+
+    assert loaders.record_epochs(None, None, SimpleNamespace()) is None
+    session = SimpleNamespace(seed=lambda: None)
+    assert loaders.record_epochs(session, None, SimpleNamespace(batch_sampler=Endless(), dataset=[1, 2])) is None
+
+
+# -- splits and limits -------------------------------------------------------------------------------------------------------------
+
+
+def split_project(project, more):
+    for name in ("reference", "candidate"):
+        project.edit(
+            name, "def build_dataset(split):\n    data = Data()", "def build_dataset(split):\n    data = Data()\n    data.split = split"
+        )
+    (project.folder / "paralign.toml").write_text((project.folder / "paralign.toml").read_text() + more)
+
+
+def test_several_splits_are_judged_in_one_run_and_named(project):
+    split_project(project, '\n[data]\nsplits = ["train", "val"]\n')
+    project.edit(
+        "candidate",
+        'np.arange(6, dtype="float32") + index',
+        "np.arange(6, dtype=\"float32\") + index * (1 + (self.split == 'val' and index == 5))",
+    )
+    done = project.check("data")
+    assert done.code == 1, done.err
+    stage = project.stage("data")
+    wrong = {p["key"].split(":")[0] for p in stage["pairs"] if p["verdict"] == "diverged"}
+    assert wrong == {"val"}
+    assert stage["divergence"]["candidate"]["code"].startswith("image = np.arange")
+    assert {c["what"] for c in stage["coverage"]} >= {"train samples", "val samples"}
+
+
+def test_a_limit_says_what_it_left_out_and_proves_nothing(project):
+    split_project(project, "\n[data]\nlimit = 5\n")
+    done = project.check("data")
+    assert done.code == 4, done.err
+    stage = project.stage("data")
+    assert stage["verdict"] == UNDERPOWERED
+    assert "[data] limit = 5: 2 of 7 samples were left out, and were not compared" in stage["notes"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("splits = []", "splits must not be empty"),
+        ('splits = ["a", "a"]', "a split is named twice"),
+        ("splits = [1]", "splits must be a list of texts"),
+        ("limit = 0", "'limit' must be at least 1"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(project, more, told):
+    split_project(project, f"\n[data]\n{more}\n")
+    done = project.check("data")
+    assert done.code == 2
+    assert told in done.err
