@@ -9,6 +9,8 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
+.PHONY: catalogue
+
 .PHONY: init-rates layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
 help:
@@ -21,6 +23,7 @@ help:
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
+	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
 	@echo "make init-rates       how often the stage init accuses right initialisations and misses wrong ones (docs/guide.md)"
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
 	@echo "make kills            kill workers, paralign or both at random moments, and look at the next check (docs/reliability.md)"
@@ -79,6 +82,9 @@ bench: $(VENV)/stamp-bench .padiff/stamp
 
 init-rates: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/init_rates.py
+
+catalogue: $(VENV)/stamp-bench
+	$(BIN)/python benchmarks/catalogue.py --write docs/catalogue.md
 
 zoo: .venv-zoo/stamp
 	.venv-zoo/bin/python bench/zoo.py --write docs/zoo.md

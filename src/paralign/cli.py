@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import doctor, log, status, weights
+from paralign.commands import doctor, explain, log, status, weights
 from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
@@ -114,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
     log.add_commands(commands, _number)
     doctor.add_commands(commands, _number)
     status.add_commands(commands)
+    explain.add_commands(commands)
     return top
 
 

@@ -1,0 +1,1 @@
+"""From source to port: every call of a program, and what it becomes in Paddle."""
