@@ -15,6 +15,7 @@ WORKERS ?= 2
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
+	@echo "make demo-informer    the same with a port of the Informer, which draws random numbers in eval mode too"
 	@echo "make test             lint, types, tests"
 	@echo "make quick            the unit tests that need no framework"
 	@echo "make unseen           judge ports and mistakes that the engine had not seen (ARGS=--faults plants the mistakes); writes docs/unseen.md"
@@ -51,6 +52,14 @@ endif
 demo: $(VENV)/stamp-demo
 	$(BIN)/python $(DEMO)/prepare.py
 	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check $(DEMO) $(STAGES)
+
+.PHONY: demo-informer
+demo-informer: $(VENV)/stamp-demo
+	$(BIN)/python examples/informer/prepare.py
+	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer $(STAGES)
+	$(BIN)/paralign convert weights examples/informer/checkpoint.pth examples/informer/data/model_state.pdparams --model examples/informer --force
+	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer/initial.toml
+	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer/training.toml
 
 test: $(VENV)/stamp-test .venv-oldest/stamp lint types unit
 

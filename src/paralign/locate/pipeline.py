@@ -101,10 +101,11 @@ class Replay:
         return self.whole and not (self.wrong or self.findings or self.divergences)
 
 
-def replayed(context: Context, mode: str, attempt: str = "") -> Replay | None:
+def replayed(context: Context, mode: str, attempt: str = "", *, backward: bool = False) -> Replay | None:
     """A pass of both sides in ``train`` or ``eval`` mode, the candidate with the reference's draws; in train mode with the backward pass.
 
     None where neither side is random or cannot be watched. ``attempt`` names a run with other weights, not to be used again.
+    ``backward`` asks for loss and backward pass in eval mode too.
 
     Raises:
         WorkerFailed: a side fails when it is watched.
@@ -124,9 +125,9 @@ def _replayed(context: Context, mode: str, attempt: str) -> Replay | None:
     values: dict[str, Capture] = {"inputs": context.inputs}
     plain: dict[str, Any] = {"mode": "apart" if mode == "train" else mode, **({"attempt": attempt} if attempt else {})}
     trains = context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss")
-    if mode == "train" and trains and context.labels is not None:
+    if (mode == "train" or backward) and trains and context.labels is not None:
         values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
-    options, name = {**plain, "runs": [DOUBLE]}, "random" if mode == "train" else f"random-{mode}"
+    options, name = {**plain, "runs": [DOUBLE]}, "random" if mode == "train" else f"random-{mode}{'-backward' * backward}"
     reference, candidate = both(
         lambda: context.reference.record(name, "operations", {**options, "keep_draws": True}, values),
         lambda: context.candidate.record(name, "operations", options, values),

@@ -132,7 +132,9 @@ def _locate(context: Context, result: StageResult) -> None:
     if context.plan is None or context.settings.modules == "none" or not context.has("candidate", "build_model"):
         return
     try:
-        found, notes = pipeline.backward(context, "eval")
+        drawn = context.drawn or not context.forwarded  # the model draws in eval mode, or no stage has looked whether it does
+        replay = pipeline.replayed(context, "eval", backward=True) if drawn else None
+        found, notes = (replay.divergences, replay.notes) if replay is not None else pipeline.backward(context, "eval")
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return

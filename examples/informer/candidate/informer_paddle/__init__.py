@@ -1,0 +1,1 @@
+"""The Informer in PaddlePaddle: the port."""
