@@ -111,14 +111,15 @@ def replayed(context: Context, mode: str, attempt: str = "", *, backward: bool =
         WorkerFailed: a side fails when it is watched.
     """
     if attempt:
-        return _replayed(context, mode, attempt)
-    if mode not in context.replays:
-        context.replays[mode] = _replayed(context, mode, "")
-    found: Replay | None = context.replays[mode]
+        return _replayed(context, mode, attempt, backward=backward)
+    key = f"{mode} backward" if backward else mode
+    if key not in context.replays:
+        context.replays[key] = _replayed(context, mode, "", backward=backward)
+    found: Replay | None = context.replays[key]
     return found
 
 
-def _replayed(context: Context, mode: str, attempt: str) -> Replay | None:
+def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> Replay | None:
     """As :func:`replayed`, always run."""
     if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
         return None
