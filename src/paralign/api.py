@@ -14,7 +14,7 @@ from paralign.capture.bounds import checked_path
 from paralign.context import Context
 from paralign.conversion import Conversion, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
-from paralign.errors import UsageError, WorkerFailed
+from paralign.errors import UsageError, WorkerFailed, plain_text
 from paralign.formats.saving import check_destination
 from paralign.locate import pipeline
 from paralign.locate.laboratory import watched
@@ -31,7 +31,7 @@ from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, interpreter, own_code
 from paralign.run.turns import turn
 from paralign.stages import run as run_stage
-from paralign.stages.offline import compare_captures, compare_files
+from paralign.stages.offline import arrays_of, compare_captures, compare_files
 from paralign.weights import Rules
 
 if TYPE_CHECKING:
@@ -441,7 +441,14 @@ def failed(stage: str, failure: WorkerFailed) -> StageResult:
 
 
 def compare(
-    reference: str | Path, candidate: str | Path, *, ratio: float | None = None, atol: float | None = None, rtol: float | None = None
+    reference: str | Path,
+    candidate: str | Path,
+    *,
+    ratio: float | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    log: str | Path | None = None,
+    threshold: float = 1e-6,
 ) -> CheckResult:
     """Compare two captures, or two files of arrays (``.npy`` with a dict as reprod_log writes it, ``.npz``), without running anything.
 
@@ -451,24 +458,35 @@ def compare(
         ratio: as in :func:`check`.
         atol: as in :func:`check`.
         rtol: as in :func:`check`.
+        log: a new file for reprod_log's lines about every entry.
+        threshold: the greatest mean difference that passes in these lines; it decides no verdict.
 
     Raises:
-        UsageError: a path that is not there, or a capture against a file.
+        UsageError: a path that is not there, a capture against a file, or a log that is there already.
         CaptureFormatError: a corrupt or truncated capture or file.
         UnsafeFile: a file that holds more than arrays, scalars and containers.
+        WriteFailed: the log cannot be written.
     """
     paths = Path(reference), Path(candidate)
     for path in paths:
         if not checked_path(path).exists():
             raise UsageError("there is nothing to compare", where=str(path), hint="give two captures (folders), or two .npy or .npz files")
+    if log is not None and checked_path(log).exists():
+        raise UsageError("the log is there already", where=str(log), hint="name another file; nothing is replaced")
     tolerance = Tolerance(ratio, atol, rtol)
     if paths[0].is_dir() != paths[1].is_dir():
         raise UsageError(
             "a capture cannot be compared with a file", where=f"{paths[0]}, {paths[1]}", hint="give two captures, or two files"
         )
-    if paths[0].is_dir():
-        return compare_captures(Capture.open(paths[0]), Capture.open(paths[1]), tolerance)
-    return compare_files(paths[0], paths[1], tolerance)
+    captures = (Capture.open(paths[0]), Capture.open(paths[1])) if paths[0].is_dir() else None
+    result = compare_captures(*captures, tolerance) if captures is not None else compare_files(*paths, tolerance)
+    if log is not None:
+        reference_arrays, candidate_arrays = (
+            artifacts.compared(result.stages[0], *captures) if captures else (arrays_of(paths[0]), arrays_of(paths[1]))
+        )
+        lines = artifacts.log(result.stages[0], reference_arrays, candidate_arrays, threshold)
+        artifacts.replace(Path(log), plain_text("\n".join(lines)) + "\n")
+    return result
 
 
 def convert_weights(
@@ -524,6 +542,7 @@ def convert_weights(
     else:
         with tempfile.TemporaryDirectory(prefix="paralign-") as scratch, _modelled(model, inputs, Path(scratch), step) as context:
             found = modelled.plan(context, checkpoint, Path(destination), wanted, prove=prove, origin=origin, progress=step)
+    found.shapes = {name: tuple(entry.shape) for name, entry in checkpoint.entries.items()}
     if found.verdict != INCOMPLETE:
         plain.carry(found, checkpoint, dry_run=dry_run, overwrite=overwrite, max_shard_bytes=max_shard_bytes, progress=progress)
     return found

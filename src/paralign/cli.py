@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import doctor, explain, log, status, weights
+from paralign.commands import doctor, explain, guide, log, weights
 from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
@@ -97,6 +97,8 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--ratio", type=_number, help="greatest error ÷ noise that counts as aligned")
     compare.add_argument("--atol", type=_number, help="absolute tolerance instead of error ÷ noise")
     compare.add_argument("--rtol", type=_number, help="relative tolerance, with --atol")
+    compare.add_argument("--log", metavar="FILE", help="write reprod_log's lines about every entry to a new file")
+    compare.add_argument("--diff-threshold", type=_number, default=1e-6, metavar="D", help="greatest mean difference that passes in --log")
     compare.set_defaults(run=_compare)
 
     locate = commands.add_parser(
@@ -113,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     weights.add_commands(commands)
     log.add_commands(commands, _number)
     doctor.add_commands(commands, _number)
-    status.add_commands(commands)
+    guide.add_commands(commands)
     explain.add_commands(commands)
     return top
 
@@ -265,12 +267,16 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 def _compare(options: argparse.Namespace) -> int:
     from paralign.api import compare
 
-    return _show(
-        compare(options.reference, options.candidate, ratio=options.ratio, atol=options.atol, rtol=options.rtol),
-        json=options.json,
-        footer="",
-        full=True,
+    result = compare(
+        options.reference,
+        options.candidate,
+        ratio=options.ratio,
+        atol=options.atol,
+        rtol=options.rtol,
+        log=options.log,
+        threshold=options.diff_threshold,
     )
+    return _show(result, json=options.json, footer=f"log: {options.log}" if options.log and not options.json else "", full=True)
 
 
 def _locate(options: argparse.Namespace) -> int:

@@ -36,6 +36,14 @@ def add_commands(commands: Any, number: Any) -> None:
     compare.add_argument("--margin", type=number, help="difference that is allowed between the last values")
     compare.add_argument("--json", action="store_true", help="print the result as JSON")
     compare.set_defaults(run=_compare)
+    checks = verbs.add_parser(
+        "checks",
+        help="what logs of differences say",
+        epilog="exit codes: 0 all passed · 1 a check failed · 2 wrong usage · 3 a file is damaged · 4 a log compares nothing",
+        description="Read logs of differences, such as forward_diff.log: of reprod_log in both of its formats, and of checks.",
+    )
+    checks.add_argument("files", nargs="+", metavar="FILE")
+    checks.set_defaults(run=_checks)
     convert = verbs.add_parser("convert", help="write a log in another form")
     convert.add_argument("file", metavar="FILE")
     convert.add_argument("--to", choices=["csv", "json", "jsonl"], default="csv", help="the form (default: csv)")
@@ -71,6 +79,25 @@ def _table(log: Log) -> list[str]:
 
 def _figure(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _checks(options: argparse.Namespace) -> int:
+    from paralign.compat.reprod_log import read_diff_log
+    from paralign.errors import one_line
+
+    codes = []
+    for name in options.files:
+        log = read_diff_log(name)
+        said = {True: "passed", False: "failed", None: log.verdict or "compares nothing"}[log.passed]
+        print(f"{one_line(name)}: {said}, {len(log.figures)} lines, {len(log.failed)} of them beyond their threshold")
+        print(
+            "\n".join(f"  {one_line(each.name)}: {each.method} diff {each.value:.6g}" for each in log.failed),
+            end="\n" if log.failed else "",
+        )
+        print("".join(f"  paralign: {one_line(remark)}\n" for remark in log.remarks), end="")
+        print("".join(f"  line {number} is none of such a log: {one_line(text)[:80]}\n" for number, text in log.unread), end="")
+        codes.append({True: 0, False: 1, None: 4}[log.passed])
+    return 1 if 1 in codes else max(codes)
 
 
 def _compare(options: argparse.Namespace) -> int:

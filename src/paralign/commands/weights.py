@@ -1,4 +1,4 @@
-"""``paralign convert weights`` and ``paralign weights diff``."""
+"""``paralign convert weights``, ``paralign weights diff`` and ``paralign weights show``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from paralign.commands import listing
 from paralign.errors import UsageError, quoted, unwritten
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def add_commands(commands: Any) -> None:
     )
     weights = commands.add_parser("weights", help="look at checkpoints")
     which = weights.add_subparsers(dest="which", required=True, metavar="WHAT")
+    listing.add_show(which)
     _add_diff(
         which.add_parser(
             "diff",
@@ -93,6 +95,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
         "--max-shard-size", metavar="SIZE", help="write several files of at most so many bytes (500M, 5G, 2Gi) and an index"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a destination that is there")
+    parser.add_argument("--all", action="store_true", help="list every tensor with its shape on both sides")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
     parser.set_defaults(run=_convert)
 
@@ -145,7 +148,7 @@ def _convert(options: argparse.Namespace) -> int:
         )
     if rules is not None:
         _save(found, rules)
-    _show(found, rules, json=options.json, planned=options.dry_run)
+    _show(found, rules, options)
     return CODES[found.verdict]
 
 
@@ -199,14 +202,14 @@ def _save(found: Conversion, path: Path) -> None:
             temporary.unlink()
 
 
-def _show(found: Conversion, rules: Path | None, *, json: bool, planned: bool) -> None:
-    if json:
+def _show(found: Conversion, rules: Path | None, options: argparse.Namespace) -> None:
+    if options.json:
         print(found.to_json())
         return
     from paralign.report.console import console
     from paralign.report.weights import conversion
 
-    console().print(conversion(found, planned=planned, rules=rules))
+    console().print(conversion(found, planned=options.dry_run, rules=rules, every=options.all))
 
 
 def _diff(options: argparse.Namespace) -> int:

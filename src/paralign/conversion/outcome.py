@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paralign.weights import Rules
+from paralign.weights.transforms import reached
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,7 @@ class Conversion:
         verdict: one of the verdicts of this module.
         frameworks: which framework laid the tensors out in the source, and which is to read the destination; '' where nothing tells.
         ways: the way of every tensor that goes.
+        shapes: of the source's tensors by name.
         rules: the same as a short table that makes these ways of the names again.
         dropped: tensors of the source that need no place, or that a rule leaves out.
         left: what else the source holds, such as the optimizer's state.
@@ -48,6 +50,7 @@ class Conversion:
     verdict: str = KEPT
     frameworks: tuple[str, str] = ("", "")
     ways: list[Way] = field(default_factory=list)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
     dropped: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -67,6 +70,11 @@ class Conversion:
         """How many tensors keep their name and layout."""
         return sum(1 for way in self.ways if way.source == way.destination and way.transform is None and way.into is None)
 
+    def shapes_of(self, way: Way) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shapes of a tensor in the source and in the destination, there of the whole tensor that it may be a part of."""
+        here = self.shapes[way.source]
+        return here, way.shape if way.shape is not None else reached(way.transform, here)
+
     def to_json(self) -> str:
         """Everything as JSON; an error that is not finite becomes text."""
         told: dict[str, Any] = {
@@ -76,7 +84,9 @@ class Conversion:
             "frameworks": dict(zip(("source", "destination"), self.frameworks, strict=True)),
             "error": None if self.error is None else self.error if self.error < float("inf") else "infinite",
             "unplaced": [{"tensor": name, "why": why} for name, why in self.unplaced],
-            "tensors": [way._asdict() for way in self.ways],
+            "tensors": [
+                {**way._asdict(), **dict(zip(("source_shape", "destination_shape"), self.shapes_of(way), strict=True))} for way in self.ways
+            ],
             "rules": [dict(zip(("reference", "candidate", "way", "count"), row, strict=True)) for row in self.rules.rows()],
             "files": [str(path) for path in self.files],
         }

@@ -20,6 +20,7 @@ from paralign.errors import plain_text, unwritten
 from paralign.model import ALIGNED
 from paralign.registry import STAGES
 from paralign.report.text import figure
+from paralign.stages.handed import is_given
 from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ REPORT = "report.json"
 
 #: stage -> the guides' name of its arrays
 FILES = {stage.name: stage.arrays for stage in STAGES if stage.arrays}
-
-#: names under which the guides' files hold what a model was given
-INPUTS = frozenset({"input", "inputs", "fake_data", "label", "labels", "fake_label"})
 
 Arrays = "dict[str, np.ndarray[Any, Any]]"
 
@@ -173,6 +171,16 @@ def arrays(stage: str, capture: Capture) -> dict[str, np.ndarray[Any, Any]]:
     return found
 
 
+def compared(stage: StageResult, reference: Capture, candidate: Capture) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values behind the pairs of a comparison of two captures, by key."""
+    found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for pair in stage.pairs:
+        for values, capture, record in zip(found, (reference, candidate), (pair.reference, pair.candidate), strict=True):
+            if record is not None and record.location is not None:
+                values[pair.key] = np.array(capture.array(record))
+    return found
+
+
 def _labels(stage: str, given: Given) -> dict[str, np.ndarray[Any, Any]]:
     """The labels, which the guides keep beside the inputs of the forward pass."""
     if stage != "forward" or given.labels is None:
@@ -183,16 +191,7 @@ def _labels(stage: str, given: Given) -> dict[str, np.ndarray[Any, Any]]:
 
 def _inputs_first(values: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays with what went in before what came out: a comparison reports a difference in it first."""
-    return dict(sorted(values.items(), key=lambda item: not given_to_model(item[0])))
-
-
-def given_to_model(key: str) -> bool:
-    """Whether an entry of the guides' files holds what a model was given, by its name.
-
-    >>> given_to_model("input.0"), given_to_model("label"), given_to_model("labelled")
-    (True, True, False)
-    """
-    return key.partition(".")[0] in INPUTS
+    return dict(sorted(values.items(), key=lambda item: not is_given(item[0])))
 
 
 def _name(stage: str, record: Record) -> str | None:

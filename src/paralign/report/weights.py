@@ -35,10 +35,12 @@ VERDICTS = {
 MOST = 20
 
 
-def conversion(found: Conversion, *, planned: bool, rules: Path | None) -> RenderableType:
-    """The rules of a conversion, what it leaves out, what was written, the verdict."""
+def conversion(found: Conversion, *, planned: bool, rules: Path | None, every: bool = False) -> RenderableType:
+    """The rules of a conversion (``every``: all its tensors, with both shapes), what it leaves out, what was written, the verdict."""
     parts: list[RenderableType] = []
-    if found.rules.rows():
+    if every and found.ways:
+        parts.append(_tensors(found))
+    elif found.rules.rows():
         parts.append(_rules(found))
     parts.append(Text(f"{found.unchanged} of {len(found.ways)} tensors keep name and layout", "dim"))
     if found.dropped:
@@ -71,6 +73,15 @@ def _rules(found: Conversion) -> Table:
     table = _table(("source", "left"), ("destination", "left"), ("way", "left"), ("tensors", "right"))
     for reference, candidate, way, count in found.rules.rows():
         table.add_row(Text(one_line(reference)), Text(one_line(candidate)), Text(way), str(count or ""))
+    return table
+
+
+def _tensors(found: Conversion) -> Table:
+    table = _table(("source", "left"), ("shape", "left"), ("destination", "left"), ("shape", "left"), ("way", "left"))
+    for way in found.ways:
+        here, there = (Text(str(list(shape))) for shape in found.shapes_of(way))
+        said = (way.transform or "") + (f" into {way.into}" if way.into else "")
+        table.add_row(Text(one_line(way.source)), here, Text(one_line(way.destination)), there, Text(said))
     return table
 
 

@@ -17,13 +17,25 @@ if TYPE_CHECKING:
 #: the name under which a forward pass records what its model was given
 NAME = "input"
 
+#: names under which the guides' files hold what a model was given
+INPUTS = frozenset({"input", "inputs", "fake_data", "label", "labels", "fake_label"})
+
+
+def is_given(key: str) -> bool:
+    """Whether an entry of the guides' files holds what a model was given, by its name.
+
+    >>> is_given("input.0"), is_given("label"), is_given("labelled")
+    (True, True, False)
+    """
+    return key.partition(".")[0] in INPUTS
+
 
 def compare(result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Put inputs that differ before the stage's other pairs; inputs of other element types are a note.
 
     Where the element types differ (a model in another precision, a framework without the type), values cannot be held against each other.
     """
-    sides = [{r.key: r for r in capture.records if _is_given(r)} for capture in (reference, candidate)]
+    sides = [{r.key: r for r in capture.records if _is_recorded(r)} for capture in (reference, candidate)]
     wrong = []
     for key, one in sides[0].items():
         other = sides[1].get(key)
@@ -41,7 +53,7 @@ def compare(result: StageResult, reference: Capture, candidate: Capture) -> None
     result.pairs[:0] = wrong
 
 
-def _is_given(record: Record) -> bool:
+def _is_recorded(record: Record) -> bool:
     return record.name == NAME and record.role == "input" and record.run == NATIVE and record.location is not None
 
 

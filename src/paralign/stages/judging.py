@@ -125,9 +125,9 @@ def _twin(record: Record, run: str, mode: str) -> tuple[str, str, str, str, int,
 class Noises:
     """The reference's own noise at each of its records, measured once."""
 
-    def __init__(self, capture: Capture, method: Method) -> None:
+    def __init__(self, capture: Capture, method: Method, *, modules: bool = False) -> None:
         self.capture, self.method = capture, method
-        self._by_point = {_twin(r, r.run, ""): r for r in capture.records if "module" not in r.attrs}
+        self._by_point = {_twin(r, r.run, ""): r for r in capture.records if ("module" in r.attrs) is modules}
 
     def of(self, record: Record) -> Noise | None:
         """The noise at a record of the reference run; None for what is not floating."""

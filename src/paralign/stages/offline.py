@@ -12,8 +12,10 @@ from paralign.comparison import compare_pair, judge
 from paralign.context import PERTURBED
 from paralign.dtypes import EPS, typed
 from paralign.errors import UnsupportedTensor
-from paralign.model import DIVERGED, UNDERPOWERED, CheckResult, Noise, Record, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, CheckResult, Noise, Record, StageResult
+from paralign.stages import module_outputs
 from paralign.stages.data import first
+from paralign.stages.handed import is_given
 from paralign.stages.judging import AGAINST, FLOAT64, PARTLY, PERTURBATION, Method, conclude, in_lower_precision, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.trees import leaves
@@ -38,8 +40,7 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
     for side, capture in (("reference", reference), ("candidate", candidate)):
         if not capture.complete:
             result.warnings.append(f"the {side}'s capture is incomplete: its run was interrupted; what is there was compared")
-    runs = [{r.run for r in c.records if "module" not in r.attrs} for c in (reference, candidate)]
-    method = _method(*runs)
+    method = _method(*(_runs(capture) for capture in (reference, candidate)))
     low = in_lower_precision(candidate) if method is FLOAT64 else ""
     if low:
         method = PARTLY
@@ -53,7 +54,13 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
         for c, run in ((reference, method.reference_run), (candidate, method.candidate_run))
     ]
     result.pairs = paired(reference, candidate, points_of(*records), method, tolerance)
+    module_outputs.compare(result, reference, candidate, method, tolerance)
     return _concluded(result, method, tolerance)
+
+
+def _runs(capture: Capture) -> set[str]:
+    """The runs that a capture holds results of; of modules alone, theirs."""
+    return {r.run for r in capture.records if "module" not in r.attrs} or {r.run for r in capture.records}
 
 
 def _method(reference: set[str], candidate: set[str]) -> Method:
@@ -73,14 +80,24 @@ def compare_files(reference: Path, candidate: Path, tolerance: Tolerance) -> Che
     """Two files of arrays, entry by entry, nested entries by their path."""
     result = StageResult(reference.name)
     sides = [_entries(load_foreign(path), path) for path in (reference, candidate)]
-    for key in [*sides[0], *(k for k in sides[1] if k not in sides[0])]:
+    keys = [*sides[0], *(k for k in sides[1] if k not in sides[0])]
+    for key in sorted(keys, key=lambda k: not is_given(k)):  # inputs first: what follows from them is not at fault
         ends = [side.get(key) for side in sides]
         records = [None if e is None else _record(number, key, e) for number, e in enumerate(ends)]
         values = [None if e is None or isinstance(e, str) else typed(e) for e in ends]
         pair = compare_pair(key, records[0], records[1], values[0], values[1], atol=tolerance.atol, rtol=tolerance.rtol)
         judge(pair, limit=0.0, tolerance=tolerance, exact=True)
         result.pairs.append(pair)
-    return _concluded(result, ASSUMED, tolerance)
+    found = _concluded(result, ASSUMED, tolerance)
+    wrong = [pair.key for pair in result.pairs if is_given(pair.key) and pair.verdict != ALIGNED]
+    if wrong:
+        result.warnings.insert(0, f"the inputs differ ({', '.join(wrong)}): what else differs may only follow from that")
+    return found
+
+
+def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a file by the path of their entry, as :func:`compare_files` names them; texts are left out."""
+    return {key: value for key, value in _entries(load_foreign(path), path).items() if not isinstance(value, str)}
 
 
 def _entries(value: Any, path: Path) -> dict[str, Any]:

@@ -2,5 +2,6 @@
 
 from paralign.compat.reprod_log import compare, utils
 from paralign.compat.reprod_log.log import ReprodDiffHelper, ReprodLogger, report_lines
+from paralign.compat.reprod_log.reading import DiffLog, read_diff_log
 
-__all__ = ["ReprodDiffHelper", "ReprodLogger", "compare", "report_lines", "utils"]
+__all__ = ["DiffLog", "ReprodDiffHelper", "ReprodLogger", "compare", "read_diff_log", "report_lines", "utils"]
