@@ -29,6 +29,7 @@ from paralign.run.locking import locked
 from paralign.run.process import Process, environment, sweep, write_own
 from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, interpreter, own_code
+from paralign.run.trainings import Trainings
 from paralign.run.turns import turn
 from paralign.stages import run as run_stage
 from paralign.stages.offline import arrays_of, compare_captures, compare_files
@@ -67,6 +68,7 @@ def check(
     rtol: float | None = None,
     strict: bool = False,
     paths: list[str] | None = None,
+    training: Trainings | None = None,
     out: str | Path | None = None,
 ) -> CheckResult:
     """Check a port whose two sides live in this process.
@@ -76,7 +78,7 @@ def check(
         candidate: the port.
         inputs: a numpy array, a tuple (positional) or dict (keyword) of them; handed to each side as its own tensors.
         labels: the same for ``loss(outputs, labels)`` and ``metric(outputs, labels)``.
-        stages: names of stages; None for all but ``init`` that the sides have functions for.
+        stages: names of stages; None for all but ``init`` and ``train`` that the sides have functions for.
         weights: ``copy`` (the reference's are carried over first) or ``as-is``.
         rules: where weights go, before all that paralign finds out by itself: rules, or a file of them (docs/project.md).
         seed: what both sides are seeded with.
@@ -86,6 +88,7 @@ def check(
         rtol: relative tolerance, as ``atol``.
         strict: let inherent differences between frameworks diverge.
         paths: files for ``predict``.
+        training: how the stage ``train`` trains; None for the defaults.
         out: folder for the captures, the report and the guides' files; None keeps nothing.
 
     Returns:
@@ -119,6 +122,7 @@ def check(
         rules=_rules(rules),
         strict=strict,
         paths=list(paths or []),
+        training=training or Trainings(),
         tolerance={"": Tolerance(ratio, atol, rtol)},
     )
     for what, value, least in (("ratio", ratio, 0), ("atol", atol, 0), ("rtol", rtol, 0), ("steps", steps, 1), ("seed", seed, 0)):

@@ -19,6 +19,8 @@ class Stage:
         needs_weights: the reference's weights are carried over before it runs.
         follows: earlier stages whose divergence it may only inherit.
         default: it runs where no stage is named.
+        reference: how the name of the reference's ``.npy`` file ends.
+        log: the guides' name of its lines of differences, '' for ``log/<stage>_diff.log``.
     """
 
     name: str
@@ -28,6 +30,8 @@ class Stage:
     needs_weights: bool = True
     follows: Tuple[str, ...] = ()
     default: bool = True
+    reference: str = "ref"
+    log: str = ""
 
 
 #: in the order in which they run
@@ -51,6 +55,16 @@ STAGES: Tuple[Stage, ...] = (
         follows=("weights", "forward", "loss"),
     ),
     Stage("init", "3.8", follows=("weights",), default=False),  # builds the model 60 times
+    Stage(
+        "train",
+        "3.9",
+        {"train": "train(log)"},
+        "train_align",
+        follows=("weights", "forward", "data", "loss", "backward", "init"),
+        default=False,  # trains several times
+        reference="benchmark",
+        log="log/train_align_diff_log.txt",
+    ),
     Stage(
         "infer",
         "3.11",

@@ -72,6 +72,13 @@ def write_mode(mode: Sequence[Tuple[Any, bool, Dict[str, Any]]]) -> None:
             _take(layer, name, value)
 
 
+def hush(layers: Sequence[Any]) -> None:
+    """Switch dropout and other random layers off in layers that are in train mode; all else stays as it is."""
+    for layer in layers:
+        if getattr(layer, "training", False) is True:
+            _quiet(layer)
+
+
 def _quiet(layer: Any) -> None:
     names = [cls.__name__ for cls in type(layer).__mro__]
     if next(iter(layer.children()), None) is None and any(word in name for name in names for word in _RANDOM):

@@ -18,7 +18,7 @@ from paralign.capture import save_foreign
 from paralign.compat.reprod_log import report_lines
 from paralign.errors import plain_text, unwritten
 from paralign.model import ALIGNED
-from paralign.registry import STAGES
+from paralign.registry import BY_NAME, STAGES
 from paralign.report.text import figure
 from paralign.stages.handed import is_given
 from paralign.worker.session import NATIVE
@@ -74,11 +74,11 @@ def names(stage: str, reference: str, candidate: str, naming: Naming = Naming.GU
     >>> names("backward", "torch", "paddle").log, names("backward", "torch", "paddle", Naming.PYTORCH).log
     ('log/backward_diff.log', 'log/losses_diff_log.txt')
     """
-    prefix, other = FILES[stage], candidate or "candidate"
+    prefix, other, known = FILES[stage], candidate or "candidate", BY_NAME[stage]
     if naming is Naming.GUIDE:
         other = "candidate" if other == "ref" else other
-        return Names(f"{prefix}_ref.npy", f"{prefix}_{other}.npy", f"log/{stage}_diff.log")
-    first = "pytorch" if reference == "torch" else "ref"
+        return Names(f"{prefix}_{known.reference}.npy", f"{prefix}_{other}.npy", known.log or f"log/{stage}_diff.log")
+    first = "pytorch" if reference == "torch" and known.reference == "ref" else known.reference
     return Names(f"{prefix}_{first}.npy", f"{prefix}_{'candidate' if other in ('ref', first) else other}.npy", f"log/{prefix}_diff_log.txt")
 
 
@@ -138,7 +138,7 @@ def invalidate(folder: Path, stages: Sequence[str]) -> None:
 
 def _forget(stage: str, framework: str, folder: Path) -> None:
     """Remove what an earlier check wrote of a stage: its verdict is not this one's."""
-    sides = {"ref", "pytorch", framework, "candidate", "torch", "paddle", "numpy"}
+    sides = {"ref", BY_NAME[stage].reference, "pytorch", framework, "candidate", "torch", "paddle", "numpy"}
     logs = [f"log/{stage}_diff.log", f"log/{FILES[stage]}_diff_log.txt"]
     for path in (*(f"{FILES[stage]}_{side}.npy" for side in sides if side), *logs):
         (folder / path).unlink(missing_ok=True)

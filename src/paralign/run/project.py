@@ -16,6 +16,7 @@ from paralign.capture.bounds import checked_path
 from paralign.errors import EnvironmentUnavailable, UsageError, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
+from paralign.run import trainings
 from paralign.run.toml import read_toml
 from paralign.worker.whole import PATIENCE
 
@@ -47,6 +48,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "infer": {"paths": list},
     "init": {"seeds": int},
     "backward": {"steps": int, "modes": list},
+    "training": {**trainings.KEYS},
     "forward": {"modules": str},
     "weights": {"mode": str, "rules": str},
     "report": {"diff_threshold": (int, float)},
@@ -91,6 +93,7 @@ class Settings:
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
     diff_threshold: float = 1e-6
     names: str = "guide"
+    training: trainings.Trainings = field(default_factory=trainings.Trainings)
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""
@@ -202,7 +205,7 @@ def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: P
                 where=where,
                 hint="known: " + ", ".join(sorted(known)),
             )
-        if not isinstance(value, known[key]) or isinstance(value, bool):
+        if not isinstance(value, known[key]) or (isinstance(value, bool) and known[key] is not bool):
             wanted = known[key] if isinstance(known[key], tuple) else (known[key],)
             raise UsageError(f"{key!r} must be of type {' or '.join(t.__name__ for t in wanted)}, not {type(value).__name__}", where=where)
 
@@ -306,6 +309,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         settings.split = names[-1]  # what metric and inputs are taken from
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
     settings.seeds = table.get("init", {}).get("seeds", settings.seeds)
+    settings.training = trainings.read_trainings(table.get("training", {}), path)
     settings.steps = table.get("backward", {}).get("steps", settings.steps)
     settings.modes = table.get("backward", {}).get("modes", settings.modes)
     settings.modules = _choice(

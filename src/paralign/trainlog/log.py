@@ -30,6 +30,8 @@ class TrainLog:
         warmup: batches at the start of the training whose times do not count.
         rank: number of this process; None asks the launcher's environment.
         synchronize: waits for the device; None takes that of the framework that is imported.
+        seed: of the training, for ``train(log)``; nothing is seeded here.
+        folder: where the training is to write its checkpoints, for ``train(log)``.
 
     Raises:
         UsageError: an unknown style, ``every`` below 1, or a file that cannot be written.
@@ -52,12 +54,15 @@ class TrainLog:
         warmup: int = 1,
         rank: Optional[int] = None,
         synchronize: Optional[Callable[[], None]] = None,
+        seed: int = 0,
+        folder: str = ".",
     ) -> None:
         if style not in STYLES:
             raise UsageError(f"there is no style {style!r} of log lines", hint="choose one of: " + ", ".join(STYLES))
         if every < 1:
             raise UsageError(f"every must be at least 1, not {every}", hint="the number of batches between two lines")
         self.rank = own_rank() if rank is None else rank
+        self.seed, self.folder = seed, folder
         self.rows: List[Row] = []
         self._every, self._style, self._show, self._warmup = every, STYLES[style], show, warmup
         self._synchronize = synchronize or _wait_for_device
@@ -97,6 +102,14 @@ class TrainLog:
         began = time.perf_counter()
         self._interval.add(samples, {name: number(name, value) for name, value in values.items()})
         self._own += time.perf_counter() - began
+
+    def model(self, model: Any) -> Any:
+        """The model as it is; ``paralign check`` puts initial weights into it here."""
+        return model
+
+    def optimizer(self, optimizer: Any, scheduler: Any = None) -> Any:  # noqa: ARG002 - what a check looks at
+        """The optimizer as it is; ``paralign check`` reads its rates."""
+        return optimizer
 
     def evaluation(self, epoch: int, **values: Any) -> None:
         """What an evaluation came to."""

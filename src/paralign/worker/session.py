@@ -99,6 +99,11 @@ class Session:
         return self._adapter
 
     @property
+    def is_live(self) -> bool:
+        """Whether the model belongs to the caller."""
+        return self._live
+
+    @property
     def model(self) -> Any:
         """The model, built on first use from ``build_model()`` with the session's seed, on the session's device."""
         adapter = self.adapter

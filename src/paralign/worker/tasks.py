@@ -21,6 +21,7 @@ from paralign.worker import (
     sample,
     state,
     stepping,
+    trained,
     training,
     update,
 )
@@ -45,6 +46,7 @@ TASKS: Dict[str, Task] = {
     "backward": training.backward,
     "update": update.update,
     "stepping": stepping.stepping,
+    "train": trained.train,
     "metric": data.metric,
     "data": data.data,
     "samples": data.samples,

@@ -1,0 +1,186 @@
+"""Whole trainings: the same steps from the same start, and several seeds a side; or the logs of trainings that were made elsewhere."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.context import spent
+from paralign.model import DIVERGED, NOT_TESTED, Manifest, Pair, StageResult, overall
+from paralign.run.recorder import both
+from paralign.stages import seeded, trajectory
+from paralign.stages.curves import Run, common, of_capture, of_log
+from paralign.stages.judging import CONSTANTS
+from paralign.training import compare_logs, read_log
+from paralign.trainlog.lines import TRAIN
+
+if TYPE_CHECKING:
+    from paralign.context import Context
+    from paralign.training import Log
+
+#: what texts of a log keep of a rate, absolute and relative: five digits
+PRINTED = 1e-5
+
+Sides = tuple[list[Run], list[Run]]
+
+
+def run(context: Context) -> StageResult:
+    """Compare the trainings that the project asks for."""
+    training = context.settings.training
+    if training.logs[0]:
+        return _of_logs(context)
+    missing = context.lacking("train", "train")
+    if missing:
+        missing.notes.append("or name finished logs: [training] reference_log and candidate_log")
+        return missing
+    result = StageResult("train")
+    exact = trajectory.record(context, result)
+    if exact is not None:
+        result.pairs += trajectory.compare(context, result, exact)
+        spent(result, exact.reference, exact.candidate)
+        if not training.runs:
+            result.pairs += [p for p in _settings(([exact.runs[0]], [exact.runs[1]])) if p.key == "learning rate"]
+    sides: Sides = _free(context, result) if training.runs else ([], [])
+    if training.runs:
+        result.pairs += _settings(sides)
+        result.pairs += seeded.compare(result, sides, training)
+        _align_files(context, sides)
+    result.method = "; ".join(["step by step"] * (exact is not None) + [f"{training.runs} seeds a side"] * bool(training.runs))
+    return _concluded(result)
+
+
+def _concluded(result: StageResult) -> StageResult:
+    result.verdict = overall([p.verdict for p in result.pairs if p.judged])
+    if result.verdict == NOT_TESTED:
+        result.notes.append("nothing was compared")
+    return result
+
+
+def _free(context: Context, result: StageResult) -> Sides:
+    """Trainings as each side makes them, each under a seed of its own."""
+    settings, recorders = context.settings, (context.reference, context.candidate)
+    runs: Sides = ([], [])
+    for number in range(settings.training.runs):
+        seeds = [(settings.seed + 1 + number + side * settings.training.runs) % 2**32 for side in (0, 1)]
+        orders = [{"seed": seed, "seconds": settings.training.seconds} for seed in seeds]
+        captures = both(*(partial(r.record, f"train-{number}", "train", o) for r, o in zip(recorders, orders, strict=True)))
+        spent(result, *captures)
+        for side, (capture, seed) in enumerate(zip(captures, seeds, strict=True)):
+            runs[side].append(of_capture(capture, f"seed {seed}"))
+    for name, of_side in zip(("reference", "candidate"), runs, strict=True):
+        ended = [(r.name, r.stopped[1]) for r in of_side if r.stopped[0]]
+        result.notes += [f"{name}, {which}: ended early {why}" for which, why in ended]
+    return runs
+
+
+def _settings(sides: Sides) -> list[Pair]:
+    """Batch size, steps an epoch and rates, which the sides are to have in common."""
+    runs = sides[0][0], sides[1][0]
+    found = []
+    sizes = [_usual(run.samples[run.samples > 0]) for run in runs]
+    if all(sizes):
+        found.append(_equal("batch size", sizes[0] or 0.0, sizes[1] or 0.0))
+    counts = [_epoch_steps(run) for run in runs]
+    if all(counts):
+        found.append(_equal("steps an epoch", *counts))
+    rates = [run.rate for run in runs]
+    if rates[0] is not None and rates[1] is not None:
+        found.append(_rates((rates[0], rates[1]), runs))
+    return found
+
+
+def _usual(values: trajectory.Array) -> float:
+    kinds, counts = np.unique(values, return_counts=True)
+    return float(kinds[np.argmax(counts)]) if len(kinds) else 0.0
+
+
+def _epoch_steps(run: Run) -> int:
+    """Steps of the first epoch; 0 where the training did not get beyond it."""
+    epochs = run.places[TRAIN][:, 0]
+    if run.stopped[0] and len(np.unique(epochs)) < 2:  # noqa: PLR2004 - a first epoch that ended
+        return 0
+    return int((epochs == epochs[0]).sum()) if len(epochs) else 0
+
+
+def _equal(name: str, reference: float, candidate: float) -> Pair:
+    pair = Pair(name, None, None, verdict=overall(["aligned" if reference == candidate else DIVERGED]))
+    if reference != candidate:
+        pair.notes.append(f"{reference:g} in the reference, {candidate:g} in the candidate")
+    return pair
+
+
+def _rates(rates: tuple[trajectory.Array, trajectory.Array], runs: tuple[Run, Run]) -> Pair:
+    """The rates of all steps that both sides made."""
+    count = min(map(len, rates))
+    first, second = rates[0][:count], rates[1][:count]
+    slack = PRINTED * (1 + np.abs(first)) if any(run.printed for run in runs) else CONSTANTS * np.abs(first)
+    apart = ~(np.abs(second - first) <= slack)
+    pair = Pair("learning rate", None, None, verdict="aligned" if not apart.any() else DIVERGED)
+    if apart.any():
+        at = int(np.argmax(apart))
+        epoch, number = (int(n) for n in runs[0].places[TRAIN][at])
+        pair.notes.append(
+            f"differs from epoch {epoch}, batch {number} on: {first[at]:.8g} in the reference, {second[at]:.8g} in the candidate"
+        )
+    return pair
+
+
+def _align_files(context: Context, sides: Sides) -> None:
+    """The figures at the end, as captures: what the guides' ``train_align`` files hold."""
+    shared = common([*sides[0], *sides[1]])
+    captures = []
+    for recorder, runs in zip((context.reference, context.candidate), sides, strict=True):
+        folder = recorder.folder / "train-align"
+        clear(folder)
+        with CaptureWriter(folder, Manifest(side=recorder.side, stage="train")) as writer:
+            for kind, figure in shared:
+                ends = np.array([run.end(kind, figure) for run in runs])
+                writer.add(f"{kind.lower()}.{figure}", np.array([ends.mean()]), role="output")
+        captures.append(Capture.open(folder))
+    context.artifacts["train"] = captures[0], captures[1]
+
+
+# -- finished logs ---------------------------------------------------------------------------------------------------------------------
+
+
+def _of_logs(context: Context) -> StageResult:
+    """Trainings that were made elsewhere; by the tolerance, where the project sets one, place by place."""
+    result = StageResult("train", method="finished logs")
+    logs = tuple([read_log(path) for path in side] for side in context.settings.training.logs)
+    sides: Sides = [of_log(log) for log in logs[0]], [of_log(log) for log in logs[1]]
+    for name, side in zip(("reference", "candidate"), logs, strict=True):
+        for log in side:
+            result.warnings += [f"{name}: {_damage(log)}"] if log.damaged else []
+        if not any(log.rows for log in side):
+            result.verdict = NOT_TESTED
+            result.notes.append(f"the {name}'s logs have no line of a training")
+            return result
+    result.pairs += _settings(sides)
+    tolerance = context.settings.tolerance_of("train")
+    if tolerance.absolute:
+        found = compare_logs(logs[0][0], logs[1][0], atol=tolerance.atol or 0.0, rtol=tolerance.rtol or 0.0)
+        result.method = f"finished logs, place by place: {tolerance}"
+        result.notes += found.notes
+        for gap in found.gaps:
+            pair = Pair(
+                f"{gap.name} ({gap.kind.lower()})", None, None, verdict=DIVERGED if gap.first else "aligned" if gap.compared else NOT_TESTED
+            )
+            if gap.first and gap.at_first:
+                pair.notes.append(
+                    f"parts at epoch {gap.first[0]}, batch {gap.first[1]}: "
+                    f"{gap.at_first[0]:.8g} in the reference, {gap.at_first[1]:.8g} in the candidate"
+                )
+            result.pairs.append(pair)
+    else:
+        result.pairs += seeded.compare(result, sides, context.settings.training)
+    _align_files(context, sides)
+    return _concluded(result)
+
+
+def _damage(log: Log) -> str:
+    lines = ", ".join(str(each.line) for each in log.damaged[:5])
+    more = f" and {len(log.damaged) - 5} more" if len(log.damaged) > 5 else ""  # noqa: PLR2004 - a few suffice
+    return f"{log.path.name} has {len(log.damaged)} damaged lines, which are not compared: {lines}{more}"
