@@ -91,7 +91,7 @@ def main():
     options = parser.parse_args()
     once = prepare(options.batch)
     if options.only:
-        from paralign.worker.session import peak_bytes
+        from paralign.trainlog.peaks import peak_bytes
 
         once(options.only)
         once(options.only)

@@ -170,7 +170,7 @@ def prepare_padiff(name, batch):
 
 def measure(options):
     """Within this process: the times of all contenders, or the peak of one; a line of JSON."""
-    from paralign.worker.session import forget_peak, peak_bytes
+    from paralign.trainlog.peaks import forget_peak, peak_bytes
 
     if options.framework == "both":
         sys.path[:0] = os.environ["PADIFF"].split(os.pathsep)

@@ -9,7 +9,7 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed
 from paralign.errors import EnvironmentUnavailable, UsageError
 from paralign.model import Manifest
-from paralign.worker import session as sessions
+from paralign.trainlog import peaks
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import TASKS, perform
 
@@ -271,14 +271,14 @@ def test_state_that_the_model_does_not_have_is_refused_and_nothing_is_loaded(tmp
 
 
 def test_the_peak_is_measured_anew():
-    sessions.forget_peak()
-    before = sessions.peak_bytes()
+    peaks.forget_peak()
+    before = peaks.peak_bytes()
     block = np.ones(64 << 20, np.uint8)
-    grown = sessions.peak_bytes()
+    grown = peaks.peak_bytes()
     del block
-    sessions.forget_peak()
+    peaks.forget_peak()
     assert grown - before > 48 << 20
-    assert sessions.peak_bytes() < grown - (32 << 20)
+    assert peaks.peak_bytes() < grown - (32 << 20)
 
 
 def test_without_proc_the_peak_is_that_since_the_start(monkeypatch):
@@ -286,5 +286,5 @@ def test_without_proc_the_peak_is_that_since_the_start(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", refuse)
-    sessions.forget_peak()
-    assert sessions.peak_bytes() > 1e6
+    peaks.forget_peak()
+    assert peaks.peak_bytes() > 1e6

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Dict, Iterator, List, Optional
 
 from paralign.errors import UsageError
+from paralign.trainlog.peaks import peak_bytes
 
 #: the parts of a prediction
 PARTS = ("preprocess", "inference", "postprocess")
@@ -58,8 +59,6 @@ class InferenceLog:
 
     def report(self) -> Dict[str, Optional[float]]:
         """Milliseconds of each part of a batch on average (None where none was timed), samples a second, and memory in MB."""
-        from paralign.worker.session import peak_bytes  # needs numpy
-
         count = len(self._done)
         told: Dict[str, Optional[float]] = {"batches": float(count), "samples": float(self._samples)}
         whole = sum(sum(each.values()) for each in self._done)

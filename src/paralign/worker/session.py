@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -21,6 +21,7 @@ from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
 from paralign.model import Manifest
 from paralign.registry import SIGNATURES
+from paralign.trainlog.peaks import forget_peak, peak_bytes
 from paralign.worker import files, variables
 from paralign.worker.trees import leaves, rebuild, structure, to_value
 
@@ -351,27 +352,3 @@ class _Gradients:
 
 def _copy(value: Typed) -> Typed:
     return Typed(value.array.copy(), value.dtype)
-
-
-def forget_peak() -> None:
-    """Start to measure :func:`peak_bytes` anew, where the system can (Linux)."""
-    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")
-
-
-def peak_bytes() -> float:
-    """The greatest resident memory of this process since :func:`forget_peak`, in bytes; since its start where the system cannot forget."""
-    try:
-        with open("/proc/self/status", encoding="ascii") as file:
-            return next(float(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        return _peak_since_start()
-
-
-def _peak_since_start() -> float:
-    try:
-        import resource
-    except ImportError:  # pragma: no cover - not on Windows
-        return 0.0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak if sys.platform == "darwin" else peak * 1024)
