@@ -21,7 +21,7 @@ from paralign.locate.laboratory import watched
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
 from paralign.progress import kept
 from paralign.registry import BY_NAME
-from paralign.report import artifacts
+from paralign.report import artifacts, pictures
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of, untouched_process
@@ -232,6 +232,7 @@ def check_project(
             told("the reference again, from the start")
             result, context = _checked(project, names, folder, told, fresh=True, lock=lock)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
+        pictures.draw(result, context.artifacts, folder, project.settings.pictures)
         naming, given = artifacts.Naming(project.settings.names), artifacts.Given(None if context.unlabelled else context.labels)
         artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold, naming, given)
         kept.write(folder, project, result, context.used, strict=strict)

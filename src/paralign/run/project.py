@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from paralign.errors import EnvironmentUnavailable, UsageError, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
 from paralign.run import trainings
+from paralign.run.command_line import split
 from paralign.run.toml import read_toml
 from paralign.worker.whole import PATIENCE
 
@@ -45,7 +47,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "reference": _SIDE,
     "candidate": _SIDE,
     "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
-    "infer": {"paths": list},
+    "infer": {"paths": list, "reference_command": str, "candidate_command": str, "lines": str, "pictures": int},
     "init": {"seeds": int},
     "backward": {"steps": int, "modes": list},
     "training": {**trainings.KEYS},
@@ -72,7 +74,10 @@ class SideSettings:
 
 @dataclass
 class Settings:
-    """What the stages need to know beside the sides; ``rules`` (:class:`paralign.weights.Rules`) say where weights go."""
+    """What the stages need to know; ``rules`` (:class:`paralign.weights.Rules`) say where weights go.
+
+    ``commands``: the programs of ``[infer]`` by side, run with ``sides`` within ``timeout`` seconds a path.
+    """
 
     seed: int = 0
     split: str = "val"
@@ -94,6 +99,11 @@ class Settings:
     diff_threshold: float = 1e-6
     names: str = "guide"
     training: trainings.Trainings = field(default_factory=trainings.Trainings)
+    commands: dict[str, str] = field(default_factory=dict)
+    lines: str = ""
+    pictures: int = 8
+    sides: dict[str, SideSettings] = field(default_factory=dict)
+    timeout: float = 600.0
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""
@@ -141,17 +151,19 @@ def read(directory: Path) -> Project:
         if name not in table:
             raise UsageError(f"{FILE} has no table [{name}]", where=str(path), hint=f"add [{name}] with `module` and `framework`")
     _check_values(table, path)
+    settings = _settings(table, path)
+    settings.sides = {name: _side(table[name], name, path) for name in ("reference", "candidate")}
     return Project(
         path,
-        _side(table["reference"], "reference", path),
-        _side(table["candidate"], "candidate", path),
+        settings.sides["reference"],
+        settings.sides["candidate"],
         _tensors(table.get("inputs"), "inputs", path),
         _tensors(table.get("labels"), "labels", path),
         check_stages(table.get("stages", list(DEFAULTS))),
         path.parent / table.get("out", "result"),
         float(table.get("timeout", 600)),
         _rules(table, path),
-        _settings(table, path),
+        settings,
     )
 
 
@@ -308,6 +320,8 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     if names and "split" not in table.get("data", {}) and settings.split not in names:
         settings.split = names[-1]  # what metric and inputs are taken from
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
+    _read_infer(table.get("infer", {}), settings, path)
+    settings.timeout = float(table.get("timeout", settings.timeout))
     settings.seeds = table.get("init", {}).get("seeds", settings.seeds)
     settings.training = trainings.read_trainings(table.get("training", {}), path)
     settings.steps = table.get("backward", {}).get("steps", settings.steps)
@@ -332,6 +346,26 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         if stage in limits:
             settings.tolerance[stage] = _tolerance(limits[stage], f"tolerance.{stage}", path)
     return settings
+
+
+def _read_infer(table: dict[str, Any], settings: Settings, path: Path) -> None:
+    """The programs of both sides, which of their lines count, and of how many paths pictures are drawn."""
+    settings.commands = {side: table[key] for side in ("reference", "candidate") if (key := f"{side}_command") in table}
+    for side, command in settings.commands.items():
+        split(command, side)
+    if len(settings.commands) == 1:
+        raise UsageError(
+            f"only the {next(iter(settings.commands))} has a command",
+            where=f"{path}: [infer]",
+            hint="give reference_command and candidate_command",
+        )
+    settings.lines, settings.pictures = table.get("lines", ""), table.get("pictures", settings.pictures)
+    if settings.pictures < 0:
+        raise UsageError("'pictures' must not be negative", where=f"{path}: [infer]")
+    try:
+        re.compile(settings.lines)
+    except re.error as fault:
+        raise UsageError(f"'lines' is no regular expression: {fault}", where=f"{path}: [infer] lines") from fault
 
 
 def _rules(table: dict[str, Any], path: Path) -> Path | None:

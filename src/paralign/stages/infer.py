@@ -9,7 +9,7 @@ from paralign.context import spent
 from paralign.dtypes import EPS
 from paralign.model import DIVERGED, Noise, Pair, StageResult
 from paralign.registry import SIGNATURES
-from paralign.stages import forward
+from paralign.stages import forward, prediction, programs
 from paralign.stages.data import first
 from paralign.stages.judging import Method, conclude, paired, points_of, settle
 
@@ -25,32 +25,44 @@ ROUNDINGS = 100.0
 
 
 def run(context: Context) -> StageResult:
-    """Judge predictions between the sides, and on each side the exported program against the eager one."""
-    sides = {"reference": context.reference, "candidate": context.candidate}
-    exports = [side for side in sides if context.has(side, "export")]
-    missing = context.lacking("infer", "predict")
-    if missing and not exports:
-        return StageResult("infer", notes=[*missing.notes, f"neither side has {SIGNATURES['export']}"])
-    if not all(context.has(side, "build_model") for side in sides):
-        return StageResult("infer", notes=["both sides need build_model()"])
-    values = {"inputs": context.inputs} if context.inputs is not None else {}
-    reference, candidate = context.record_both("infer", "infer", {"paths": context.settings.paths}, values)
-    result = spent(StageResult("infer"), reference, candidate)
-    if missing:
+    """Judge predictions between the sides, by functions and by programs, and on each side the exported program against the eager one."""
+    result = StageResult("infer")
+    commands, missing = context.settings.commands, context.lacking("infer", "predict")
+    exports = [side for side in ("reference", "candidate") if context.has(side, "export")]
+    if missing and not commands:
         result.notes += missing.notes
-    elif not context.settings.paths:
+    if missing and not exports and not commands:
+        result.notes.append(f"neither side has {SIGNATURES['export']}")
+        return result
+    if not context.settings.paths and (missing is None or commands):
         result.notes.append("no paths to predict from: set [infer] paths")
+    outputs = forward.noise(context)
+    if missing is None or exports:
+        _functions(context, result, outputs, [] if missing else context.settings.paths)
+    if commands and context.settings.paths:
+        programs.run(context, result, outputs)
+    conclude(result, PROGRAM)
+    if result.verdict == DIVERGED:
+        result.divergence = first(result.pairs)
+        prediction.follow(context, result)
+    return result
+
+
+def _functions(context: Context, result: StageResult, outputs: Noise | None, paths: list[str]) -> None:
+    """Record and judge ``predict`` on the paths, and ``export``."""
+    if not all(context.has(side, "build_model") for side in ("reference", "candidate")):
+        result.notes.append("both sides need build_model()")
+        return
+    values = {"inputs": context.inputs} if context.inputs is not None else {}
+    reference, candidate = context.record_both("infer", "infer", {"paths": paths}, values)
+    spent(result, reference, candidate)
     predictions = [[r for r in c.records if r.name.startswith("predict_")] for c in (reference, candidate)]
     result.pairs = paired(reference, candidate, points_of(*predictions), PROGRAM, context.settings.tolerance_of("infer"))
     for side, capture in (("reference", reference), ("candidate", candidate)):
         result.pairs += _exported(side, capture)
         result.notes.append(f"{side}: export: {capture.manifest.settings['answer']['export']}")
-    _raise_noise(result.pairs, forward.noise(context))
+    _raise_noise(result.pairs, outputs)
     settle(result.pairs, PROGRAM, context.settings.tolerance_of("infer"))
-    conclude(result, PROGRAM)
-    if result.verdict == DIVERGED:
-        result.divergence = first(result.pairs)
-    return result
 
 
 def _exported(side: str, capture: Capture) -> list[Pair]:

@@ -29,14 +29,14 @@ def infer(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
         with session.passing():
             if "predict" in session.functions:
                 for number, path in enumerate(options["paths"]):
-                    add_leaves(session, writer, f"predict_{number}", _predict(session, path), role="output", attrs={"path": path})
+                    add_leaves(session, writer, f"predict_{number}", predict(session, path), role="output", attrs={"path": path})
                     answer["predictions"] += 1
             if "export" in session.functions and "inputs" in values:
                 answer["export"] = _export(session, writer, values["inputs"])
     return answer
 
 
-def _predict(session: Session, path: str) -> Any:
+def predict(session: Session, path: str) -> Any:
     """Call ``predict(path)``, or ``predict(path, model)`` with the checked model where it takes one."""
     if not os.path.exists(path):
         raise UsageError(

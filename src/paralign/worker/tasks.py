@@ -17,6 +17,7 @@ from paralign.worker import (
     initial,
     lowered,
     operations,
+    prediction,
     program,
     sample,
     state,
@@ -55,6 +56,7 @@ TASKS: Dict[str, Task] = {
     "given": data.given,
     "evaluate": data.evaluate,
     "infer": program.infer,
+    "predicted": prediction.predicted,
 }
 
 

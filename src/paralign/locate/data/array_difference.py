@@ -394,12 +394,13 @@ def _best(given: Array, candidate: Array, axes: tuple[int, int]) -> float:
 
 def _channels_like(reference: Array, given: Array) -> Array | None:
     """An image with its channels where the reference has them; None where it has others."""
-    if given.ndim != reference.ndim:
+    axes = _planes(reference)
+    if given.ndim != reference.ndim or axes is None:
         return None
-    for source, target in ((0, 0), (-1, -3), (-3, -1)):
+    moves = ((0, 0), (-1, -3), (-3, -1)) if given.ndim > 2 else ((0, 0),)  # noqa: PLR2004 - channels beside height and width
+    for source, target in moves:
         moved = np.moveaxis(given, source, target) if source or target else given
-        axes = _planes(reference)
-        if axes is not None and all(moved.shape[a] == reference.shape[a] for a in range(reference.ndim) if a not in axes):
+        if all(moved.shape[a] == reference.shape[a] for a in range(reference.ndim) if a not in axes):
             return moved
     return None
 

@@ -116,6 +116,23 @@ def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
     return _walk(reference, candidate, last, target)
 
 
+@np.errstate(all="ignore")
+def locate_last(reference: Way, candidate: Way) -> Guilty | None:
+    """Where two ways part whose ends are not known, as of programs that print: from the last value that the reference has not.
+
+    Where all have theirs, the candidate may end before the reference does. None where it does not.
+    """
+    _pair(reference, candidate)
+    strange = [step for step in candidate.steps if step.twin is None and step.record.attrs.get("kind") != "constant"]
+    wrong = [step for step in strange if step.telling] or [step for step in strange if step.value.ndim][
+        :1
+    ]  # few numbers: the first that the reference has not
+    ends = [[step for step in way.steps if step.telling] for way in (reference, candidate)]
+    if not wrong:
+        return _left_out(reference, ends[1][-1], (ends[0][-1].value, ends[0][-1].number)) if all(ends) else None
+    return _walk(reference, candidate, wrong[-1], (ends[0][-1].value if ends[0] else wrong[-1].value, None))
+
+
 def holds(found: Guilty, other: Guilty | None) -> bool:
     """Whether the finding of one sample is that of another, which was not used to find it: the same kind, with the same numbers."""
     if found.finding is None or other is None or other.finding is None or other.finding.rule != found.finding.rule:

@@ -1,0 +1,263 @@
+"""Programs run as their own commands: numpy scripts of two sides, each fault seen, each failure told."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from paralign.api import check_project, failed
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.errors import UsageError, WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, ERROR, Manifest, StageResult
+from paralign.run.project import read
+from paralign.stages import prediction, programs
+from paralign.stages.data import first
+from paralign.stages.judging import conclude
+from paralign.worker.prediction import predicted
+from paralign.worker.session import Session
+
+SIDE = "def build_model():\n    return lambda x: x\n"
+
+#: a classifier of pictures that are lists of numbers; faults are planted by replacing a line
+PROGRAM = """
+    import sys, json
+    from pathlib import Path
+    import numpy as np
+    NAMES = ["cat", "dog", "fox"]
+    WEIGHTS = np.random.RandomState(3).randn(64, 3) / 30
+
+    def softmax(scores):
+        e = np.exp(scores - scores.max())
+        return e / e.sum()
+
+    def load(path):
+        pixels = np.loadtxt(path)
+        scaled = pixels / 255.0
+        centred = scaled - 0.485
+        normal = centred / 0.229
+        return normal
+
+    def main(path, out=None):
+        x = load(path)
+        scores = x.reshape(-1) @ WEIGHTS
+        probs = softmax(scores)
+        best = int(probs.argmax())
+        name = NAMES[best]
+        print(f"class_id: {best}, class_name: {name}, prob: {probs[best]:.4f}")
+        if out:
+            np.save(out, probs)
+
+    if __name__ == "__main__":
+        main(*sys.argv[1:])
+"""
+
+
+class Fake:
+    """A check whose sides are traced in this process."""
+
+    def __init__(self, folder, settings):
+        self.settings, self.artifacts, self.folder = settings, {}, folder
+        self.reference, self.candidate = (SimpleNamespace(folder=folder / "captures" / side) for side in ("reference", "candidate"))
+
+    def record_both(self, name, task, options, candidate_options):
+        found = []
+        for side, given in (("reference", options), ("candidate", candidate_options)):
+            session = Session(side, {"build_model": lambda: abs}, "numpy")
+            path = self.folder / "captures" / side / name
+            clear(path)
+            with CaptureWriter(path, Manifest(side=side, stage=task)) as writer:
+                try:
+                    writer.manifest.settings["answer"] = predicted(session, writer, given, {})
+                except UsageError as failure:
+                    raise WorkerFailed("UsageError", failure.what, side=side) from failure
+            found.append(Capture.open(path))
+        return tuple(found)
+
+
+def judged(folder):
+    """What the stage makes of the programs, without workers."""
+    settings = read(folder).settings
+    settings.paths = [str(folder / path) for path in settings.paths]
+    context = Fake(folder, settings)
+    result = StageResult("infer")
+    try:
+        programs.run(context, result, None)
+    except WorkerFailed as failure:
+        return failed("infer", failure)
+    conclude(result, "native")
+    if result.verdict == DIVERGED:
+        result.divergence = first(result.pairs)
+        prediction.follow(context, result)
+    return result
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project of two programs: ``make(candidate=[(old, new), …], **infer)`` writes it and checks it."""
+    random = np.random.RandomState(0)
+    for number in range(2):
+        np.savetxt(tmp_path / f"{number} it's a picture.txt", random.randint(0, 256, (8, 8)))
+
+    def make(candidate=(), command="python tools/predict.py {path}", reference=(), other=None, count=1, whole=False, **infer):
+        for side, edits in (("reference", reference), ("candidate", candidate)):
+            text = textwrap.dedent(PROGRAM)
+            for old, new in edits:
+                assert old in text
+                text = text.replace(old, new)
+            (tmp_path / side / "tools").mkdir(parents=True, exist_ok=True)
+            (tmp_path / side / "tools" / "predict.py").write_text(text)
+            (tmp_path / f"{side}.py").write_text(SIDE)
+        paths = [f"{n} it's a picture.txt" for n in range(count)]
+        infer = {"paths": paths, "reference_command": command, "candidate_command": other or command, **infer}
+        head = "".join(f'[{side}]\nframework = "numpy"\nroot = "{side}"\n' for side in ("reference", "candidate"))
+        (tmp_path / "paralign.toml").write_text(
+            "timeout = 60\n" + head + "[infer]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in infer.items())
+        )
+        return check_project(tmp_path, ["infer"])[0].stages[0] if whole else judged(tmp_path)
+
+    return make
+
+
+def test_a_right_port_is_aligned(project):
+    result = project(candidate=[("pixels / 255.0", "pixels * (1 / 255.0)")], count=2, whole=True)
+    assert result.verdict == ALIGNED, result
+    assert str(result.coverage[0]) == "2 printed lines and written values"
+    assert [p.key for p in result.pairs] == [f"command_{n}.line_1.{k}" for n in (0, 1) for k in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("edits", "code"),
+    [
+        ([("scaled - 0.485", "scaled - 0.456")], "centred = scaled - 0.456"),
+        ([("pixels / 255.0", "pixels / 256.0")], "scaled = pixels / 256.0"),
+        ([("centred / 0.229", "centred / 0.225")], "normal = centred / 0.225"),
+        ([("e / e.sum()", "e / e.max()")], "return e / e.max()"),
+        ([("np.exp(scores", "np.exp(0.5 * scores")], None),
+    ],
+    ids=["mean", "scale", "deviation", "softmax", "temperature"],
+)
+def test_a_fault_is_found_with_its_line(project, edits, code):
+    result = project(candidate=edits)
+    assert result.verdict == DIVERGED
+    point = result.divergence.candidate
+    assert "candidate/tools/predict.py" in point.source
+    assert code is None or point.code == code, (point, result.findings, result.notes)
+
+
+def test_a_cause_is_proven_by_a_path_that_did_not_show_it(project):
+    edits = [("scaled - 0.485", "scaled - 0.456")]
+    alone, both = (project(candidate=edits, count=count) for count in (1, 2))
+    assert [(f.rule, f.proven) for f in alone.findings + both.findings] == [("data/shift", False), ("data/shift", True)]
+
+
+def test_another_class_name_is_seen(project):
+    result = project(candidate=[('"cat", "dog", "fox"', '"fox", "cat", "dog"')])
+    assert result.verdict == DIVERGED
+    assert any(note.startswith("text differs from character") and "cat" in note for p in result.pairs for note in p.notes)
+
+
+def test_the_file_that_is_written_is_compared_digit_by_digit(project):
+    command = "python tools/predict.py {path} {out}.npy"
+    fine = [("np.save(out, probs)", "np.save(out, probs * 1.0003)")]
+    assert project(candidate=fine).verdict == ALIGNED  # four printed digits do not show it
+    result = project(candidate=fine, command=command)
+    assert (result.verdict, result.divergence.pair.key) == (DIVERGED, "command_0")
+
+
+def test_json_beside_json(project):
+    def written(*values):
+        return [("np.save(out, probs)", f'Path(out).write_text(json.dumps(dict(top={values!r}, names=["a"])))')]
+
+    command = "python tools/predict.py {path} {out}.json"
+    assert project(reference=written(1, 0.5), candidate=written(1, 0.5), command=command).verdict == ALIGNED
+    result = project(reference=written(1, 0.5), candidate=written(1, 0.6), command=command)
+    assert [p.key for p in result.pairs if p.verdict == DIVERGED] == ["command_0.top"]
+
+
+def test_a_line_that_changes_by_itself_is_not_judged(project):
+    timed = [("        if out:", '        import time; print(f"time: {time.time() % 1:.6f} s")\n        if out:')]
+    timed = [(old.strip("\n")[4:], new.replace("        ", "    ", 1).replace("\n        ", "\n    ")) for old, new in timed]
+    result = project(reference=timed, candidate=timed)
+    assert result.verdict == ALIGNED, result
+    assert "not judged, for two runs of the reference differ in it: 'time: # s'" in result.notes
+
+
+def test_a_candidate_that_draws_is_told_so(project):
+    result = project(candidate=[("scores = x.reshape(-1) @ WEIGHTS", "scores = x.reshape(-1) @ WEIGHTS * np.random.rand()")])
+    assert result.verdict == DIVERGED
+    assert "infer/random" in {f.rule for f in result.findings}
+
+
+def test_chatter_is_counted_and_lines_can_be_chosen(project):
+    chat = [("def main(path, out=None):\n", 'def main(path, out=None):\n    print("no gpu here")\n    print("stage 3 begins")\n')]
+    result = project(candidate=chat)
+    assert result.verdict == DIVERGED  # a line with a number that the reference does not print
+    assert any(note.startswith("1 printed lines without numbers have no counterpart") for note in result.notes)
+    result = project(candidate=chat, lines="class_id")
+    assert result.verdict == ALIGNED
+    assert "printed lines left out by [infer] lines: 0 of the reference, 2 of the candidate" in result.notes
+
+
+def test_a_program_of_one_side_in_another_language_is_compared_without_lines(project):
+    result = project(candidate=[("0.485", "0.4")], other=f"{sys.executable} -u tools/predict.py {{path}}")
+    assert result.verdict == DIVERGED
+    assert "the candidate's program is no Python script of its interpreter: its steps cannot be followed" in result.notes
+
+
+@pytest.mark.parametrize(
+    ("edits", "command", "told"),
+    [
+        ([("x = load(path)", "raise KeyError('conv1.weight')")], None, "ended with exit code 1"),
+        ([("x = load(path)", "import os; os.abort()")], None, "was ended by signal SIGABRT"),
+        ([("np.save(out, probs)", "pass")], "python tools/predict.py {path} {out}.npy", "it wrote no file to {out}"),
+        ([("np.save(out, probs)", "Path(out).write_bytes(b'\\x80\\x04.')")], "python tools/predict.py {path} {out}", "neither .npy nor .npz nor JSON"),
+        ([], "nowhere-to-be-found {path}", "`nowhere-to-be-found` does not start"),
+        ([], "python tools/none.py {path}", "ended with exit code 2"),
+    ],
+    ids=["raises", "aborts", "no file", "no such format", "no program", "no script"],
+)  # fmt: skip
+def test_a_program_that_fails_is_an_error_of_its_side(project, edits, command, told):
+    result = project(candidate=edits, other=command, command=(command if edits and command else "python tools/predict.py {path}"))
+    assert (result.verdict, result.failure["side"]) == (ERROR, "candidate")
+    assert told in result.failure["message"]
+
+
+def test_a_program_without_end_is_ended(project, monkeypatch, tmp_path):
+    from paralign.run import invocation
+
+    before = invocation.Program.__init__
+
+    def short(self, side, command, settings, timeout, lines=""):
+        before(self, side, command, settings, 1.0 if side == "candidate" else timeout, lines)
+
+    monkeypatch.setattr(invocation.Program, "__init__", short)
+    result = project(candidate=[("x = load(path)", "import time; time.sleep(60)")])
+    assert (result.failure["type"], result.failure["side"]) == ("timeout", "candidate")
+
+
+def test_no_shell_reads_a_path(project, tmp_path):
+    bait = tmp_path / "$(touch hacked); touch hacked.txt"
+    bait.write_text((tmp_path / "0 it's a picture.txt").read_text())
+    assert project(paths=[bait.name]).verdict == ALIGNED
+    assert not list(tmp_path.rglob("hacked"))
+
+
+@pytest.mark.parametrize(
+    ("infer", "told"),
+    [
+        ({"reference_command": "python x.py"}, "has no {path}"),
+        ({"reference_command": "python 'x.py {path}"}, "cannot be taken apart"),
+        ({"reference_command": " "}, "the command is empty"),
+        ({"lines": "("}, "is no regular expression"),
+        ({"pictures": -1}, "must not be negative"),
+    ],
+)
+def test_a_wrong_setting_is_refused(project, infer, told):
+    with pytest.raises(UsageError, match=r".") as caught:
+        project(**infer)
+    assert told in str(caught.value)
