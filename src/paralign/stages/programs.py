@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair, judge
 from paralign.dtypes import EPS, is_floating
-from paralign.model import Coverage, Finding, Noise, Pair
+from paralign.model import DIVERGED, Coverage, Finding, Noise, Pair
 from paralign.run.invocation import Program, Run, record
 from paralign.run.printed import likeness, matched, varying
 from paralign.run.recorder import both
@@ -56,7 +56,11 @@ def run(context: Context, result: StageResult, outputs: Noise | None) -> None:
     result.pairs += judged.pairs
     result.coverage.append(Coverage("printed lines and written values", judged.compared, judged.total))
     result.notes += _notes(sides, moving, judged)
-    result.findings += _random(moving)
+    random = _random(moving)
+    if random is not None:
+        record = next(r for r in sides[1].capture.records if r.text is not None)
+        result.pairs.append(Pair("command_0 twice", record, None, how="run", verdict=DIVERGED, notes=[random.cause]))
+        result.findings.append(random)
     result.seconds["programs"] = sum(side.capture.manifest.resources["seconds"] for side in sides)
 
 
@@ -168,12 +172,12 @@ def _notes(sides: list[_Side], moving: list[dict[str, float]], judged: _Judged) 
     return notes
 
 
-def _random(moving: list[dict[str, float]]) -> list[Finding]:
+def _random(moving: list[dict[str, float]]) -> Finding | None:
     """A candidate whose program gives something else at each run, where the reference's does not."""
     found = [words for words, far in moving[1].items() if far > ROUNDED and moving[0].get(words, 0.0) <= ROUNDED]
     if not found:
-        return []
+        return None
     apart = max(far for words, far in moving[1].items() if words in found)
     cause = f"two runs of the candidate's program on the same path differ in {found[0]!r}, two runs of the reference's do not"
     fix = "look for a model left in train mode (dropout), for random transforms, and for a generator without a seed in the program"
-    return [Finding("infer/random", cause, fix, True, None if math.isinf(apart) else apart)]
+    return Finding("infer/random", cause, fix, True, None if math.isinf(apart) else apart)
