@@ -26,6 +26,7 @@ from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of, untouched_process
 from paralign.run.locking import locked
+from paralign.run.pace import pace_of
 from paralign.run.process import Process, environment, sweep, write_own
 from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, interpreter, own_code
@@ -69,6 +70,7 @@ def check(
     strict: bool = False,
     paths: list[str] | None = None,
     training: Trainings | None = None,
+    schedule: dict[str, Any] | None = None,
     out: str | Path | None = None,
 ) -> CheckResult:
     """Check a port whose two sides live in this process.
@@ -89,6 +91,7 @@ def check(
         strict: let inherent differences between frameworks diverge.
         paths: files for ``predict``.
         training: how the stage ``train`` trains; None for the defaults.
+        schedule: how long the training is and how it goes: the keys of ``[training]`` that docs/optimizer.md lists.
         out: folder for the captures, the report and the guides' files; None keeps nothing.
 
     Returns:
@@ -123,6 +126,7 @@ def check(
         strict=strict,
         paths=list(paths or []),
         training=training or Trainings(),
+        pace=pace_of(schedule or {}, "schedule:"),
         tolerance={"": Tolerance(ratio, atol, rtol)},
     )
     for what, value, least in (("ratio", ratio, 0), ("atol", atol, 0), ("rtol", rtol, 0), ("steps", steps, 1), ("seed", seed, 0)):

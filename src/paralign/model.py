@@ -276,12 +276,21 @@ class Coverage:
 
 
 @dataclass
+class Listing:
+    """A table that a stage shows below its line: texts, row by row."""
+
+    title: str
+    columns: List[str]
+    rows: List[List[str]]
+
+
+@dataclass
 class StageResult:
     """What one stage came to.
 
     ``divergences`` are all guilty points that were found, ``divergence`` the first; several may have one fault. ``follows`` names earlier
     stages that diverged, whose fault this one may only have inherited.
-    ``coverage`` says, in numbers, how much was looked at of what is only looked at in part.
+    ``coverage`` says, in numbers, how much was looked at of what is only looked at in part. ``tables`` are shown as they are.
     """
 
     name: str
@@ -298,6 +307,7 @@ class StageResult:
     peak_bytes: Dict[str, float] = field(default_factory=dict)
     coverage: List[Coverage] = field(default_factory=list)
     follows: List[str] = field(default_factory=list)
+    tables: List[Listing] = field(default_factory=list)
 
     def list_first(self) -> "StageResult":
         """Put ``divergence`` at the head of ``divergences``, where a stage set it alone; returns itself."""
@@ -351,6 +361,7 @@ class CheckResult:
                     "failure": stage.failure,
                     "seconds": stage.seconds,
                     "peak_bytes": stage.peak_bytes,
+                    "tables": [asdict(t) for t in stage.tables],
                 }
             )
         report: Any = plain(

@@ -48,9 +48,21 @@ STAGES: Tuple[Stage, ...] = (
     Stage("metric", "3.3", {"metric": "metric(outputs, labels)"}, "metric"),
     Stage("loss", "3.4", {"labels": "labels()", "loss": "loss(outputs, labels)"}, "loss"),
     Stage(
+        "optimizer",
+        "3.5",
+        {
+            "build_optimizer": "build_optimizer(model)",
+            "build_scheduler": "build_scheduler(optimizer)",
+            "schedule_metric": "schedule_metric(epoch)",
+        },
+        "schedule",
+        follows=("weights",),
+        default=False,  # records the steps of every parameter
+    ),
+    Stage(
         "backward",
         "3.5, 3.6",
-        {"build_optimizer": "build_optimizer(model)", "build_scheduler": "build_scheduler(optimizer)"},
+        {},
         "losses",
         follows=("weights", "forward", "loss"),
     ),

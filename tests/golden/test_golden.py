@@ -29,6 +29,7 @@ from paralign.model import (
     Coverage,
     Divergence,
     Finding,
+    Listing,
     Noise,
     Pair,
     Point,
@@ -191,6 +192,7 @@ def result():
         data(),
         metric(),
         loss(),
+        StageResult("optimizer", ALIGNED, tables=[Listing("learning rate", ["step", "reference"], [["0", "0.1"], ["30", "0.01\x1b[2J"]])]),
         StageResult("backward", NOT_TESTED, notes=["neither side has loss(outputs, labels)"]),
         infer(),
     ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from paralign.model import CheckResult, Divergence, Finding, Pair, Point, StageResult
+    from paralign.model import CheckResult, Divergence, Finding, Listing, Pair, Point, StageResult
 
 STYLE = {ALIGNED: "bold green", DIVERGED: "bold red", ERROR: "bold red", UNDERPOWERED: "bold yellow", NOT_TESTED: "dim"}
 
@@ -120,9 +120,20 @@ def details(stage: StageResult, root: Path | None = None, *, weights_told: bool 
             lines.append(Text(f"… and {len(wrong) - MOST} more in report.json", "dim"))
     lines += [Text.assemble(("warning: ", "yellow"), shortened(w)) for w in stage.warnings]
     lines += [Text(f"note: {shortened(n)}", "dim") for n in stage.notes]
-    if lines:
+    if lines or stage.tables:
         yield Text.assemble((stage.name, "bold"), " ", (stage.verdict, STYLE[stage.verdict]))
-        yield Padding(Group(*(relative(line, root) for line in lines)), (0, 0, 0, 2), expand=False)
+        shown: list[RenderableType] = [*map(_listing, stage.tables), *(relative(line, root) for line in lines)]
+        yield Padding(Group(*shown), (0, 0, 0, 2), expand=False)
+
+
+def _listing(listing: Listing) -> Table:
+    """A table of a stage, as it is."""
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title=one_line(listing.title), title_justify="left")
+    for name in listing.columns:
+        shown.add_column(name, overflow="fold")
+    for row in listing.rows:
+        shown.add_row(*(Text(one_line(cell)) for cell in row))
+    return shown
 
 
 def _follows(stage: StageResult, *, weights_told: bool) -> list[Text]:

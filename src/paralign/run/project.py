@@ -17,7 +17,7 @@ from paralign.capture.bounds import checked_path
 from paralign.errors import EnvironmentUnavailable, UsageError, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
-from paralign.run import trainings
+from paralign.run import pace, trainings
 from paralign.run.command_line import split
 from paralign.run.toml import read_toml
 from paralign.worker.whole import PATIENCE
@@ -50,7 +50,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "infer": {"paths": list, "reference_command": str, "candidate_command": str, "lines": str, "pictures": int},
     "init": {"seeds": int},
     "backward": {"steps": int, "modes": list},
-    "training": {**trainings.KEYS},
+    "training": {**trainings.KEYS, **pace.KEYS},
     "forward": {"modules": str},
     "weights": {"mode": str, "rules": str},
     "report": {"diff_threshold": (int, float)},
@@ -99,6 +99,7 @@ class Settings:
     diff_threshold: float = 1e-6
     names: str = "guide"
     training: trainings.Trainings = field(default_factory=trainings.Trainings)
+    pace: pace.Pace = field(default_factory=pace.Pace)
     commands: dict[str, str] = field(default_factory=dict)
     lines: str = ""
     pictures: int = 8
@@ -320,6 +321,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     if names and "split" not in table.get("data", {}) and settings.split not in names:
         settings.split = names[-1]  # what metric and inputs are taken from
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
+    settings.pace = pace.pace_of({k: v for k, v in table.get("training", {}).items() if k in pace.KEYS}, f"{path}: [training]")
     _read_infer(table.get("infer", {}), settings, path)
     settings.timeout = float(table.get("timeout", settings.timeout))
     settings.seeds = table.get("init", {}).get("seeds", settings.seeds)

@@ -73,8 +73,9 @@ def _run(context: Context) -> StageResult:
     if context.inputs is None:
         return StageResult("backward", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     idle = context.lacking("backward", "build_optimizer")
-    options = {"modes": context.modes, "steps": 0 if idle else context.settings.steps, "ahead": schedule.STEPS}
-    captures = context.record_labelled("backward", options, {"inputs": context.inputs}, {"sparing": True})
+    options = {"modes": context.modes, "steps": 0 if idle else context.settings.steps, **schedule.trained(context, 0)}
+    sparing = {"sparing": True, **schedule.trained(context, 1)}
+    captures = context.record_labelled("backward", options, {"inputs": context.inputs}, sparing)
     if isinstance(captures, StageResult):
         return captures
     reference, candidate = captures
@@ -83,7 +84,7 @@ def _run(context: Context) -> StageResult:
     methods = _judge_modes(context, result, captures, options)
     result.coverage += [Coverage("steps", context.settings.steps)] if methods and not idle else []
     untrained.excuse(result.pairs, strict=context.settings.strict)
-    scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"))
+    scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"), context.settings.pace)
     conclude(result, " and ".join(dict.fromkeys(methods.values())))
     if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):
         nonfinite.explain(context, result, next(iter(context.modes), "train"))
@@ -160,7 +161,9 @@ def _explain_update(context: Context, result: StageResult, reference: Capture) -
     """Look at the update by itself where steps in eval mode differ; a schedule that differs later than the trained steps needs none."""
     places = _places([p for p in result.pairs if p.judged and p.verdict == DIVERGED])
     if any(place.mode != "train" and place.kind is not Kind.SCHEDULE for place in places):
-        update.explain(context, result, reference, agreed=not any(place.is_before_updates for place in places))
+        update.explain(
+            context, result, update.Given.of(reference, context.settings.steps), agreed=not any(place.is_before_updates for place in places)
+        )
 
 
 def _draws_in_eval(context: Context, result: StageResult) -> bool:

@@ -11,11 +11,14 @@ from paralign.comparison import compare_pair
 from paralign.dtypes import typed
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import ALIGNED, DIVERGED, Coverage, Divergence, Noise, Pair, Point, StageResult
+from paralign.run.pace import EPOCH, ITERATION
 from paralign.stages.judging import CONSTANTS
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
+    from paralign.context import Context
     from paralign.model import Record, Tolerance
+    from paralign.run.pace import Pace
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +34,10 @@ RATES = "learning rates"
 
 @dataclass(frozen=True)
 class Followed:
-    """One side's schedule as it was followed: ``rates`` has shape ``(steps, groups)``."""
+    """One side's schedule as it was followed: ``rates`` has shape ``(steps of the schedule, groups)``.
+
+    ``every`` is the number of updates that one step of the schedule lasts, where the sides do not count alike.
+    """
 
     rates: Array
     record: Record
@@ -39,34 +45,76 @@ class Followed:
     ended: str
     built: str | None
     name: str
+    every: int = 1
 
     @classmethod
-    def read(cls, capture: Capture) -> Followed | None:
-        """What the task ``backward`` recorded; None where it followed nothing."""
+    def read(cls, capture: Capture, every: int = 1, name: str = "schedule") -> Followed | None:
+        """What a task recorded under a name; None where it followed nothing."""
         about = capture.manifest.settings["answer"].get("schedule")
-        record = next(iter(capture.select(name="schedule", role="scalar")), None)
+        record = next(iter(capture.select(name=name, role="scalar")), None)
         if about is None or record is None:
             return None
-        return cls(capture.array(record), record, about["scheduled"], about["ended"], about["built"], about["class"])
+        return cls(capture.array(record), record, about["scheduled"], about["ended"], about["built"], about["class"], every)
+
+    @property
+    def steps(self) -> int:
+        """How far it was followed, in the steps that both sides count."""
+        return len(self.rates) * self.every
 
     def until(self, count: int) -> Array:
         """The rates of so many steps; without a schedule the same in all of them."""
-        return self.rates[:count] if self.scheduled else np.repeat(self.rates[:1], count, axis=0)
+        if not self.scheduled:
+            return np.repeat(self.rates[:1], count, axis=0)
+        return self.rates[:count] if self.every == 1 else np.repeat(self.rates, self.every, axis=0)[:count]
 
 
-def judge(result: StageResult, reference: Capture, candidate: Capture, tolerance: Tolerance) -> Divergence | None:
+def every(pace: Pace) -> tuple[int, int]:
+    """How many updates a step of each side's schedule lasts; 1 for both where they count alike."""
+    if pace.step_on[0] == pace.step_on[1]:
+        return 1, 1
+    return pace.steps_between(0), pace.steps_between(1)
+
+
+def unit(pace: Pace) -> str:
+    """What the steps that both sides count are."""
+    return EPOCH if pace.step_on == (EPOCH, EPOCH) else "step"
+
+
+def asked(pace: Pace, side: int) -> int | None:
+    """The steps of a side's schedule in the whole training; None where nobody said how long it is."""
+    if pace.epochs is None:
+        return None
+    if pace.step_on[side] == EPOCH:
+        return pace.epochs
+    return None if pace.steps_per_epoch is None else pace.epochs * pace.steps_per_epoch
+
+
+def trained(context: Context, side: int) -> dict[str, Any]:
+    """What the task ``backward`` has to know of a side's schedule: how far to follow it, and after how many updates it is advanced."""
+    pace = context.settings.pace
+    walk = {"count": asked(pace, side) or STEPS, "by_update": pace.step_on[side] == ITERATION}
+    return {"ahead": walk, "pace": pace.steps_between(side)}
+
+
+def judge(result: StageResult, reference: Capture, candidate: Capture, tolerance: Tolerance, pace: Pace) -> Divergence | None:
     """Add the pair of both schedules to a result, and how far they were followed; gives the divergence where they differ.
 
     Without a schedule on either side nothing is added: the rates of the trained steps say it all.
     """
-    sides = Followed.read(reference), Followed.read(candidate)
+    sides = tuple(Followed.read(c, each) for c, each in zip((reference, candidate), every(pace), strict=True))
     if sides[0] is None or sides[1] is None or not (sides[0].scheduled or sides[1].scheduled):
         return None
-    both = sides[0], sides[1]
+    if any(c.manifest.settings["answer"]["schedule"]["metric"] for c in (reference, candidate)):
+        result.notes.append("a schedule waits for a metric: it was not advanced after the trained steps; the stage optimizer follows it")
+    return compared(result, (sides[0], sides[1]), tolerance, unit(pace))
+
+
+def compared(result: StageResult, both: tuple[Followed, Followed], tolerance: Tolerance, counted: str) -> Divergence | None:
+    """:func:`judge`, of schedules that were read, the steps of which are called ``counted``."""
     if not all(side.rates.shape[1] for side in both):
         result.notes.append("the schedules were not followed beyond the trained steps: an optimizer tells no rate")
         return None
-    count = min(len(side.rates) for side in both if side.scheduled)
+    count = min((side.steps for side in both if side.scheduled), default=1)
     result.coverage.append(Coverage(RATES, count))
     for name, side in zip(("reference", "candidate"), both, strict=True):
         if side.ended:
@@ -75,7 +123,7 @@ def judge(result: StageResult, reference: Capture, candidate: Capture, tolerance
     wrong = first_difference(*rates, tolerance)
     pair = _pair(both, rates, wrong)
     result.pairs.append(pair)
-    return None if wrong is None else _divergence(pair, both, rates, wrong)
+    return None if wrong is None else _divergence(pair, both, rates, (wrong, counted))
 
 
 def _pair(both: tuple[Followed, Followed], rates: tuple[Array, Array], wrong: int | None) -> Pair:
@@ -117,8 +165,9 @@ def first_difference(first: Array, second: Array, tolerance: Tolerance) -> int |
     return int(found[0]) if found.size else None
 
 
-def _divergence(pair: Pair, both: tuple[Followed, Followed], rates: tuple[Array, Array], step: int) -> Divergence:
+def _divergence(pair: Pair, both: tuple[Followed, Followed], rates: tuple[Array, Array], at: tuple[int, str]) -> Divergence:
+    step, counted = at
     told = [", ".join(f"{rate:.6g}" for rate in side[step]) for side in rates]
-    pair.notes.append(f"step {step} is the first whose rate differs: {told[0]} in the reference, {told[1]} in the candidate")
+    pair.notes.append(f"{counted} {step} is the first whose rate differs: {told[0]} in the reference, {told[1]} in the candidate")
     ends = [Point("learning rate", side.name, side.built, code_at(side.built)) for side in both]
-    return Divergence(ends[0], ends[1], pair, last_agreeing=f"the rates of the {step} steps before" if step else None)
+    return Divergence(ends[0], ends[1], pair, last_agreeing=f"the rates of the {step} {counted}s before" if step else None)

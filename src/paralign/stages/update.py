@@ -107,31 +107,54 @@ class Explained:
     reference: Terms | None
 
 
-def explain(context: Context, result: StageResult, gradients: Capture, *, agreed: bool) -> None:
+@dataclass(frozen=True)
+class Given:
+    """Gradients that are given to both optimizers: ``steps`` says which of the recorded ones, times what; ``name`` is the captures'.
+
+    ``whole``: pairs are added also where all parameters move alike, and a schedule that differs later needs no other experiment.
+    """
+
+    gradients: Capture
+    steps: list[tuple[int, float]]
+    name: str = "update"
+    whole: bool = False
+
+    @classmethod
+    def of(cls, gradients: Capture, count: int) -> Given:
+        """The gradients of so many recorded steps, and some of them again."""
+        again = [(n % count, FACTORS[n % len(FACTORS)]) for n in range(max(0, LEAST - count))]
+        return cls(gradients, [*((n, 1.0) for n in range(count)), *again])
+
+
+def explain(context: Context, result: StageResult, given: Given, *, agreed: bool) -> Experiment | None:
     """Have both sides move from equal gradients, and say which parameters move differently and why.
 
     Args:
         context: the check.
         result: of the backward stage; gets pairs, findings and, where ``agreed``, the divergence.
-        gradients: the reference's capture of the backward stage.
+        given: the gradients, mostly those that the reference recorded in the backward stage.
         agreed: whether the gradients of the first step agreed.
+
+    Returns:
+        What both sides did; None where a side failed, or nothing could be given.
     """
     try:
-        experiment = _record(context, gradients, result)
+        experiment = _record(context, given, result)
     except WorkerFailed as failed:
         result.warnings.append(f"the update could not be looked at by itself: the {failed.side} failed: {failed.type}: {failed.message}")
-        return
+        return None
     if experiment is None:
-        return
+        return None
     traces, pairs, limits = _traces(experiment)
     if not pairs:
-        return
+        return experiment
     wrong = [p for p in pairs if p.verdict == DIVERGED]
     if not wrong:
         alike = "from equal gradients the parameters of both sides move alike: what differs is not the update"
         blind = "from equal gradients no parameter moves by enough to be seen: whether the update differs was not tested"
-        result.notes.append(alike if traces else blind)
-        return
+        result.notes += [alike if traces else blind] if not given.whole or not traces else []
+        result.pairs += pairs if given.whole else []
+        return experiment
     known = _identified(experiment, traces, limits)
     found = _causes(known, traces, limits)
     _tell(
@@ -143,6 +166,7 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
         traces,
         limits,
         agreed=agreed and not context.settings.strict,
+        whole=given.whole,
         strict=context.settings.strict,
     )
     if agreed and result.divergence is None:
@@ -151,30 +175,34 @@ def explain(context: Context, result: StageResult, gradients: Capture, *, agreed
         blamed = next((d for d in found if d.terms[0] != "inherent"), None)
         rule = None if known[0].left else next(iter(known[0].recipe.values()), None)
         _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
+    return experiment
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------------------
 
 
-def _record(context: Context, gradients: Capture, result: StageResult) -> Experiment | None:
+def _record(context: Context, given: Given, result: StageResult) -> Experiment | None:
     """Both sides' steps; None where the reference recorded no gradients that could be given."""
     if context.plan is None or context.weights is None:
         return None
+    gradients, steps, name = given.gradients, given.steps, given.name
     runs = gradients.manifest.settings["answer"]["runs"]
-    given = next((f"{run}:eval" for run in (DOUBLE, NATIVE) if f"{run}:eval" in runs), None)
-    if given is None:
+    run = next((f"{run}:eval" for run in (DOUBLE, NATIVE) if f"{run}:eval" in runs), None)
+    if run is None:
         return None
-    count = context.settings.steps
-    steps = [(n, 1.0) for n in range(count)] + [(n % count, FACTORS[n % len(FACTORS)]) for n in range(max(0, LEAST - count))]
-    options = {"runs": [DOUBLE, NATIVE], "given": given, "steps": steps}
-    moved = _moved(context, gradients, given, count)
+    paces = [{"pace": context.settings.pace.steps_between(side)} for side in (0, 1)]
+    options = {"runs": [DOUBLE, NATIVE], "given": run, "steps": steps}
+    moved = _moved(context, gradients, run, 1 + max(step for step, _ in steps))
     reference, candidate = both(
-        lambda: context.reference.record("update", "update", options, {"gradients": gradients}),
-        lambda: context.candidate.record("update", "update", options, {"gradients": moved}),
+        lambda: context.reference.record(name, "update", {**options, **paces[0]}, {"gradients": gradients}),
+        lambda: context.candidate.record(name, "update", {**options, **paces[1]}, {"gradients": moved}),
     )
     spent(result, reference, candidate)
     shared = [r for r in (DOUBLE, NATIVE) if all(r in c.manifest.settings["answer"]["runs"] for c in (reference, candidate))]
-    return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, given, steps) if shared else None
+    if not shared and given.whole:
+        reasons = dict.fromkeys(why for c in (reference, candidate) for why in c.manifest.settings["answer"]["failed"].values())
+        result.warnings.append(f"no update from equal gradients could be made: {'; '.join(reasons)}")
+    return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, run, steps) if shared else None
 
 
 def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:
@@ -333,6 +361,7 @@ def _tell(
     limits: dict[str, float],
     *,
     agreed: bool,
+    whole: bool,
     strict: bool,
 ) -> None:
     """Findings and pairs; where nothing but inherent differences is found, what they cause is no longer judged."""
@@ -343,21 +372,21 @@ def _tell(
             result.warnings.append(f"{finding.cause} (size {finding.error_before:.2g})")
     only = bool(findings) and not any(k.left for k in known) and all(f.rule == "update/inherent" for f in findings)
     if only and agreed:
-        _excuse(result, pairs, max(d.before for d in found))
+        _excuse(result, pairs, max(d.before for d in found), judged=whole)
     elif not findings or any(k.left for k in known):
         _unexplained(result, traces, limits, known, wrong)
     result.findings += findings
     result.pairs += pairs
 
 
-def _excuse(result: StageResult, pairs: list[Pair], size: float) -> None:
-    """Pairs that differ by no more than an inherent difference of the update explains are not judged."""
+def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool) -> None:
+    """Pairs that differ by no more than an inherent difference of the update explains are right; ``judged`` where no others are."""
     places = [(p, place_of(p)) for p in result.pairs]
     later = [p for p, place in places if place is not None and not place.is_before_updates and place.kind not in _APART]
     for pair in [*later, *pairs]:
         if pair.verdict == DIVERGED and pair.error is not None and pair.error <= AMPLIFIED * size:
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append("an inherent difference of the optimizers explains it: not judged")
+            pair.verdict, pair.judged = ALIGNED, judged
+            pair.notes.append(f"an inherent difference of the optimizers explains it{'' if judged else ': not judged'}")
 
 
 def _unexplained(

@@ -106,7 +106,6 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     inner = inners[0] if len(inners) == 1 else optimizer  # of several, none speaks for the others
     groups = [group for each in inners for group in _groups(each)]
     base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in frameworks()), object)
-    home = _home(type(optimizer))
     members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
     exempt = getattr(inner, "_apply_decay_param_fun", None)
     own: Dict[str, Any] = {}
@@ -116,7 +115,7 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     return {
         "class": type(inner).__name__,
         "module": type(inner).__module__,
-        "own": home.split(".")[0] not in frameworks(),
+        "own": is_own(optimizer),
         "kind": "" if base is object else base.__name__,
         "framework": "" if base is object else base.__module__.split(".")[0],
         "settings": {
@@ -129,6 +128,11 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
         "regularization": _regularizer(getattr(inner, "regularization", None)),
         "parameters": own,
     }
+
+
+def is_own(optimizer: Any) -> bool:
+    """Whether an optimizer's ``step`` is the user's own, no framework's."""
+    return _home(type(optimizer)).split(".")[0] not in frameworks()
 
 
 def apart(optimizer: Any) -> None:

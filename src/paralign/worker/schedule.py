@@ -2,63 +2,240 @@
 
 from __future__ import annotations
 
+import copy
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from paralign.worker.optimizers import construction, steps
+from paralign.worker.optimizers import construction, is_own, steps
+from paralign.worker.pacing import advancing, made_up, wants_metric
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Training
     from paralign.capture import CaptureWriter
     from paralign.worker.session import Session
 
-#: seconds that stepping ahead may take: 10,000 steps of the frameworks' own schedules take 0.1 to 0.3
+#: seconds that stepping ahead may take beside training steps: 10,000 steps of the frameworks' own schedules take 0.1 to 0.3
 PATIENCE = 10.0
+
+#: numbers that are kept of a schedule: 256 MB as float64
+MOST = 1 << 25
+
+#: steps of a resumed schedule that are held against the uninterrupted one
+RESUMED = 10_000
+
+#: steps that an optimizer which has no schedule is asked for its rate
+ALONE = 1000
+
+#: steps between two looks at the clock
+_CHECKED = 1024
+
+
+@dataclass
+class Walk:
+    """How far a schedule is followed.
+
+    Args:
+        count: steps of the schedule.
+        by_update: whether it is advanced after every update, else after every epoch.
+        patience: seconds.
+        measures: a metric for each step, for schedules that wait for one; None: made up.
+    """
+
+    count: int
+    by_update: bool = True
+    patience: float = PATIENCE
+    measures: "Optional[np.ndarray[Any, Any]]" = None
 
 
 def ahead(
-    session: Session, writer: CaptureWriter, count: int, adapter: Training, build: Callable[[Session], Tuple[Any, Any]]
+    session: Session,
+    writer: CaptureWriter,
+    walk: Walk,
+    adapter: Training,
+    build: "Callable[[Session], Tuple[Any, Any]]",
+    *,
+    whole: bool = False,
 ) -> Dict[str, Any]:
-    """Record the learning rates of up to ``count`` steps as ``schedule``, shape ``(steps, groups)``, float64; no update is made.
+    """Record the learning rates of a schedule as ``schedule``, shape ``(steps, groups)``, float64; no update is made.
 
     Args:
         session: of the side.
         writer: of the capture.
-        count: steps, at most.
+        walk: how far.
         adapter: the session's, which trains.
         build: makes the optimizer and its schedule, which may be None.
+        whole: also save everything in the middle, build anew, load, and record how that goes on as ``resumed``; and step an optimizer of
+            the user's own that has no schedule, as it may set its rate itself.
 
     Returns:
         ``scheduled``: whether there is a schedule, without which one step is recorded; ``ended``: what it raised where it would not go
-        on, else ''; ``built``: the line that constructed it, else the optimizer's; ``class``: its name.
+        on, else ''; ``built``: the line that constructed it, else the optimizer's; ``class``: its name; ``metric``: whether it waits for
+        one; ``made_up``: whether that was made up; ``resumed``: the step at which it was resumed, None where it was not;
+        ``unresumed``: why not.
     """
     session.seed()
     with construction(steps) as built:
-        optimizer, scheduler = build(session)
-    inside = getattr(optimizer, "_learning_rate", None)  # where Paddle keeps its schedule
-    schedule = inside if scheduler is None and steps(inside) else scheduler
+        made = _Made(adapter, *build(session), alone=whole)
     answer: Dict[str, Any] = {
-        "scheduled": schedule is not None,
+        "scheduled": made.schedule is not None,
         "ended": "",
-        "built": built.source(schedule) or built.source(optimizer),
-        "class": type(optimizer if schedule is None else schedule).__name__,
+        "built": built.source(made.schedule) or built.source(made.optimizer),
+        "class": type(made.optimizer if made.schedule is None else made.schedule).__name__,
+        "metric": wants_metric(made.schedule),
+        "made_up": wants_metric(made.schedule) and walk.measures is None,
+        "resumed": None,
+        "unresumed": "",
     }
-    kept = dict(getattr(schedule, "__dict__", {}))  # a schedule that the user's module made once is used by later stages as it was
-    rates: List[List[float]] = []
-    began = time.perf_counter()
-    try:
-        for _ in range(count if schedule is not None else 1):
-            rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
-            if len(rates[-1]) != len(rates[0]) or time.perf_counter() - began > PATIENCE:
-                break
-            adapter.step_scheduler(optimizer, scheduler)
-    except Exception as error:  # noqa: BLE001 - a schedule may end by raising anything; what was seen before is compared
-        answer["ended"] = f"{type(error).__name__}: {error}"
-    finally:
-        if kept:
-            vars(schedule).update(kept)
-    whole = [row for row in rates if len(row) == len(rates[0])]
-    writer.add("schedule", np.array(whole, np.float64).reshape(len(whole), -1), role="scalar")
+    if answer["made_up"]:
+        walk.measures = np.array(made_up(walk.count))
+    with made.kept(), _without_warnings():
+        rates, saved = made.follow(walk, answer, save=whole)
+    if made.alone and (rates == rates[:1]).all():
+        answer["scheduled"], rates = False, rates[:1]
+    writer.add("schedule", rates, role="scalar")
+    if saved is not None and made.schedule is not None:
+        _resume(session, writer, walk, (adapter, build), saved, answer, len(rates))
     return answer
+
+
+class _Made:
+    """An optimizer and its schedule, as a user's code made them."""
+
+    def __init__(self, adapter: Training, optimizer: Any, scheduler: Any, *, alone: bool = False) -> None:
+        self.adapter, self.optimizer = adapter, optimizer
+        self.schedule = schedule_of(optimizer, scheduler)
+        #: an optimizer of the user's own may set its rate as it steps; without gradients nothing moves
+        self.alone = alone and self.schedule is None and is_own(optimizer)
+        self.schedule = optimizer if self.alone else self.schedule
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """A schedule that the user's module made once is used by later stages as it was."""
+        kept = dict(getattr(self.schedule, "__dict__", {}))
+        try:
+            yield
+        finally:
+            if kept and self.schedule is not None:
+                vars(self.schedule).update(kept)
+
+    def rates(self) -> List[float]:
+        """The rates that the next update uses."""
+        return [float(rate) for rate in self.adapter.learning_rates(self.optimizer)]
+
+    def follow(
+        self, walk: Walk, answer: Dict[str, Any], *, save: bool = False, first: int = 0
+    ) -> "Tuple[np.ndarray[Any, Any], Optional[Tuple[int, List[Any]]]]":
+        """The rates of steps from ``first`` on, and what was saved in the middle."""
+        count = walk.count - first if self.schedule is not None else 1
+        width = len(self.rates())
+        count = min(count, MOST // max(1, width), ALONE if self.alone else count)
+        rates = np.empty((count, width), np.float64)
+        middle = count // 2 if save and self.schedule is not None and not self.alone else -1
+        saved: Optional[Tuple[int, List[Any]]] = None
+        seen, began = 0, time.perf_counter()
+        advance = None if self.schedule is None else advancing(self.schedule, walk.measures, by_update=walk.by_update)
+        read, optimizer = self.adapter.learning_rates, self.optimizer  # a million steps: what a loop looks up counts
+        try:
+            for number in range(count):
+                row = read(optimizer)
+                late = number % _CHECKED == _CHECKED - 1 and time.perf_counter() - began > walk.patience
+                if late or len(row) != width:
+                    break
+                rates[number], seen = row, number + 1
+                if number == middle:
+                    saved = self._saved(first + number, answer)
+                if advance is not None and seen < count:
+                    advance(first + number)
+        except Exception as error:  # noqa: BLE001 - a schedule may end by raising anything; what was seen before is compared
+            answer["ended"] = answer["ended"] or f"{type(error).__name__}: {error}"
+        return rates[:seen], saved
+
+    def _saved(self, step: int, answer: Dict[str, Any]) -> "Optional[Tuple[int, List[Any]]]":
+        """What a training would save here; None where the schedule or the optimizer cannot."""
+        found = []
+        for part in (self.optimizer, self.schedule):
+            save = getattr(part, "state_dict", None)
+            if not callable(save) or _loader_of(part) is None:
+                answer["unresumed"] = f"{type(part).__name__} has no state_dict() that can be loaded"
+                return None
+            try:
+                found.append(copy.deepcopy(save()))
+            except Exception as error:  # noqa: BLE001 - whatever a user's state_dict raises: it cannot be saved, which is said
+                answer["unresumed"] = f"the state of {type(part).__name__} cannot be saved: {type(error).__name__}: {error}"
+                return None
+        return step, found
+
+    def load(self, saved: List[Any]) -> None:
+        """Take what was saved: first the optimizer's, then the schedule's."""
+        for part, state in zip((self.optimizer, self.schedule), saved):
+            load = _loader_of(part)
+            if load is not None:
+                load(state)
+
+
+def schedule_of(optimizer: Any, scheduler: Any) -> Any:
+    """The schedule that ``build_scheduler`` gave, or the one that Paddle keeps inside the optimizer; None without one."""
+    inside = getattr(optimizer, "_learning_rate", None)
+    return inside if scheduler is None and steps(inside) else scheduler
+
+
+def advance_after(adapter: Training, optimizer: Any, scheduler: Any, pace: int, updates: int) -> None:
+    """Advance a schedule after so many updates; one that waits for a metric stays as it is: the stage ``optimizer`` follows it.
+
+    Args:
+        adapter: that trains.
+        optimizer: whose schedule it is.
+        scheduler: what ``build_scheduler`` gave, or None.
+        pace: updates after which the schedule is advanced by one; 0 for more than are made here.
+        updates: that were made.
+    """
+    if pace and updates % pace == 0 and not wants_metric(schedule_of(optimizer, scheduler)):
+        adapter.step_scheduler(optimizer, scheduler)
+
+
+def _loader_of(part: Any) -> "Optional[Callable[[Any], Any]]":
+    """``load_state_dict`` or, in Paddle, ``set_state_dict``."""
+    for name in ("load_state_dict", "set_state_dict"):
+        load = getattr(part, name, None)
+        if callable(load):
+            return load  # type: ignore[no-any-return]
+    return None
+
+
+def _resume(
+    session: Session,
+    writer: CaptureWriter,
+    walk: Walk,
+    build: "Tuple[Training, Callable[[Session], Tuple[Any, Any]]]",
+    saved: "Tuple[int, List[Any]]",
+    answer: Dict[str, Any],
+    walked: int,
+) -> None:
+    """Build anew, load what was saved in the middle, and record the rates from there on."""
+    step, states = saved
+    session.seed()
+    made = _Made(build[0], *build[1](session))
+    until = Walk(min(walked, step + RESUMED), walk.by_update, walk.patience, walk.measures)
+    with made.kept(), _without_warnings():
+        try:
+            made.load(states)
+        except Exception as error:  # noqa: BLE001 - a checkpoint that does not load is what is looked for
+            answer["unresumed"] = f"what was saved at step {step} does not load: {type(error).__name__}: {error}"
+            return
+        rates, _ = made.follow(until, answer, first=step)
+    answer["resumed"] = step
+    writer.add("resumed", rates, role="scalar")
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """PyTorch warns where a schedule is stepped before its optimizer: here it is walked on its own."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Detected call of `lr_scheduler\.step\(\)` before")
+        warnings.filterwarnings("ignore", message=r"The epoch parameter in `scheduler\.step\(\)`")
+        yield

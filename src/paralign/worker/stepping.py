@@ -22,6 +22,7 @@ from paralign.worker.forward import attempt_run
 from paralign.worker.fused import taken_apart
 from paralign.worker.operations import OperationRecorder
 from paralign.worker.optimizers import apart
+from paralign.worker.schedule import advance_after
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import trainer
 from paralign.worker.update import give, prepared
@@ -70,14 +71,14 @@ def _steps(session: Session, writer: "CaptureWriter", options: Dict[str, Any], v
     adapter.clear_gradients(session.model, optimizer)
     recorder = StepRecorder(session, writer, run, options, values, sources_of(type(optimizer)))
     with recorder, adapter.operations(recorder):
-        for step, factor in options["steps"]:
+        for number, (step, factor) in enumerate(options["steps"]):
             with unwatched():
                 give(session, values["gradients"], options["given"], step, factor)
                 recorder.begin()
             adapter.step(optimizer)
             with unwatched():
                 recorder.end()
-                adapter.step_scheduler(optimizer, scheduler)
+                advance_after(adapter, optimizer, scheduler, options.get("pace", 1), number + 1)
                 adapter.clear_gradients(session.model, optimizer)
 
 

@@ -13,7 +13,7 @@ from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.redrawing import Redrawing
-from paralign.worker.schedule import ahead
+from paralign.worker.schedule import Walk, advance_after, ahead
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
 
@@ -129,10 +129,11 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     the number of random operations, and of those that were given a draw, of each step (``drawn``, by run and mode).
 
     Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer),
-    ``ahead`` (steps that the schedule is followed without the model), and ``sparing`` (what a run in lower precision adds is left out
-    where the float64 run succeeded; in train mode it is one forward and backward pass). Recorded for every step: ``loss`` and ``lr``;
-    in train mode the first step's ``output``. In eval mode, every gradient, and after the last step every parameter's whole change
-    under its name (role ``parameter``). In train mode, after the first step, every gradient and every buffer: later steps would only
+    ``ahead`` (how far the schedule is followed without the model: ``Walk``), ``pace`` (updates between two steps of the schedule), and
+    ``sparing`` (what a run in lower precision adds is left out where the float64 run succeeded; in train mode it is one forward and
+    backward pass). Recorded for every step: ``loss`` and ``lr``; in train mode the first step's ``output``. In eval mode, every
+    gradient, and after the last step every parameter's whole change under its name (role ``parameter``). In train mode, after the first
+    step, every gradient and every buffer: later steps would only
     multiply the differences of the first.
     """
     answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}, "drawn": {}}
@@ -143,10 +144,11 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
                 if options.get("keep_draws") or options.get("draws"):
                     training.drawing = partial(_drawing, session, writer, options, values.get("draws"))
+                training.pace = options.get("pace", 1)
                 act = partial(training.perform, values, 0 if spare and mode == "train" else options["steps"], answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
         if options.get("ahead") and options["steps"]:
-            answer["schedule"] = ahead(session, writer, options["ahead"], trainer(session), optimizer_of)
+            answer["schedule"] = ahead(session, writer, Walk(**options["ahead"]), trainer(session), optimizer_of)
     return answer
 
 
@@ -157,16 +159,24 @@ def optimizer_of(session: Session) -> Tuple[Any, Any]:
     return optimizer, build_scheduler(optimizer) if build_scheduler else None
 
 
-def train(session: Session, inputs: Any, labels: Any, steps: int) -> None:
-    """Train for some steps on one batch, in the mode and precision that the model is in; nothing is recorded."""
+def train(session: Session, inputs: Any, labels: Any, steps: int, pace: int = 1) -> None:
+    """Train for some steps on one batch, in the mode and precision that the model is in; nothing is recorded.
+
+    Args:
+        session: of the side.
+        inputs: of the model.
+        labels: of the loss.
+        steps: updates.
+        pace: updates between two steps of the schedule, 0 for more than these.
+    """
     adapter = trainer(session)
     adapter.clear_gradients(session.model, None)
     optimizer, scheduler = optimizer_of(session)
-    for _ in range(steps):
+    for number in range(steps):
         result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
         adapter.backward(scalar_of(result, session.adapter.is_tensor))
         adapter.step(optimizer)
-        adapter.step_scheduler(optimizer, scheduler)
+        advance_after(adapter, optimizer, scheduler, pace, number + 1)
         adapter.clear_gradients(session.model, optimizer)
 
 
@@ -178,7 +188,7 @@ class _Training:
     ) -> None:
         self.session, self.writer, self.run, self.mode, self.state = session, writer, run, mode, state
         self.drawing: Optional[Callable[[Dict[str, Any]], Redrawing]] = None
-        self.scalars_only = scalars_only
+        self.scalars_only, self.pace = scalars_only, 1
         self.adapter = trainer(session)
 
     def perform(self, values: Dict[str, Capture], steps: int, answer: Dict[str, Any]) -> None:
@@ -206,7 +216,7 @@ class _Training:
                 answer["drawn"].setdefault(f"{self.run}:{self.mode}", []).append(said)
             if steps:
                 adapter.step(optimizer)
-                adapter.step_scheduler(optimizer, scheduler)
+                advance_after(adapter, optimizer, scheduler, self.pace, step + 1)
             adapter.clear_gradients(session.model, optimizer)
             if step == 0 and self.mode == "train" and not self.scalars_only:
                 _add_buffers(session, self.writer, self._fields(step))

@@ -10,6 +10,7 @@ import numpy as np
 from paralign.dtypes import Typed, narrow, widen
 from paralign.worker.forward import attempt_run
 from paralign.worker.optimizers import construction, describe, steps
+from paralign.worker.schedule import advance_after
 from paralign.worker.session import DOUBLE, Session
 from paralign.worker.training import optimizer_of, trainer
 
@@ -55,7 +56,7 @@ def _steps(
         give(session, gradients, options["given"], step, factor)
         rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
         adapter.step(optimizer)
-        adapter.step_scheduler(optimizer, scheduler)
+        advance_after(adapter, optimizer, scheduler, options.get("pace", 1), number + 1)
         adapter.clear_gradients(session.model, optimizer)
         _record(session, writer, state, run, number)
     answer["rates"] = rates

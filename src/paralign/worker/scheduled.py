@@ -1,0 +1,53 @@
+"""The tasks of the stage ``optimizer``: the schedule of a whole training, and a metric for schedules that wait for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Optional
+
+import numpy as np
+
+from paralign.worker.schedule import Walk, ahead
+from paralign.worker.training import optimizer_of, trainer
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.session import Session
+
+
+def schedule(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """The task: the learning rates of a whole training, and of one that is resumed in its middle.
+
+    Options: ``count`` (steps of the schedule; 0: ``epochs`` times the updates that the data loader's length and ``accumulate`` make,
+    ``otherwise`` where it does not tell), ``by_update``, ``patience``, ``loader`` (the split of that loader, '' for none). Values:
+    ``measures``, where there are any. Recorded: ``schedule`` and ``resumed``, as :func:`ahead` does.
+    """
+    given = values.get("measures")
+    measures = None if given is None else given.array(next(iter(given.select(name="measures")))).astype(np.float64).ravel()
+    batches = _batches(session, options["loader"]) if options["loader"] else None
+    count = options["count"]
+    if not count:
+        count = options["otherwise"] if batches is None else options["epochs"] * max(1, batches // options["accumulate"])
+    walk = Walk(count, options["by_update"], options["patience"], measures)
+    with session.untouched():
+        answer = ahead(session, writer, walk, trainer(session), optimizer_of, whole=True)
+    return {"schedule": answer, "batches": batches, "asked": count}
+
+
+def measures(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """The task: what ``schedule_metric(epoch)`` gives for epochs 0, 1, …, recorded as ``measures``, shape ``(count,)``."""
+    session.seed()
+    function = session.function("schedule_metric")
+    made = np.array([float(function(epoch)) for epoch in range(options["count"])], np.float64)
+    writer.add("measures", made, role="scalar")
+    return {"measures": len(made)}
+
+
+def _batches(session: Session, split: str) -> Optional[int]:
+    """The length of the side's data loader; None where it has none or does not tell."""
+    if "build_dataloader" not in session.functions:
+        return None
+    session.seed()
+    try:
+        return len(session.function("build_dataloader")(split))
+    except TypeError:  # a generator
+        return None

@@ -1,0 +1,174 @@
+"""The stage ``optimizer`` on every optimizer that PyTorch and PaddlePaddle both have: plain, with groups, with ParamAttr; and faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from paralign import Side, check
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.stages import optimizer as stage
+
+torch = pytest.importorskip("torch")
+paddle = pytest.importorskip("paddle")
+T, P = torch.optim, paddle.optimizer
+S, L = torch.optim.lr_scheduler, paddle.optimizer.lr
+
+
+@pytest.fixture(autouse=True)
+def _few_steps(monkeypatch):
+    monkeypatch.setattr(stage, "STEPS", 200)
+
+
+def reference():
+    return torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 3))
+
+
+def port(attr=None):
+    first = paddle.nn.Linear(6, 4, weight_attr=attr)
+    return paddle.nn.Sequential(first, paddle.nn.LayerNorm(4), paddle.nn.Linear(4, 3))
+
+
+def checked(theirs, ours, scheduler=None, attr=None, **settings):
+    functions = {"build_model": reference, "build_optimizer": theirs, **({"build_scheduler": scheduler} if scheduler else {})}
+    other = {"build_model": lambda: port(attr() if attr else None), "build_optimizer": ours}
+    sides = Side(framework="torch", functions=functions), Side(framework="paddle", functions=other)
+    return check(*sides, stages=["optimizer"], **settings)["optimizer"]
+
+
+def told(result):
+    return (result.verdict, [f.cause for f in result.findings], result.warnings, [p.key for p in result.pairs if p.verdict == DIVERGED])
+
+
+ALIKE = {
+    "SGD": (T.SGD, {"lr": 0.1, "weight_decay": 0.01}, P.SGD, {"learning_rate": 0.1, "weight_decay": 0.01}),
+    "Momentum": (T.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True}, P.Momentum, {"learning_rate": 0.1, "use_nesterov": True}),
+    "Adam": (T.Adam, {"lr": 0.01, "betas": (0.8, 0.99)}, P.Adam, {"learning_rate": 0.01, "beta1": 0.8, "beta2": 0.99}),
+    "Adam amsgrad": (T.Adam, {"lr": 0.01, "amsgrad": True}, P.Adam, {"learning_rate": 0.01, "amsgrad": True}),
+    "AdamW": (T.AdamW, {"lr": 0.01, "weight_decay": 0.1}, P.AdamW, {"learning_rate": 0.01, "weight_decay": 0.1}),
+    "Adamax": (T.Adamax, {"lr": 0.01}, P.Adamax, {"learning_rate": 0.01}),
+    "Adagrad": (T.Adagrad, {"lr": 0.01, "eps": 1e-6}, P.Adagrad, {"learning_rate": 0.01}),
+    "Adadelta": (T.Adadelta, {"lr": 1.0, "rho": 0.95}, P.Adadelta, {"learning_rate": 1.0}),
+    "RMSprop": (
+        T.RMSprop, {"lr": 0.01, "alpha": 0.95, "eps": 1e-6, "centered": True}, P.RMSProp, {"learning_rate": 0.01, "centered": True},
+    ),
+    "NAdam": (T.NAdam, {"lr": 0.01}, P.NAdam, {"learning_rate": 0.01}),
+    "RAdam": (T.RAdam, {"lr": 0.01}, P.RAdam, {"learning_rate": 0.01}),
+    "Rprop": (T.Rprop, {"lr": 0.01, "step_sizes": (1e-5, 50)}, P.Rprop, {"learning_rate": 0.01, "learning_rate_range": (1e-5, 50)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_one_update_of_every_optimizer_that_both_have(name):
+    theirs, settings, ours, own = ALIKE[name]
+    result = checked(lambda m: theirs(m.parameters(), **settings), lambda m: ours(parameters=m.parameters(), **own))
+    assert result.verdict == ALIGNED, told(result)
+    assert {c.what: (c.compared, c.total) for c in result.coverage}["updates"] == (5, None)
+    assert len(result.tables[-1].rows) == 1
+
+
+@pytest.mark.parametrize("name", [n for n in ALIKE if n not in ("Rprop", "RMSprop")])  # Paddle's Rprop and RMSProp take no groups
+def test_the_same_with_groups_of_their_own_rates(name):
+    theirs, settings, ours, own = ALIKE[name]
+    settings = {**settings, "lr": settings["lr"]}
+
+    def groups(model):
+        return theirs(
+            [{"params": model[0].parameters()}, {"params": [*model[1].parameters(), *model[2].parameters()], "lr": 0.5 * settings["lr"]}],
+            **settings,
+        )
+
+    def factors(model):
+        rest = [*model[1].parameters(), *model[2].parameters()]
+        return ours(parameters=[{"params": model[0].parameters()}, {"params": rest, "learning_rate": 0.5}], **own)
+
+    result = checked(groups, factors)
+    assert result.verdict == ALIGNED, told(result)
+    assert len(result.tables[-1].rows) == 2
+    assert not any("≠" in cell for row in result.tables[-1].rows for cell in row[2:])
+
+
+def test_a_rate_of_its_own_by_param_attr_is_a_group_in_the_reference():
+    def attr():
+        return paddle.ParamAttr(learning_rate=0.1)
+
+    def groups(model):
+        rest = [model[0].bias, *model[1].parameters(), *model[2].parameters()]
+        return T.Adam([{"params": [model[0].weight], "lr": 0.001}, {"params": rest}], lr=0.01)
+
+    assert checked(groups, lambda m: P.Adam(0.01, parameters=m.parameters()), attr=attr).verdict == ALIGNED
+    wrong = checked(lambda m: T.Adam(m.parameters(), lr=0.01), lambda m: P.Adam(0.01, parameters=m.parameters()), attr=attr)
+    assert wrong.verdict == DIVERGED
+    assert "weight_attr=attr" in wrong.divergence.candidate.code
+    assert any(
+        note.startswith("settings differ first at 0.weight: rate: 0.01 in the reference, 0.001 in the candidate (1 of 6")
+        for note in wrong.notes
+    )
+
+
+def adam(model, **more):
+    return T.AdamW(model.parameters(), lr=0.01, weight_decay=0.1, **more)
+
+
+FAULTS = {
+    "decay": (lambda m: P.AdamW(0.01, parameters=m.parameters()), "weight decay"),
+    "epsilon": (lambda m: P.AdamW(0.01, epsilon=1e-6, weight_decay=0.1, parameters=m.parameters()), "epsilon"),
+    "betas": (lambda m: P.AdamW(0.01, beta2=0.99, weight_decay=0.1, parameters=m.parameters()), "mean of squares"),
+    "clipping": (
+        lambda m: P.AdamW(0.01, weight_decay=0.1, parameters=m.parameters(), grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0)), "clipping",
+    ),
+    "no decay for norms": (
+        lambda m: P.AdamW(0.01, weight_decay=0.1, parameters=m.parameters(), apply_decay_param_fun=lambda n: "norm" not in n), "weight decay",
+    ),
+    "coupled": (lambda m: P.Adam(0.01, weight_decay=0.1, parameters=m.parameters()), "weight decay"),
+    "rate": (lambda m: P.AdamW(0.011, weight_decay=0.1, parameters=m.parameters()), "rate"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_setting_is_found_with_its_line(fault):
+    ours, said = FAULTS[fault]
+    result = checked(adam, ours)
+    assert result.verdict == DIVERGED
+    assert any(said in f.cause and f.proven for f in result.findings), told(result)
+    assert __file__ in result.divergence.candidate.source
+
+
+def test_schedules_of_both_frameworks_followed_whole_and_resumed():
+    result = checked(
+        lambda m: T.SGD(m.parameters(), 0.1),
+        lambda m: P.SGD(L.CosineAnnealingDecay(0.1, 90), m.parameters()),
+        lambda o: S.CosineAnnealingLR(o, 90),
+    )
+    assert result.verdict == ALIGNED, told(result)
+    assert {c.what: c.compared for c in result.coverage} == {"learning rates": 200, "resumed rates": 100, "parameters": 6, "updates": 5}
+
+
+def test_schedules_that_wait_for_a_metric_get_one():
+    def plateau(factor):
+        return lambda m: P.SGD(L.ReduceOnPlateau(0.1, factor=factor, patience=5), m.parameters())
+
+    def theirs(optimizer):
+        return S.ReduceLROnPlateau(optimizer, factor=0.5, patience=5)
+
+    result = checked(lambda m: T.SGD(m.parameters(), 0.1), plateau(0.5), theirs)
+    assert result.verdict == ALIGNED, told(result)
+    assert any(note.startswith("both schedules wait for a metric, which was made up") for note in result.notes)
+    assert len({row[1] for row in result.tables[0].rows}) > 2
+    assert checked(lambda m: T.SGD(m.parameters(), 0.1), plateau(0.1), theirs).verdict == DIVERGED
+
+
+def test_an_optimizer_that_needs_a_closure_is_not_called_aligned():
+    result = checked(lambda m: T.LBFGS(m.parameters()), lambda m: P.LBFGS(parameters=m.parameters()))
+    assert result.verdict in (UNDERPOWERED, "not tested")
+    assert any("missing 1 required positional argument: 'closure'" in w for w in result.warnings), told(result)
+
+
+def test_two_algorithms_of_one_name_are_told_apart():
+    result = checked(lambda m: T.ASGD(m.parameters(), lr=0.1, lambd=0.1, t0=0), lambda m: P.ASGD(0.1, parameters=m.parameters()))
+    assert result.verdict == DIVERGED
+
+
+def test_epsilon_at_another_place_is_named_and_diverges_when_strict():
+    theirs, ours = (lambda m: T.Adamax(m.parameters(), lr=0.01)), (lambda m: P.Adamax(0.01, parameters=m.parameters()))
+    assert any(w.startswith("inherent: place of epsilon") for w in checked(theirs, ours).warnings)
+    assert checked(theirs, ours, strict=True).verdict == DIVERGED

@@ -1,0 +1,254 @@
+"""The stage ``optimizer``: whole trainings' schedules, by update and by epoch, resumed, with a metric, from a project file."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.api import check_project
+from paralign.errors import UsageError
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED
+from paralign.report import plots, text
+from paralign.run.pace import Pace, pace_of
+from paralign.stages import schedule
+from paralign.worker.pacing import advancing, made_up, waits_for
+
+torch = pytest.importorskip("torch")
+schedules = torch.optim.lr_scheduler
+
+SIDE = """
+import torch
+from torch.optim import lr_scheduler
+
+def build_model():
+    return torch.nn.Linear(6, 4)
+
+def build_optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+def build_scheduler(optimizer):
+    return {schedule}
+
+{more}
+"""
+
+
+def written(folder, schedule, training="", more="", other=None):
+    """A project of two sides in this process's framework, which differ in their schedule alone."""
+    for side, made in (("reference", schedule), ("candidate", other or schedule)):
+        (folder / f"{side}.py").write_text(SIDE.format(schedule=made, more=more))
+    (folder / "paralign.toml").write_text(
+        f'stages = ["optimizer"]\n[reference]\nframework = "torch"\n[candidate]\nframework = "torch"\n{training}'
+    )
+    return folder
+
+
+def live(schedule, optimizer=lambda m: torch.optim.SGD(m.parameters(), lr=0.1), loader=None, metric=None):
+    made = {"build_scheduler": schedule, "build_dataloader": loader, "schedule_metric": metric}
+    functions = {"build_model": lambda: torch.nn.Linear(6, 4), "build_optimizer": optimizer}
+    return Side(framework="torch", functions={**functions, **{name: function for name, function in made.items() if function}})
+
+
+def checked(reference, candidate, training=None):
+    return check(reference, candidate, stages=["optimizer"], schedule=training)["optimizer"]
+
+
+def test_the_schedule_of_a_whole_training_by_epoch_leaves_its_files_and_names_the_line(tmp_path):
+    right, wrong = "lr_scheduler.StepLR(optimizer, 30)", "lr_scheduler.StepLR(optimizer, 31)"
+    training = '[training]\nepochs = 90\nsteps_per_epoch = 5004\nstep_on = "epoch"'
+    result, out = check_project(written(tmp_path, right, training, other=wrong))
+    found = result["optimizer"]
+    assert found.verdict == DIVERGED
+    assert found.divergence.candidate.code == f"return {wrong}"
+    assert found.divergence.pair.notes == ["epoch 30 is the first whose rate differs: 0.01 in the reference, 0.1 in the candidate"]
+    assert next(c for c in found.coverage if c.what == schedule.RATES).total == 90
+    saved = np.load(out / "schedule_ref.npy", allow_pickle=True).item()["schedule"]
+    assert (saved.shape, saved[30, 0]) == ((90, 1), 0.1 * 0.1)
+    assert (
+        (out / "log" / "optimizer_diff.log")
+        .read_text()
+        .splitlines()[-1]
+        .endswith("judged by rates step by step, updates from equal gradients)")
+    )
+    assert [row[0] for row in found.tables[0].rows][3:6] == ["29", "30", "31"]
+
+
+def test_a_million_steps_are_followed_in_seconds():
+    from paralign.adapters.finding import load
+    from paralign.worker.schedule import Walk, _Made, _without_warnings
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
+    made = _Made(load("torch"), optimizer, schedules.StepLR(optimizer, 300_000))
+    began = time.process_time()
+    with _without_warnings():
+        rates, _ = made.follow(Walk(100_000, patience=600), {"ended": ""})
+    assert len(rates) == 100_000
+    assert time.process_time() - began < 1.5  # a tenth of a million, with some patience for a busy machine: 0.5 measured
+
+
+def test_schedules_that_are_advanced_differently_are_compared_update_by_update():
+    training = {"epochs": 12, "steps_per_epoch": 10, "step_on": {"reference": "epoch", "candidate": "iteration"}}
+
+    def found(second):
+        return checked(live(lambda o: schedules.StepLR(o, 3)), live(lambda o: schedules.MultiStepLR(o, [30, second, 90])), training)
+
+    result = found(60)
+    assert result.verdict == ALIGNED, result.notes
+    assert next(c for c in result.coverage if c.what == schedule.RATES).compared == 120
+    assert found(61).divergence.pair.notes[0].startswith("step 60 is the first")
+
+
+def test_the_length_of_an_epoch_is_the_loaders():
+    sides = [live(lambda o: schedules.StepLR(o, 30), loader=lambda _, n=n: list(range(n))) for n in (20, 18)]
+    result = checked(*sides, {"epochs": 4, "accumulate": 2})
+    assert any("an epoch has 20 batches in the reference and 18 in the candidate" in w and "40 and 36 steps" in w for w in result.warnings)
+    assert (result.verdict, result.coverage[0].compared, result.coverage[0].total) == (UNDERPOWERED, 36, 40)
+
+
+def test_a_metric_from_the_project_or_a_function_of_a_side():
+    def plateau(patience, **functions):
+        return live(lambda o: schedules.ReduceLROnPlateau(o, patience=patience), **functions)
+
+    training = {"epochs": 6, "step_on": "epoch"}
+    result = checked(plateau(1), plateau(2), {**training, "schedule_metric": [3.0, 2.0, 2.0, 2.0]})
+    assert result.divergence.pair.notes[0].startswith("epoch 4 is the first whose rate differs: 0.01")
+    result = checked(plateau(1, metric=lambda _: 1.0), plateau(1), training)
+    assert result.verdict == ALIGNED
+    assert any("that of schedule_metric(epoch)" in note for note in result.notes)
+    assert [row[1] for row in result.tables[0].rows] == ["0.1", "0.1", "0.1", "0.01", "0.01", "0.001"]
+
+
+class Forgetful(schedules.StepLR):
+    """A schedule that does not save how far it is."""
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def test_a_schedule_that_forgets_where_it_was_is_found(monkeypatch):
+    monkeypatch.setattr("paralign.stages.optimizer.STEPS", 100)
+    right = live(lambda o: schedules.StepLR(o, 30))
+    result = checked(right, live(lambda o: Forgetful(o, 30)))
+    assert result.verdict == DIVERGED
+    assert [p.key for p in result.pairs if p.verdict == DIVERGED] == ["resumed schedule"]
+    assert any("saved after 50 steps and loaded, goes on otherwise at 60" in w for w in result.warnings), result.warnings
+
+
+class Scheduled:
+    """An optimizer that sets its rate as it steps, as Noam's."""
+
+    def __init__(self, inner, warmup):
+        self.inner, self.count, self.warmup, self.param_groups = inner, 0, warmup, inner.param_groups
+
+    def step(self):
+        self.count += 1
+        for group in self.param_groups:
+            group["lr"] = min(self.count**-0.5, self.count * self.warmup**-1.5)
+        self.inner.step()
+
+
+def test_an_optimizer_that_sets_its_own_rate_is_followed():
+    def noam(warmup):
+        return lambda m: Scheduled(torch.optim.SGD(m.parameters(), lr=0.1), warmup)
+
+    assert checked(live(None, noam(40)), live(None, noam(40))).verdict == ALIGNED
+    result = checked(live(None, noam(40)), live(None, noam(41)))
+    assert result.verdict == DIVERGED
+    assert "schedule" in [p.key for p in result.pairs if p.verdict == DIVERGED]
+
+
+def test_without_a_schedule_the_updates_are_compared_and_that_is_said():
+    result = checked(live(None), live(None))
+    assert result.verdict == ALIGNED
+    assert "neither side has a schedule: the rates of the update below are those of the whole training" in result.notes
+    wrong = checked(live(None), live(None, lambda m: torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.1)))
+    assert wrong.verdict == DIVERGED
+    assert any("settings differ first at weight: momentum, betas: 0 in the reference, 0.1 in the candidate" in n for n in wrong.notes)
+
+
+def test_a_setting_that_no_update_shows_is_told():
+    theirs, ours = (lambda m: torch.optim.SGD(m.parameters(), lr=0.1)), (lambda m: torch.optim.SGD(m.parameters(), lr=0.1, dampening=0.5))
+    result = checked(live(None, theirs), live(None, ours))
+    assert result.verdict == ALIGNED
+    assert any("dampening 0.5 in the candidate" in w and "do not show it" in w for w in result.warnings), result.warnings
+
+
+def test_sides_without_gradients_or_optimizers_are_not_tested():
+    side = Side(framework="numpy", model=lambda x: x)
+    assert checked(side, side).verdict == NOT_TESTED
+
+
+def test_the_table_is_shown_and_the_stage_runs_only_when_named():
+    side = live(lambda o: schedules.StepLR(o, 30))
+    result = check(side, side, stages=["optimizer"])
+    assert "learning rate" in "".join(str(t.title) for t in result["optimizer"].tables)
+    assert any(getattr(part, "renderable", None) for part in text.details(result["optimizer"]))
+    assert "optimizer" not in [s.name for s in check(side, side).stages]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"epoch": 3}, "unknown key 'epoch'"),
+        ({"epochs": 0}, "'epochs' must be at least 1"),
+        ({"step_on": "batch"}, "'batch' is not a choice"),
+        ({"step_on": {"port": "epoch"}}, "unknown key 'port'"),
+        ({"step_on": {"reference": "epoch"}}, "need steps_per_epoch"),
+        ({"schedule_metric": [1.0, float("nan")]}, "list of finite numbers"),
+        ({"schedule_metric": []}, "must not be empty"),
+        ({"batches_from": "candidate"}, "is not a choice"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(table, told):
+    with pytest.raises(UsageError, match=told):
+        pace_of(table, "paralign.toml: [training]")
+
+
+def test_how_many_updates_lie_between_two_steps_of_a_schedule():
+    assert Pace().steps_between(0) == 1
+    assert Pace(step_on=("epoch", "iteration"), steps_per_epoch=7).steps_between(0) == 7
+    assert Pace(step_on=("epoch", "epoch")).steps_between(1) == 0
+
+
+def test_what_a_schedule_is_given():
+    class Timm:
+        def __init__(self):
+            self.seen = []
+
+        def step(self, epoch, metric=None):
+            self.seen.append(("epoch", epoch))
+
+        def step_update(self, num_updates, metric=None):
+            self.seen.append(("update", num_updates))
+
+    class Waiting:
+        def __init__(self):
+            self.seen = []
+
+        def step(self, val_loss):
+            self.seen.append(val_loss)
+
+    timm, waiting = Timm(), Waiting()
+    advancing(timm, None, by_update=True)(4)
+    advancing(timm, None, by_update=False)(4)
+    assert timm.seen == [("update", 5), ("epoch", 5)]
+    advance = advancing(waiting, [2.0, 1.0], by_update=True)
+    assert [advance(n) for n in range(3)] == [None] * 3
+    assert waiting.seen == [2.0, 1.0, 1.0]
+    assert waits_for(waiting.step) == ["val_loss"]
+    assert len(made_up(77)) == 77
+
+
+def test_a_plot_is_drawn_where_matplotlib_is_there(tmp_path):
+    rates = np.where(np.arange(10_000) < 5000, 1.0, 0.1)[:, None]
+    steps = plots.curve(rates)
+    assert {0, 4999, 5000, 9999} <= set(steps.tolist())
+    assert len(steps) < 5000
+    drawn = plots.schedule(tmp_path, rates, rates)
+    assert drawn == (tmp_path / plots.SCHEDULE).exists()
