@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.commands import drawing, status
+from paralign.commands import clean_copy, drawing, status, submission
 
 if TYPE_CHECKING:
     from typing import Any
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """Add all of them."""
-    for each in (status, drawing):
+    for each in (status, submission, clean_copy, drawing):
         each.add_commands(commands)

@@ -18,9 +18,9 @@ from paralign.capture.bounds import Limit, checked_path, open_regular
 from paralign.errors import CaptureFormatError, unwritten
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED
 from paralign.registry import STAGES
-from paralign.report.artifacts import replace
+from paralign.report.artifacts import FILES, Naming, names, replace
 from paralign.run.toml import read_toml
-from paralign.worker.files import fingerprint
+from paralign.worker.files import ABSENT, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,6 +65,7 @@ class Kept:
         settings: dotted key of the project file -> digest of its value, of those that the stage depends on.
         files: path -> fingerprint of every file that the stage depended on.
         report: the stage as in ``report.json``.
+        outputs: the guides' files that the check wrote of it, relative to the output folder -> fingerprint.
     """
 
     stage: str
@@ -77,6 +78,7 @@ class Kept:
     settings: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     report: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
 
 
 def is_training(splits: Sequence[str]) -> bool:
@@ -147,9 +149,20 @@ def write(folder: Path, project: Project, result: CheckResult, used: dict[str, d
             settings={key: value for key, value in current.items() if concerns(key, name)},
             files={**used.get("", {}), **used.get(name, {}), **_own_files(project, name)},
             report=stage,
+            outputs=_outputs(folder, project, result, name),
         )
         text = json.dumps({"schema": SCHEMA, **asdict(kept)}, indent=1, ensure_ascii=True)
         replace(place(folder, name, splits), text + "\n")
+
+
+def _outputs(folder: Path, project: Project, result: CheckResult, stage: str) -> dict[str, str]:
+    """The guides' files of a stage that are there, with their fingerprints."""
+    if stage not in FILES:
+        return {}
+    frameworks = [str(side.get("framework", "")) for side in (result.reference, result.candidate)]
+    found = names(stage, frameworks[0], frameworks[1], Naming(project.settings.names))
+    prints = {name: fingerprint(str(folder / name)) for name in (found.reference, found.candidate, found.log)}
+    return {name: print_ for name, print_ in prints.items() if print_ is not None and print_ != ABSENT}
 
 
 def _own_files(project: Project, stage: str) -> dict[str, str]:
@@ -250,12 +263,12 @@ def _checked(kept: Kept, stage: str) -> Kept:
         ValueError: one has not.
     """
     texts = (kept.stage, kept.verdict, kept.made, kept.version)
-    tables = (kept.sides, kept.settings, kept.files, kept.report)
+    tables = (kept.sides, kept.settings, kept.files, kept.report, kept.outputs)
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("a field has another type")
     if kept.stage != stage or kept.verdict not in _VERDICTS or kept.report.get("verdict") != kept.verdict:
         raise ValueError("it is not this stage's, or its verdict is none")
-    if not all(isinstance(value, str) for table in (kept.settings, kept.files) for value in table.values()):
+    if not all(isinstance(value, str) for table in (kept.settings, kept.files, kept.outputs) for value in table.values()):
         raise ValueError("a fingerprint is no text")
     report = kept.report
     lists = ("pairs", "divergences", "findings", "notes", "warnings", "coverage", "follows")

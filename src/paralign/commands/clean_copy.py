@@ -1,0 +1,73 @@
+"""``paralign clean-copy``: the finished port without what checked it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from paralign.progress.cleaning import CleanCopy
+
+EPILOG = (
+    "exit codes: 0 shown, or written · 1 a copied file needs one that is left out: nothing is written · 2 wrong usage · 3 a file failed"
+)
+
+#: files and folders that are listed of each kind
+SHOWN = 20
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``clean-copy``."""
+    copy = commands.add_parser(
+        "clean-copy",
+        help="copy a finished port without check code, reference and results",
+        epilog=EPILOG,
+        description="Show what a clean copy of a finished port would hold; --write writes it. Left out are the project file, the sides' "
+        "modules, files that import reprod_log, the reference, results, caches. The original is never touched, nothing is overwritten.",
+    )
+    copy.add_argument("source", metavar="SRC", help="folder of paralign.toml, whose candidate's folder is copied; or the port's own folder")
+    copy.add_argument("destination", metavar="DST", help="a new folder")
+    copy.add_argument("--write", action="store_true", help="write the copy (default: show what it would hold)")
+    copy.add_argument("--keep", action="append", default=[], metavar="PATTERN", help="copy this path of the port all the same")
+    copy.add_argument("--leave-out", action="append", default=[], metavar="PATTERN", help="leave out this path of the port too")
+    copy.add_argument("--all", action="store_true", help="list every file")
+    copy.set_defaults(run=_copy)
+
+
+def _copy(options: argparse.Namespace) -> int:
+    from paralign.progress.cleaning import plan, write
+
+    found = plan(options.source, keep=options.keep, leave_out=options.leave_out)
+    print("\n".join(_told(found, None if options.all else SHOWN)))
+    if found.breaking:
+        print("nothing was written: the copy would not run")
+        return 1
+    if not options.write:
+        print("nothing was written: --write writes it")
+        return 0
+    size = write(found, options.destination)
+    print(f"written: {len(found.files)} files, {size / 1e6:.1f} MB")
+    return 0
+
+
+def _told(found: CleanCopy, most: int | None) -> list[str]:
+    """What is copied, what is left out and why, what is wrong with it."""
+    from paralign.errors import one_line
+
+    lines = [f"copied of {one_line(str(found.root))}: {len(found.files)} files"]
+    lines += _some([f"  {one_line(str(path))}" for path in found.files], most)
+    if found.left:
+        lines.append("left out:")
+    lines += _some([f"  {one_line(str(each.path))}: {each.reason.value}" for each in found.left], most)
+    for fault in found.faults:
+        kind = "would not run" if fault.breaks else "note"
+        lines.append(f"{kind}: {one_line(str(fault.path))}:{fault.line} {one_line(fault.what)}")
+    return lines
+
+
+def _some(lines: list[str], most: int | None) -> list[str]:
+    if most is None or len(lines) <= most:
+        return lines
+    return [*lines[:most], f"  … and {len(lines) - most} more (--all lists them)"]
