@@ -80,7 +80,7 @@ def check(
         candidate: the port.
         inputs: a numpy array, a tuple (positional) or dict (keyword) of them; handed to each side as its own tensors.
         labels: the same for ``loss(outputs, labels)`` and ``metric(outputs, labels)``.
-        stages: names of stages; None for all but ``init`` and ``train`` that the sides have functions for.
+        stages: names of stages; None for all but ``init``, ``train`` and ``distributed`` that the sides have functions for.
         weights: ``copy`` (the reference's are carried over first) or ``as-is``.
         rules: where weights go, before all that paralign finds out by itself: rules, or a file of them (docs/project.md).
         seed: what both sides are seeded with.

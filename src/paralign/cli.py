@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
         nargs="*",
         metavar="[DIR] [STAGE …]",
         help="folder of paralign.toml (here, if left out), and stages: weights forward data metric loss optimizer backward init train "
-        "infer (those of the project file, if left out; without it all but optimizer, init and train)",
+        "infer distributed (those of the project file, if left out; without it all but optimizer, init, train and distributed)",
     )
     check.add_argument("--out", metavar="DIR", help="output folder (default: the project file's, `result`)")
     check.add_argument("--json", action="store_true", help="print report.json instead of the table")

@@ -84,6 +84,18 @@ STAGES: Tuple[Stage, ...] = (
         "infer",
         follows=("weights", "forward", "data"),
     ),
+    Stage(
+        "distributed",
+        "3.12",
+        {
+            "distribute": "distribute(model)",
+            "train_step": "train_step(model, optimizer, batch)",
+            "evaluate": "evaluate(model)",
+            "save": "save(model, folder)",
+        },
+        follows=("weights", "forward", "loss", "backward"),
+        default=False,  # starts the framework four times
+    ),
 )
 
 BY_NAME: Dict[str, Stage] = {stage.name: stage for stage in STAGES}

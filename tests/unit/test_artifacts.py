@@ -272,4 +272,4 @@ def test_files_are_replaced_whole(tmp_path, monkeypatch):
 
 
 def test_names_are_those_of_stages():
-    assert set(artifacts.FILES) == set(STAGES) - {"weights", "init"}
+    assert set(artifacts.FILES) == set(STAGES) - {"weights", "init", "distributed"}

@@ -17,7 +17,7 @@ from paralign.capture.bounds import checked_path
 from paralign.errors import EnvironmentUnavailable, UsageError, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
-from paralign.run import pace, trainings
+from paralign.run import distribution, pace, trainings
 from paralign.run.command_line import split
 from paralign.run.toml import read_toml
 from paralign.worker.whole import PATIENCE
@@ -49,6 +49,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
     "infer": {"paths": list, "reference_command": str, "candidate_command": str, "lines": str, "pictures": int},
     "init": {"seeds": int},
+    "distributed": distribution.KEYS,
     "backward": {"steps": int, "modes": list},
     "training": {**trainings.KEYS, **pace.KEYS},
     "forward": {"modules": str},
@@ -105,6 +106,7 @@ class Settings:
     pictures: int = 8
     sides: dict[str, SideSettings] = field(default_factory=dict)
     timeout: float = 600.0
+    distributed: distribution.Distributed = field(default_factory=distribution.Distributed)
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""
@@ -342,6 +344,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     if not settings.diff_threshold >= 0:
         raise UsageError("'diff_threshold' must not be negative", where=f"{path}: [report]")
     settings.names = _choice(table.get("output", {}).get("names", settings.names), ("guide", "pytorch"), f"{path}: [output] names")
+    settings.distributed = distribution.read(table.get("distributed", {}), path)
     limits = table.get("tolerance", {})
     settings.tolerance[""] = _tolerance({k: v for k, v in limits.items() if not isinstance(v, dict)}, "tolerance", path)
     for stage in STAGES:

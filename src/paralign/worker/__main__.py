@@ -3,7 +3,8 @@
 A request is a line of JSON: ``job``, the path of a job file, and ``token``, which the answer repeats. When standard input ends, the process
 ends: at once where a job is under way.
 
-With ``--diagnose`` it examines the interpreter instead (``diagnosis.py``).
+With ``--diagnose`` it examines the interpreter instead (``diagnosis.py``); with ``--rank`` it is one of the processes that a launcher
+of data-parallel programs has started (``supervise.py``).
 
 It runs under any interpreter; paralign need not be installed there: the package is loaded from the folder that this file
 lies in, and nothing else of that folder's surroundings gets onto the path. What a side prints goes to the log.
@@ -225,5 +226,9 @@ if __name__ == "__main__":
         from paralign.worker import diagnosis
 
         diagnosis.main(*sys.argv[2:])
+    elif sys.argv[1] == "--rank":
+        from paralign.worker import supervise
+
+        supervise.main(sys.argv[2], _failure, _die_with_parent)
     else:
         main(sys.argv[1])

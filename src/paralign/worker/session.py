@@ -132,6 +132,11 @@ class Session:
         self.adapter.seed(seed)
         return self.function("build_model")()
 
+    def adopt(self, model: Any) -> Any:
+        """Take a model that the user's code has built, without a seed; it is given back on the session's device."""
+        self._keep(model)
+        return self._model
+
     def _keep(self, model: Any) -> None:
         adapter = self.adapter
         if not adapter.is_model(model):

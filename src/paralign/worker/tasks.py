@@ -21,6 +21,7 @@ from paralign.worker import (
     program,
     sample,
     scheduled,
+    single,
     state,
     stepping,
     trained,
@@ -60,6 +61,7 @@ TASKS: Dict[str, Task] = {
     "evaluate": data.evaluate,
     "infer": program.infer,
     "predicted": prediction.predicted,
+    "single": single.single,
 }
 
 

@@ -1,0 +1,188 @@
+"""Why a group of ranks did not come to an end: which failed first and where, and which wait for whom."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paralign.errors import WorkerFailed, plain_text
+from paralign.run import ranklogs, stacks
+from paralign.worker.launched import rank_file
+
+#: seconds by which a rank may notice the death of another before that is written down
+LATER = 3.0
+
+#: lines of a rank's log that are quoted where nothing else tells of it
+TAIL = 8
+
+#: bytes of a file of ours that are read
+MOST = 1 << 20
+
+
+@dataclass
+class Ended:
+    """How one rank ended, as far as it is known.
+
+    ``answer`` is what it wrote down itself, ``end`` what the process that watched it was told by the system; None where nothing came.
+    """
+
+    rank: int
+    answer: dict[str, Any] | None = None
+    end: dict[str, Any] | None = None
+    phase: str = ""
+    stack: list[stacks.Frame] = field(default_factory=list)
+    crash: list[stacks.Frame] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, folder: Path, rank: int) -> Ended:
+        """What is known of a rank now."""
+        texts = {what: _text(rank_file(str(folder), rank, what)) for what in ("answer.json", "end.json", "progress", "stacks", "fault")}
+        found = cls(rank, _json(texts["answer.json"]), _json(texts["end.json"]), texts["progress"])
+        found.stack, found.crash = stacks.main_thread(texts["stacks"]), stacks.main_thread(texts["fault"])
+        return found
+
+    @property
+    def done(self) -> bool:
+        """Whether it did its job."""
+        return self.answer is not None and self.answer["event"] == "done"
+
+    @property
+    def raised(self) -> bool:
+        """Whether its code raised."""
+        return self.answer is not None and self.answer["event"] != "done"
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended without an answer and without having been told to."""
+        return self.answer is None and self.end is not None and not self.end["ordered"]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed on its own account."""
+        return self.raised or self.died
+
+    @property
+    def time(self) -> float:
+        """When it failed, in seconds since 1970."""
+        known = self.answer or self.end or {"time": float("inf")}
+        return float(known["time"])
+
+    def told(self) -> str:
+        """How it ended, in words."""
+        if self.answer is not None and self.raised:
+            return f"{self.answer['type']}: {self.answer['message']}"
+        if self.done:
+            return "has done its job"
+        if self.end is None:
+            return "was ended by the launcher, or never started"
+        if self.end["ordered"]:
+            return "was ended by the launcher"
+        killed = self.end["signal"]
+        if killed:
+            why = " (the system does this when memory runs out)" if killed == signal.SIGKILL else ""
+            return f"was killed by signal {signal.Signals(killed).name}{why}"
+        return f"exited with code {self.end['code']} before its job was done"
+
+
+def _text(path: str) -> str:
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as file:
+            return file.read(MOST)
+    except OSError:
+        return ""
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    with suppress(ValueError):
+        found = json.loads(text)
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def culprit(ends: list[Ended]) -> Ended | None:
+    """The rank that failed first: one that died before one that has lost it, else the earliest exception."""
+    died = [end for end in ends if end.died]
+    raised = [end for end in ends if end.raised]
+    first = min(raised, key=lambda end: end.time, default=None)
+    dead = min(died, key=lambda end: end.time, default=None)
+    if dead is not None and (first is None or dead.time < first.time + LATER):
+        return dead
+    return first
+
+
+def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) -> WorkerFailed:
+    """The failure of a group of which a rank failed."""
+    first = culprit(ends)
+    launcher = _text(str(folder / "launcher.log"))
+    if first is None:
+        return _unknown(side, ends, logs, folder, launcher)
+    log = logs.get(first.rank, folder / "launcher.log")
+    said = [f"rank {first.rank} of {len(ends)} failed first, during {first.phase or 'its start'}: {first.told()}"]
+    said += [f"rank {end.rank}: {end.told()}" + (" (after it)" if end.raised else "") for end in ends if end is not first]
+    frames, traceback = [], ""
+    if first.answer is not None:
+        frames, traceback = first.answer["frames"], first.answer["traceback"]
+        where, hint = first.answer.get("where"), first.answer.get("hint")
+        said[0] += "".join(f"\n  {name}: {text}" for name, text in (("where", where), ("fix", hint)) if text)
+    else:
+        frames = [str(frame) for frame in reversed(stacks.users(first.crash) or first.crash[:3])]
+        said.append(f"last lines of its log:\n{_quoted(first.rank, log)}")
+    said += _launchers_words(launcher, first.rank)
+    kind = first.answer["type"] if first.answer is not None else ("killed" if first.end and first.end["signal"] else "exited")
+    return WorkerFailed(kind, "\n".join(said), traceback=traceback, log=str(log), side=side, frames=frames)
+
+
+def _launchers_words(text: str, first: int) -> list[str]:
+    named = ranklogs.aborted(text)
+    if not named:
+        return []
+    ranks = ", ".join(map(str, named))
+    return [f"the launcher's `Out of all … trainers` only says that rank {ranks} ended: the cause is what rank {first} says"]
+
+
+def _unknown(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path, launcher: str) -> WorkerFailed:
+    """The failure of a group of which no rank has said why: what the logs hold."""
+    read = [ranklogs.read(rank, path) for rank, path in logs.items()]
+    found = ranklogs.first_failure(read)
+    if found is not None and found.failure is not None:
+        trace = found.failure
+        frames = [str(frame) for frame in trace.frames if frame.is_users]
+        return WorkerFailed(
+            trace.type or "exited", f"rank {found.rank} of {len(ends)}: {trace.message}", log=str(found.path), side=side, frames=frames
+        )
+    tail = "\n".join(f"    {plain_text(line)}" for line in launcher.splitlines()[-TAIL:]) or "    (empty)"
+    return WorkerFailed(
+        "launcher",
+        f"no rank has begun its job; last lines of the launcher's log:\n{tail}",
+        log=str(folder / "launcher.log"),
+        side=side,
+    )
+
+
+def _quoted(rank: int, log: Path) -> str:
+    try:
+        lines = ranklogs.read(rank, log, TAIL).tail
+    except OSError:
+        lines = []
+    return "\n".join(f"    {plain_text(line)}" for line in lines) or "    (empty)"
+
+
+def hung(side: str, ends: list[Ended], timeout: float, folder: Path) -> WorkerFailed:
+    """The failure of a group that did not come to an end: which ranks wait, in what, and where the others are."""
+    said = [f"the {len(ends)} processes did not come to an end within {timeout:g} s ([distributed] timeout)"]
+    frames = []
+    for end in ends:
+        at = end.told() if end.answer is not None or end.died else stacks.where(end.stack)
+        said.append(f"rank {end.rank} {at}" + ("" if end.done else f"; during {end.phase or 'its start'}"))
+        if not end.done:
+            frames += [f"rank {end.rank}: {frame}" for frame in reversed(stacks.users(end.stack))]
+    waiting = [end.rank for end in ends if end.stack and end.stack[0].talks]
+    others = [end.rank for end in ends if end.rank not in waiting]
+    if waiting and others:
+        listed = [", ".join(map(str, ranks)) for ranks in (waiting, others)]
+        said.append(f"rank {listed[0]} waits for rank {listed[1]}, which does not take part: every rank has to make the same calls")
+    return WorkerFailed("timeout", "\n".join(said), log=str(folder / "launcher.log"), side=side, frames=frames)

@@ -1,0 +1,296 @@
+"""What a data-parallel program does, told from numbers: how gradients are brought together, who gets which samples, who saves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Array = np.ndarray[Any, Any]
+
+#: error ÷ noise up to which a value is taken for what it was computed as: as `native against float64` in judging.py
+LIMIT = 10.0
+
+#: the least noise that is granted, relative: sums over ranks are made in float32
+LEAST = 1e-6
+
+#: how far a metric may be from what it is taken for, relative: a float32 mean over a million samples
+METRIC = 1e-5
+
+#: an element of an update is left out where its gradient is below this share of the greatest: the sign of rounding decides it in Adam
+UNSURE = 1e-4
+
+
+class Way(Enum):
+    """How something of the ranks relates to what one process makes of the joined batch."""
+
+    JOINED = "as of one process on the joined batch"
+    SAMPLES = "the mean over all samples of what the ranks have, each alone"
+    MEAN = "the mean of what the ranks have, each alone"
+    SUM = "the sum of what the ranks have, not the mean"
+    TIMES = "as of one process on the joined batch, times the number of ranks"
+    PART = "as of one process on the joined batch, divided by the number of ranks"
+    OWN = "each rank keeps its own: nothing is exchanged"
+    FIRST = "rank 0's"
+    OTHER = "nothing that the ranks' batches explain"
+    NOTHING = "there is none"
+
+
+@dataclass
+class Found:
+    """What values were taken for: ``error`` is the relative distance from that (from the joined batch's for ``OTHER``)."""
+
+    way: Way
+    error: float = 0.0
+    noise: float = LEAST
+    worst: str = ""
+
+
+Tensors = "Mapping[str, Array]"
+
+
+def distance(one: Mapping[str, Array], other: Mapping[str, Array], masks: Mapping[str, Array] | None = None) -> float:
+    """The relative L2 distance of two sets of tensors, of the first from the second; infinite where names or NaN disagree."""
+    if set(one) != set(other):
+        return float("inf")
+    far = whole = 0.0
+    for name, value in one.items():
+        a, b = value.astype(np.float64), other[name].astype(np.float64)
+        if a.shape != b.shape or bool(np.any(np.isfinite(a) != np.isfinite(b))):
+            return float("inf")
+        kept = np.isfinite(a) if masks is None else np.isfinite(a) & masks[name]
+        far += float(np.sum((a[kept] - b[kept]) ** 2))
+        whole += float(np.sum(b[kept] ** 2))
+    return float(np.sqrt(far / whole)) if whole else float(np.sqrt(far))
+
+
+def worst(one: Mapping[str, Array], other: Mapping[str, Array]) -> str:
+    """The tensor that contributes most to a distance."""
+    far = {name: float(np.linalg.norm(value.astype(np.float64) - other[name])) for name, value in one.items() if name in other}
+    return max(far, key=lambda name: far[name], default="")
+
+
+@dataclass
+class Evidence:
+    """One kind of tensors: of the ranks, and of one process on each rank's batch and on the joined one.
+
+    Args:
+        ranks: of each rank, what it had after its step.
+        alone: of each rank's batch, what one process makes of it.
+        joined: what one process makes of the joined batch.
+        native: the same natively, where the others are in float64; None where they are not.
+        sizes: samples of each rank's batch.
+        masks: elements that are looked at; None for all.
+    """
+
+    ranks: Sequence[Mapping[str, Array]]
+    alone: Sequence[Mapping[str, Array]]
+    joined: Mapping[str, Array]
+    native: Mapping[str, Array] | None
+    sizes: Sequence[int]
+    masks: Mapping[str, Array] | None = None
+
+    @property
+    def noise(self) -> float:
+        """How far one process is from itself by rounding."""
+        return LEAST if self.native is None else max(LEAST, distance(self.native, self.joined, self.masks))
+
+    def told(self, scale: float = 1.0) -> Found:
+        """What the ranks have, as the first way that explains it within rounding.
+
+        Args:
+            scale: how many times that of one process the learning rate of the ranks is; 1 for what does not depend on it.
+        """
+        if not self.joined or not all(self.ranks):
+            return Found(Way.NOTHING)
+        noise, first = self.noise, self.ranks[0]
+        together = all(distance(rank, first, self.masks) <= LIMIT * noise for rank in self.ranks[1:])
+        if not together:
+            own = max(distance(rank, _times(alone, scale), self.masks) for rank, alone in zip(self.ranks, self.alone, strict=True))
+            return Found(Way.OWN if own <= LIMIT * noise else Way.OTHER, own, noise)
+        tried = {way: distance(first, _times(value, scale), self.masks) for way, value in self._ways()}
+        for way, error in tried.items():
+            if error <= LIMIT * noise:
+                return Found(way, error, noise)
+        joined = _times(self.joined, scale)
+        return Found(Way.OTHER, tried[Way.JOINED], noise, worst(first, joined))
+
+    def _ways(self) -> list[tuple[Way, Mapping[str, Array]]]:
+        count, samples = len(self.ranks), sum(self.sizes)
+        sums = _summed(self.alone, [1.0] * count)
+        return [
+            (Way.JOINED, self.joined),
+            (Way.SAMPLES, _summed(self.alone, [size / samples for size in self.sizes])),
+            (Way.MEAN, _times(sums, 1.0 / count)),
+            (Way.SUM, sums),
+            (Way.TIMES, _times(self.joined, float(count))),
+            (Way.PART, _times(self.joined, 1.0 / count)),
+            (Way.FIRST, self.alone[0]),
+        ]
+
+
+def _times(values: Mapping[str, Array], factor: float) -> Mapping[str, Array]:
+    return values if factor == 1.0 else {name: value * factor for name, value in values.items()}
+
+
+def _summed(sets: Sequence[Mapping[str, Array]], factors: Sequence[float]) -> dict[str, Array]:
+    names = set.intersection(*(set(values) for values in sets))
+    return {
+        name: sum((values[name] * factor for values, factor in zip(sets, factors, strict=True)), np.zeros(()))
+        for name in sets[0]
+        if name in names
+    }
+
+
+def certain(gradients: Mapping[str, Array]) -> dict[str, Array]:
+    """Which elements of an update are looked at: those whose gradient is no rounding."""
+    most = max((float(np.max(np.abs(value), initial=0.0)) for value in gradients.values()), default=0.0)
+    return {name: np.abs(value) >= UNSURE * most for name, value in gradients.items()}
+
+
+# -- samples -------------------------------------------------------------------------------------------------------------------
+
+
+class Spread(Enum):
+    """How the samples are spread over the ranks."""
+
+    ONCE = "each sample is given to one rank, once"
+    PADDED = "each sample is given once, a few twice to fill the shares"
+    SHORT = "each sample is given at most once, a few to no rank"
+    EVERY = "every rank is given all samples"
+    UNEVEN = "some samples are given several times, or to no rank"
+    UNKNOWN = "not known: the loader does not end, or tells neither numbers nor contents"
+
+
+@dataclass
+class Shares:
+    """Which samples the ranks were given in one epoch."""
+
+    spread: Spread
+    total: int = 0
+    missing: int = 0
+    twice: int = 0
+    batches: list[int] = field(default_factory=list)
+
+    def told(self) -> str:
+        """In words, with numbers."""
+        parts = [self.spread.value, f"{self.total} samples"]
+        parts += [f"{self.missing} given to no rank"] if self.missing else []
+        parts += [f"{self.twice} given again" if self.spread is not Spread.PADDED else f"{self.twice} of padding"] if self.twice else []
+        parts += [] if len(set(self.batches)) < 2 else [f"batches by rank: {', '.join(map(str, self.batches))}"]  # noqa: PLR2004 - they differ
+        return "; ".join(parts)
+
+
+def shares(ranks: Sequence[Mapping[str, Any]], alone: Mapping[str, Any]) -> Shares:
+    """How the samples that one process is given are spread over the ranks.
+
+    Args:
+        ranks: of each rank, what :func:`paralign.worker.share.share` told.
+        alone: the same of one process without a launcher.
+    """
+    if not all(each["ended"] for each in (*ranks, alone)) or len({each["by"] for each in (*ranks, alone)}) > 1:
+        return Shares(Spread.UNKNOWN)
+    given = [Counter(sample for batch in rank["batches"] for sample in batch) for rank in ranks]
+    whole = Counter(sample for batch in alone["batches"] for sample in batch)
+    if alone["by"] == "index" and alone["length"] is not None:
+        whole = Counter(range(alone["length"]))
+    every: Counter[Any] = sum(given, Counter())
+    if not whole or not every:
+        return Shares(Spread.UNKNOWN)
+    missing, twice = sum((whole - every).values()), sum((every - whole).values())
+    largest = max(len(batch) for rank in ranks for batch in rank["batches"])
+    found = Shares(Spread.ONCE, sum(whole.values()), missing, twice, [len(rank["batches"]) for rank in ranks])
+    few = len(ranks) * largest
+    if len(ranks) > 1 and sum(whole.values()) > 1 and all(not (whole - each) for each in given):
+        found.spread = Spread.EVERY
+    elif missing and (twice or missing >= few):
+        found.spread = Spread.UNEVEN
+    elif missing:
+        found.spread = Spread.SHORT
+    elif twice >= few:
+        found.spread = Spread.UNEVEN
+    elif twice:
+        found.spread = Spread.PADDED
+    return found
+
+
+# -- metrics -------------------------------------------------------------------------------------------------------------------
+
+
+class Average(Enum):
+    """What a metric that the ranks tell is the average of."""
+
+    SAMPLES = "as of one process over all samples"
+    PADDED = "averaged by samples, those that fill the shares counted twice"
+    RANKS = "averaged over the ranks, whatever number of samples each has"
+    SUM = "the sum of the ranks' own"
+    OWN = "of each rank's own samples: not brought together"
+    FIRST = "of rank 0's samples alone"
+    OTHER = "nothing that the ranks' samples explain"
+
+
+def average(told: Sequence[float], own: Sequence[float] | None, counts: Sequence[int] | None, alone: float) -> Average:
+    """What a metric is the average of.
+
+    Args:
+        told: what the user's evaluation gives in each rank.
+        own: the metric of each rank's samples alone; None where it is not known.
+        counts: the number of these samples.
+        alone: what the user's evaluation gives in one process.
+    """
+    if all(_near(value, alone) for value in told):
+        return Average.SAMPLES
+    known = own is not None and counts is not None and len(own) == len(told)
+    if any(not _near(value, told[0]) for value in told[1:]):
+        return Average.OWN if not known or own is None or all(map(_near, told, own)) else Average.OTHER
+    if not known or own is None or counts is None:
+        return Average.OTHER
+    ways = {
+        Average.PADDED: float(np.average(own, weights=counts)) if sum(counts) else float("nan"),
+        Average.RANKS: float(np.mean(own)),
+        Average.SUM: float(np.sum(own)),
+        Average.FIRST: own[0],
+    }
+    return next((way for way, value in ways.items() if _near(told[0], value)), Average.OTHER)
+
+
+def _near(one: float, other: float) -> bool:
+    return bool(np.isclose(one, other, rtol=METRIC, atol=METRIC * 1e-2, equal_nan=True))
+
+
+# -- files and prints ----------------------------------------------------------------------------------------------------------
+
+
+class Writers(Enum):
+    """Which ranks write files or lines."""
+
+    NONE = "no rank does"
+    FIRST = "rank 0 alone"
+    EACH = "each rank files of its own name"
+    SAME = "several ranks write the same"
+    ANOTHER = "another rank than rank 0"
+
+
+def writers(found: Sequence[Sequence[str]]) -> Writers:
+    """Which ranks write, told from the names (or lines) of each."""
+    busy = [rank for rank, names in enumerate(found) if names]
+    if not busy:
+        return Writers.NONE
+    counted = Counter(name for names in found for name in set(names))
+    if any(count > 1 for count in counted.values()):
+        return Writers.SAME
+    if busy == [0]:
+        return Writers.FIRST
+    return Writers.EACH if len(busy) > 1 else Writers.ANOTHER
+
+
+def shared(found: Sequence[Sequence[str]]) -> list[str]:
+    """What several ranks write."""
+    counted = Counter(name for names in found for name in set(names))
+    return sorted(name for name, count in counted.items() if count > 1)

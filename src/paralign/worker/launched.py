@@ -1,0 +1,33 @@
+"""What a process that a launcher has started knows of itself, and where it leaves its files."""
+
+import json
+import os
+from typing import Any, Dict, Optional, Tuple
+
+#: the variables by which launchers tell a process its number among all, and how many there are
+RANKS = ("RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+SIZES = ("WORLD_SIZE", "PADDLE_TRAINERS_NUM", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+
+#: the same for its number on this machine, by which it takes its device
+LOCAL_RANKS = ("LOCAL_RANK", "PADDLE_RANK_IN_NODE", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+
+
+def number(names: Tuple[str, ...]) -> Optional[int]:
+    """The first of some environment variables that holds a number; None where none does."""
+    for name in names:
+        text = os.environ.get(name, "")
+        if text.isdigit():
+            return int(text)
+    return None
+
+
+def rank_file(folder: str, rank: int, what: str) -> str:
+    """Where a rank writes one of its files: ``answer.json``, ``end.json``, ``stacks``, ``fault``, ``progress``."""
+    return os.path.join(folder, f"rank-{rank}.{what}")
+
+
+def put(path: str, value: Dict[str, Any]) -> None:
+    """Write a file of JSON that is there whole or not at all."""
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    os.replace(path + ".tmp", path)

@@ -1,0 +1,309 @@
+"""What one rank does: the user's data-parallel program in small, recorded.
+
+It builds the model, has the side distribute it, trains a few steps on its own share of the data, evaluates and saves, as the user's
+program does under its launcher. Only numbers are taken down here; they are judged where all ranks of both sides are known.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import hashlib
+import inspect
+import os
+import pickle
+import random
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from paralign.adapters.base import Lending
+from paralign.adapters.finding import load as load_adapter
+from paralign.capture import Capture
+from paralign.dtypes import widen
+from paralign.errors import UsageError, plain_text
+from paralign.worker import share, writes
+from paralign.worker.launched import LOCAL_RANKS, number, put, rank_file
+from paralign.worker.session import Session
+from paralign.worker.side import load as load_side
+
+if TYPE_CHECKING:
+    from paralign.adapters.base import Entry
+    from paralign.capture import CaptureWriter
+
+#: seconds before the time limit at which the stacks of a rank are written: all ranks have to be told apart from those that are killed
+BEFORE = 1.5
+
+#: seconds that a rank that is done waits for the others: one that ends may host what the others talk through
+TOGETHER = 10.0
+
+#: batches of an evaluation that are looked at rank by rank
+FOLLOWED = 64
+
+
+def main(description: Dict[str, Any], rank: int, failure: Callable[[BaseException], Dict[str, Any]]) -> None:
+    """Do the job, write down what came of it, and end this process."""
+    folder = description["folder"]
+    _watch_time(folder, rank, description["deadline"])
+    progress = Progress(rank_file(folder, rank, "progress"))
+    place = rank_file(folder, rank, "answer.json")
+    try:
+        answer = {"event": "done", "answer": _perform(description, rank, progress)}
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a side's code may raise anything; it crosses the border as data
+        answer = failure(error)
+        sys.stderr.write(plain_text(str(answer["traceback"])))
+    put(place, {**answer, "time": time.time(), "phase": progress.phase})
+    faulthandler.cancel_dump_traceback_later()
+    if answer["event"] == "done":
+        _await_others(folder, description["nproc"])
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0 if answer["event"] == "done" else 1)  # what frameworks do at exit may wait for ranks that are gone
+
+
+def _watch_time(folder: str, rank: int, deadline: float) -> None:
+    """Have the stacks of all threads written shortly before the time is over, and where the process crashes."""
+    stacks = open(rank_file(folder, rank, "stacks"), "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process lives
+    fault = open(rank_file(folder, rank, "fault"), "w", encoding="utf-8")  # noqa: SIM115 - as above
+    faulthandler.dump_traceback_later(max(0.1, deadline - BEFORE - time.time()), file=stacks)
+    faulthandler.enable(file=fault)
+
+
+def _await_others(folder: str, nproc: int) -> None:
+    until = time.monotonic() + TOGETHER
+    while time.monotonic() < until:
+        if all(os.path.exists(rank_file(folder, other, "answer.json")) for other in range(nproc)):
+            return
+        time.sleep(0.02)
+
+
+class Progress:
+    """What a rank is at, in a file that is read where it does not come to an end."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self.phase = path, ""
+
+    def say(self, phase: str) -> None:
+        """Begin something."""
+        self.phase = phase
+        with open(self._path, "w", encoding="utf-8") as file:
+            file.write(phase)
+
+
+class _Generators:
+    """Whether the user's program seeds its ranks alike: they start from states that differ, and the states afterwards tell."""
+
+    def __init__(self, adapter: Any, seed: int, rank: int) -> None:
+        self._adapter = adapter
+        adapter.seed((seed + 1 + rank) % 2**32)
+
+    def states(self) -> Dict[str, str]:
+        """What the states of the generators are known by."""
+        found: Dict[str, Any] = {"random": random.getstate(), "numpy": np.random.get_state(legacy=True)}  # noqa: NPY002 - what programs seed is the global generator
+        if isinstance(self._adapter, Lending):
+            state = self._adapter.process_state()
+            if state is not None:
+                found["framework"] = state["cpu"]
+        return {name: hashlib.sha256(pickle.dumps(_plain(state))).hexdigest()[:16] for name, state in found.items()}
+
+
+def _plain(state: Any) -> Any:
+    """A generator's state as bytes: a tensor as its array, an object of a framework's as its text."""
+    if hasattr(state, "numpy"):
+        return state.numpy().tobytes()
+    if isinstance(state, (tuple, list)):
+        return [_plain(each) for each in state]
+    return state.tobytes() if isinstance(state, np.ndarray) else str(state)
+
+
+def _perform(description: Dict[str, Any], rank: int, progress: Progress) -> Dict[str, Any]:
+    opened = writes.Writes(description["ignore"])
+    printed = writes.watch_prints(opened.is_users)
+    progress.say("import of the framework and of the side's module")
+    adapter = load_adapter(description["framework"])
+    generators = _Generators(adapter, description["seed"], rank)
+    functions = load_side(description["module"], description["root"])
+    device = description["device"]
+    if device != "cpu":
+        device = f"{device.split(':')[0]}:{number(LOCAL_RANKS) or 0}"
+    session = Session(description["side"], functions, description["framework"], device, description["seed"])
+    job = _Rank(session, description, rank, progress)
+    with session.capture(description["captures"].format(rank=rank), "distributed", {}) as writer:
+        answer = job.run(writer, generators)
+        opened.on = False
+        saving = os.path.realpath(job.saving) + os.sep
+        answer["places"] = {name: place for name in functions if (place := _place(functions[name]))}
+        answer["writes"] = {path: line for path, line in opened.seen.items() if not path.startswith(saving)}
+        answer["saved"] = None if answer["saved"] is None else {n: opened.seen.get(saving + n, "") for n in answer["saved"]}
+        answer["printed"] = {"count": sum(each.count for each in printed), "lines": [line for each in printed for line in each.lines]}
+        writer.manifest.settings["answer"] = answer
+    return {}
+
+
+def _place(function: Any) -> str:
+    """``file:line`` where a function is defined; '' where that is not known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+class _Rank:
+    """The job of one rank."""
+
+    def __init__(self, session: Session, description: Dict[str, Any], rank: int, progress: Progress) -> None:
+        self.session, self.rank, self.progress = session, rank, progress
+        self.options, self.description = description["options"], description
+        self.functions = session.functions
+        self.saving = os.path.join(description["saving"], str(rank))
+
+    def run(self, writer: "CaptureWriter", generators: _Generators) -> Dict[str, Any]:
+        """All of it; the answer says what was seen that is no tensor."""
+        session = self.session
+        self.progress.say("build_model()")
+        plain = session.adopt(self.functions["build_model"]())
+        self.progress.say("distribute(model)")
+        model = self.functions["distribute"](plain) if "distribute" in self.functions else plain
+        model = plain if model is None else model
+        self._names(plain, model)
+        answer: Dict[str, Any] = {"type": type(model).__name__, "start": self._digests(model)}
+        self._load(model)
+        state = self._values(model)
+        kept = plain if self._is_same(plain, model) else model
+        answer["layers"] = self._layers(model)
+        self.progress.say("build_optimizer(model)")
+        session.adapter.train(model, "quiet")
+        built, scheduler = share.optimizer(session, kept)
+        answer["rates"] = share.rates(session, built)
+        self.progress.say(f"build_dataloader({self.options['split']!r})")
+        loader = self.functions["build_dataloader"](self.options["split"])
+        answer["generators"] = generators.states()
+        answer["losses"], answer["replicas"], answer["sizes"] = self._train(writer, model, built, scheduler, loader, state)
+        self.progress.say("the samples of one epoch")
+        answer["share"] = share.share(session, loader)
+        self._load(model)
+        answer.update(self._evaluate(model))
+        answer["saved"] = self._save(model)
+        return answer
+
+    # -- the model ---------------------------------------------------------------------------------------------------------
+
+    def _names(self, plain: Any, model: Any) -> None:
+        """Find by what prefix the tensors of the distributed model differ in name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        own = [e.name for e in self.session.entries(plain)]
+        there = {e.name for e in self.session.entries(model)}
+        prefixes = ["", *(name[: -len(own[0])] for name in sorted(there) if own and name.endswith(own[0]))]
+        fitting = [prefix for prefix in prefixes if all(prefix + name in there for name in own)]
+        if not fitting:
+            raise UsageError(
+                f"the tensors of what distribute(model) returned are called otherwise than the model's ({own[0] if own else 'none'})",
+                where=self.session.side,
+                hint="return the model, or what wraps it whole (DistributedDataParallel, DataParallel)",
+            )
+        self.prefix = fitting[0]
+
+    def _entries(self, model: Any) -> "Iterator[Tuple[str, Entry]]":
+        """Names without the prefix, and entries, aliases left out."""
+        for entry in self.session.entries(model):
+            if entry.shared is None and entry.name.startswith(self.prefix):
+                yield entry.name[len(self.prefix) :], entry
+
+    def _is_same(self, plain: Any, model: Any) -> bool:
+        held = {id(e.tensor) for _, e in self._entries(model)}
+        return all(id(e.tensor) in held for e in self.session.entries(plain) if e.role == "parameter")
+
+    def _digests(self, model: Any) -> Dict[str, str]:
+        return {name: share.digest(self.session.adapter.to_array(e.tensor)) for name, e in self._entries(model)}
+
+    def _values(self, model: Any) -> Dict[str, Any]:
+        adapter = self.session.adapter
+        return {n: np.array(widen(adapter.to_array(e.tensor)), np.float64) for n, e in self._entries(model) if e.role == "parameter"}
+
+    def _load(self, model: Any) -> None:
+        """Give the model the weights that the check carries over."""
+        given = Capture.open(self.description["weights"])
+        names = {name: entry.name for name, entry in self._entries(model)}
+        values = {names[r.name]: given.value(r) for r in given.records if r.location is not None and r.name in names}
+        self.session.adapter.load_state(model, values)
+
+    def _layers(self, model: Any) -> Dict[str, str]:
+        """The normalisation layers: path -> class."""
+        adapter = self.session.adapter
+        found = {path[len(self.prefix) :]: type(module).__name__ for path, module in adapter.modules(model)}
+        return {path: kind for path, kind in found.items() if "batchnorm" in kind.lower()}
+
+    # -- training ----------------------------------------------------------------------------------------------------------
+
+    def _train(
+        self, writer: "CaptureWriter", model: Any, built: Any, scheduler: Any, loader: Any, state: Dict[str, Any]
+    ) -> Tuple[List[Optional[float]], List[Dict[str, str]], List[Optional[int]]]:
+        """Some steps on this rank's share; every tensor of the first is recorded, of the others what it is known by."""
+        losses: List[Optional[float]] = []
+        replicas: List[Dict[str, str]] = []
+        sizes: List[Optional[int]] = []
+        batches = iter(loader)
+        for number_ in range(self.options["steps"]):
+            self.progress.say(f"step {number_}: the next batch")
+            try:
+                batch = next(batches)
+            except StopIteration:
+                break
+            sizes.append(share.size_of(self.session, batch))
+            if number_ == 0:
+                self.session.save_tree(writer, "batch", batch, role="input", rank=self.rank)
+                writer.manifest.settings["key"] = (
+                    f"{self.rank} {share.contents(self.session, batch)}"  # what is computed from it depends on
+                )
+            self.progress.say(f"step {number_}: forward, backward and update")
+            result, gradients = share.step(self.session, model, built, scheduler, batch)
+            losses.append(share.loss_of(self.session, result))
+            if number_ == 0:
+                self._record(writer, model, gradients, state)
+            replicas.append(self._digests(model))
+        if not losses:
+            raise UsageError(
+                f"the data loader of split {self.options['split']!r} gave rank {self.rank} no batch",
+                where=self.session.side,
+                hint="check the data set's length, the batch size and drop_last",
+            )
+        return losses, replicas, sizes
+
+    def _record(self, writer: "CaptureWriter", model: Any, gradients: Dict[str, Any], state: Dict[str, Any]) -> None:
+        for name, value in gradients.items():
+            writer.add(name[len(self.prefix) :], value, role="gradient", rank=self.rank)
+        for name, entry in self._entries(model):
+            value = self.session.adapter.to_array(entry.tensor)
+            if entry.role == "parameter":
+                writer.add(name, widen(value).astype(np.float64) - state[name], role="parameter", rank=self.rank)
+            else:
+                writer.add(name, value, role="buffer", rank=self.rank)
+
+    # -- evaluating and saving ---------------------------------------------------------------------------------------------
+
+    def _evaluate(self, model: Any) -> Dict[str, Any]:
+        """What the side's own evaluation gives here, and what this rank's share alone gives."""
+        if "evaluate" not in self.functions:
+            return {"metrics": None, "local": None}
+        self.progress.say("evaluate(model)")
+        self.session.adapter.train(model, "eval")
+        with self.session.passing():
+            found = share.numbers(self.session, self.functions["evaluate"](model))
+        self.progress.say("the metric of this rank's share alone")
+        return {"metrics": found, "local": share.local_metric(self.session, model, self.options["evaluation"], FOLLOWED)}
+
+    def _save(self, model: Any) -> Optional[Dict[str, int]]:
+        """The files that the side's own function writes in this rank; each rank is given a folder of its own."""
+        if "save" not in self.functions:
+            return None
+        self.progress.say("save(model, folder)")
+        if os.path.isdir(self.saving):
+            writes.forget_files(self.saving)
+        os.mkdir(self.saving)
+        try:
+            self.functions["save"](model, self.saving)
+            return writes.files_below(self.saving)
+        finally:
+            writes.forget_files(self.saving)

@@ -1,0 +1,216 @@
+"""One training step, and which samples a loader gives: the same in a rank and in one process."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from paralign.adapters.base import Training
+from paralign.dtypes import Typed, widen
+from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker.data import split_batch
+from paralign.worker.training import scalar_of, trainer
+from paralign.worker.trees import leaves, to_value
+
+if TYPE_CHECKING:
+    from paralign.worker.session import Session
+
+#: samples that a loader's share is followed to: their numbers take 8 bytes each
+MOST = 1_000_000
+
+#: batches that a loader without a sampler is followed to, which have to be read
+READ = 1000
+
+
+def is_whole(session: "Session") -> bool:
+    """Whether the side has a training step of its own."""
+    return "train_step" in session.functions
+
+
+def optimizer(session: "Session", model: Any) -> Tuple[Any, Any]:
+    """The optimizer of a model and its schedule; None for what the side does not have."""
+    build, build_scheduler = session.functions.get("build_optimizer"), session.functions.get("build_scheduler")
+    built = build(model) if build is not None else None
+    return built, build_scheduler(built) if build_scheduler is not None else None
+
+
+def rates(session: "Session", built: Any) -> List[float]:
+    """The rates of an optimizer, none where nobody tells them."""
+    if isinstance(session.adapter, Training):
+        return [] if built is None else [float(rate) for rate in session.adapter.learning_rates(built)]
+    return [float(built.get_lr())] if hasattr(built, "get_lr") else []
+
+
+def step(session: "Session", model: Any, built: Any, scheduler: Any, batch: Any) -> Tuple[Any, Dict[str, Any]]:
+    """One step on a batch, by the side's own ``train_step`` or by its loss and optimizer.
+
+    Returns:
+        The loss (what ``train_step`` returned), and by name what gradients there are: those before the update, or those
+        that ``train_step`` has left.
+    """
+    adapter = session.adapter
+    if is_whole(session):
+        result = session.function("train_step")(model, built, batch)
+        return result, _gradients(session, model)
+    trains = trainer(session)
+    inputs, labels = split_batch(batch)
+    result = session.function("loss")(session.call(session.fresh(inputs), model), session.fresh(labels))
+    trains.backward(scalar_of(result, adapter.is_tensor))
+    found = {name: _copied(value) for name, value in _gradients(session, model).items()}
+    if built is not None:
+        trains.step(built)
+        trains.step_scheduler(built, scheduler)
+    trains.clear_gradients(model, built)
+    return result, found
+
+
+def _gradients(session: "Session", model: Any) -> Dict[str, Any]:
+    """Name -> values of every gradient that is there."""
+    adapter = session.adapter
+    if not isinstance(adapter, Training):
+        return {}
+    return {name: adapter.to_array(value) for name, value in adapter.gradients(model).items() if value is not None}
+
+
+def _copied(value: Typed) -> Typed:
+    return Typed(np.array(value.array), value.dtype)
+
+
+def loss_of(session: "Session", result: Any) -> Optional[float]:
+    """The loss as a number; None where a step returned none."""
+    try:
+        value = scalar_of(result, session.adapter.is_tensor) if not isinstance(result, (int, float)) else result
+    except UsageError:
+        return None
+    array = widen(session.adapter.to_array(value)) if session.adapter.is_tensor(value) else np.asarray(value)
+    return float(array.reshape(-1)[0]) if array.size == 1 else None
+
+
+def size_of(session: "Session", batch: Any) -> Optional[int]:
+    """How many samples a batch has: the length of the first axis of its first tensor."""
+    for _, leaf in leaves(batch, session.adapter.is_tensor):
+        shape = getattr(leaf, "shape", None)
+        if shape is not None and len(shape):
+            return int(shape[0])
+    return None
+
+
+def share(session: "Session", loader: Any) -> Dict[str, Any]:
+    """Which samples a loader gives in one epoch.
+
+    Returns:
+        ``by``: ``index`` where a batch sampler says them, else ``content``; ``batches``: a list of samples for each batch;
+        ``ended``: whether all were seen; ``length``: of the data set, None where nobody says it.
+    """
+    sampler, dataset = getattr(loader, "batch_sampler", None), getattr(loader, "dataset", None)
+    length = len(dataset) if dataset is not None and hasattr(dataset, "__len__") else None
+    if sampler is not None and hasattr(sampler, "__iter__"):
+        found: List[List[Any]] = []
+        count = 0
+        for indices in sampler:
+            found.append([int(index) for index in indices])
+            count += len(found[-1])
+            if count >= MOST:
+                break
+        return {"by": "index", "batches": found, "ended": count < MOST, "length": length}
+    read = list(islice(loader, READ + 1))
+    return {"by": "content", "batches": [_contents(session, each) for each in read[:READ]], "ended": len(read) <= READ, "length": length}
+
+
+def contents(session: "Session", batch: Any) -> str:
+    """What a whole batch is known by: its tensors and their types."""
+    found = hashlib.sha256()
+    for path, leaf in leaves(batch, session.adapter.is_tensor):
+        try:
+            value = to_value(leaf, session.adapter)
+        except UnsupportedTensor:
+            continue
+        found.update(repr((path, value if isinstance(value, str) else (value.dtype, value.array.shape))).encode())
+        found.update(b"" if isinstance(value, str) else np.ascontiguousarray(value.array).tobytes())
+    return found.hexdigest()
+
+
+def _contents(session: "Session", batch: Any) -> List[str]:
+    """A hash of each sample of a batch."""
+    arrays = []
+    for _, leaf in leaves(batch, session.adapter.is_tensor):
+        try:
+            value = to_value(leaf, session.adapter)
+        except UnsupportedTensor:
+            continue
+        if isinstance(value, Typed) and value.array.ndim:
+            arrays.append(np.ascontiguousarray(value.array))
+    count = min((len(array) for array in arrays), default=0)
+    return [hashlib.sha256(b"".join(array[row].tobytes() for array in arrays)).hexdigest()[:16] for row in range(count)]
+
+
+def digest(value: Typed) -> str:
+    """What the exact values of a tensor are known by."""
+    return hashlib.sha256(np.ascontiguousarray(value.array).tobytes()).hexdigest()[:16]
+
+
+def numbers(session: "Session", value: Any) -> Dict[str, float]:
+    """The single numbers in what an evaluation returned, by their paths; '' for one that is returned alone."""
+    found = {}
+    for path, leaf in leaves(value, session.adapter.is_tensor):
+        try:
+            recorded = to_value(leaf, session.adapter)
+        except UnsupportedTensor:
+            continue
+        if isinstance(recorded, Typed) and recorded.array.size == 1:
+            found[path] = float(widen(recorded).reshape(-1)[0])
+    return found
+
+
+def local_metric(session: "Session", model: Any, split: str, most: int) -> Optional[Dict[str, Any]]:
+    """The metric of what this process's loader gives, and of how many samples.
+
+    Returns:
+        ``values`` by path, ``samples``, and ``rows``: a hash for each sample; None where the side lacks a function for it, or the
+        loader does not end within so many batches.
+    """
+    if "metric" not in session.functions or "build_dataloader" not in session.functions:
+        return None
+    outputs, labels, rows = [], [], []
+    with session.passing():
+        for count, batch in enumerate(session.function("build_dataloader")(split)):
+            if count >= most:
+                return None
+            given, wanted = split_batch(batch)
+            outputs.append(session.call(session.fresh(given), model))
+            labels.append(wanted)
+            rows += _contents(session, batch)
+        if not outputs:
+            return None
+        values = numbers(session, session.function("metric")(joined(session, outputs), joined(session, labels)))
+    return {"values": values, "samples": len(rows), "rows": rows}
+
+
+def joined(session: "Session", trees: List[Any]) -> Any:
+    """Several trees as one, tensors joined along their first axis; what cannot be joined is the first tree's.
+
+    Raises:
+        UsageError: tensors of shapes that do not fit.
+    """
+    first = trees[0]
+    known = session.adapter.is_tensor
+    if isinstance(first, dict) and not known(first):
+        return {key: joined(session, [tree[key] for tree in trees]) for key in first}
+    if isinstance(first, (list, tuple)) and not known(first):
+        parts = [joined(session, [tree[place] for tree in trees]) for place in range(len(first))]
+        return type(first)(parts) if type(first) in (list, tuple) else type(first)(*parts)
+    if not known(first) and not isinstance(first, np.ndarray):
+        return first
+    every = [to_value(tree, session.adapter) for tree in trees]
+    values = [value for value in every if isinstance(value, Typed)]
+    arrays = [value.array for value in values]
+    if not arrays[0].ndim:
+        return first
+    if len({array.shape[1:] for array in arrays}) > 1:
+        shapes = " and ".join(str(list(array.shape)) for array in arrays[:2])
+        raise UsageError(f"batches of the shapes {shapes} cannot be joined", where=session.side, hint="pad all samples to one shape")
+    whole = Typed(np.concatenate(arrays), values[0].dtype)
+    return session.adapter.from_array(whole) if known(first) else whole.array

@@ -1,0 +1,105 @@
+"""What one process makes of the ranks' data: each rank's first batch alone, and all of them joined."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, List
+
+import numpy as np
+
+from paralign.dtypes import is_floating, narrow, widen
+from paralign.errors import UsageError
+from paralign.worker import share
+from paralign.worker.forward import attempt_run
+from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.trees import rebuild
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.model import Record
+
+#: the number that the joined batch has in place of a rank's
+JOINED = -1
+
+
+def single(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+    """One training step from the same weights on each rank's first batch, and on all of them joined; in float64 and natively.
+
+    Options: ``split``, ``evaluation`` (the split of the metric), ``most`` (batches of it), ``nproc``. Values: the captures of the ranks,
+    ``rank-0`` and so on. Every record has the rank whose batch it comes from, ``JOINED`` for all of them: gradients, parameters' whole
+    changes, buffers. The answer has the losses, by run and rank; and of this process without a launcher: the learning ``rates``, the
+    ``share`` of the samples, the ``metrics``.
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}, "losses": {}}
+    with session.untouched() as state:
+        for run in (DOUBLE, NATIVE):
+            act = partial(_steps, session, writer, run, values, options["nproc"], answer)
+            attempt_run(answer, run, act, partial(session.restore, state))
+        session.adapter.train(session.model, "quiet")
+        session.seed()
+        built, _ = share.optimizer(session, session.model)
+        answer["rates"] = share.rates(session, built)
+        loader = session.function("build_dataloader")(options["split"])
+        next(iter(loader), None)
+        answer["share"] = share.share(session, loader)
+        answer["metrics"], answer["local"] = None, None
+        if "evaluate" in session.functions:
+            session.adapter.train(session.model, "eval")
+            with session.passing():
+                answer["metrics"] = share.numbers(session, session.function("evaluate")(session.model))
+            answer["local"] = share.local_metric(session, session.model, options["evaluation"], options["most"])
+    return answer
+
+
+def _steps(
+    session: Session,
+    writer: "CaptureWriter",
+    run: str,
+    values: "Dict[str, Capture]",
+    nproc: int,
+    answer: Dict[str, Any],
+) -> None:
+    if run == DOUBLE:
+        session.to_double()
+    batches = [_batch(session, values[f"rank-{rank}"], run) for rank in range(nproc)]
+    given: List[Any] = [*enumerate(batches), (JOINED, share.joined(session, batches))]
+    start = session.snapshot()
+    for rank, batch in given:
+        session.adapter.train(session.model, "quiet")
+        session.seed()
+        built, scheduler = share.optimizer(session, session.model)
+        result, gradients = share.step(session, session.model, built, scheduler, batch)
+        answer["losses"].setdefault(run, {})[str(rank)] = share.loss_of(session, result)
+        for name, value in gradients.items():
+            writer.add(name, value, role="gradient", run=run, rank=rank)
+        for entry in session.entries():
+            if entry.shared is not None:
+                continue
+            now = session.adapter.to_array(entry.tensor)
+            if entry.role == "parameter":
+                change = widen(now).astype(np.float64) - widen(start[entry.name])
+                writer.add(entry.name, change, role="parameter", run=run, rank=rank)
+            else:
+                writer.add(entry.name, now, role="buffer", run=run, rank=rank)
+        session.adapter.load_state(session.model, start)
+        clear = getattr(session.adapter, "clear_gradients", None)
+        if clear is not None:
+            clear(session.model, None)
+
+
+def _batch(session: Session, capture: "Capture", run: str) -> Any:
+    """The batch that a rank was given first, as its loader gave it: tensors as tensors, in float64 in that run."""
+    found: Dict[str, Record] = {r.leaf: r for r in capture.select(name="batch")}
+    if not found:
+        raise UsageError("a rank has recorded no batch", where=session.side)
+
+    def leaf(path: str) -> Any:
+        record = found[path]
+        if record.text is not None:
+            return record.text
+        value = capture.value(record)
+        if run == DOUBLE and is_floating(value.dtype):
+            value = narrow(widen(value), DOUBLE)
+        return session.adapter.from_array(value)
+
+    return rebuild(capture.manifest.settings["trees"]["batch"], leaf)

@@ -1,0 +1,287 @@
+"""The stage ``distributed``: right programs agree, wrong ones are told by what they do, failures are told by the rank that began them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.api import check_project
+from paralign.capture import CaptureWriter
+from paralign.errors import UsageError, WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, Manifest
+from paralign.run import marked
+from paralign.run.project import read
+from paralign.run.ranks import Ranks
+from paralign.stages import behaviour
+from paralign.stages.behaviour import Average, Evidence, Spread, Way, Writers
+
+sys.path.insert(0, str(Path(__file__).parent))
+import ranked
+
+draw = np.random.RandomState(0)
+
+#: seconds after which a group that hangs is ended here; its ranks start within two
+SHORT = 7
+
+
+def checked(folder, fault=""):
+    result, _ = check_project(ranked.write(folder, fault), ["distributed"])
+    return result["distributed"]
+
+
+def found(result):
+    return {p.key: p.notes[0].partition(" in the reference, ")[2] for p in result.pairs if p.verdict == DIVERGED and p.judged}
+
+
+def left_over():
+    """Processes of any launch of this user that still live."""
+    places = [p for p in Path("/proc").glob("[0-9]*") if p.stat().st_uid == os.getuid()]
+    return [p.name for p in places if f"{marked.VARIABLE}=".encode() in _environment(p)]
+
+
+def _environment(place):
+    try:
+        return (place / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_right_pair_is_aligned_and_says_what_it_looked_at(tmp_path):
+    result = checked(tmp_path)
+    assert (result.verdict, found(result), result.warnings) == (ALIGNED, {}, [])
+    told = {p.key: p.candidate.text for p in result.pairs}
+    assert told["samples"] == "each sample is given once, a few twice to fill the shares; 25 samples; 1 of padding"
+    assert told["update"] == Way.JOINED.value
+    assert told["metric error"] == Average.SAMPLES.value
+    assert told["running statistics"] == "of all ranks' samples: synchronised"
+    assert [str(c) for c in result.coverage] == ["2 processes", "3 steps"]
+
+
+def test_faults_of_numbers_files_and_seeds_are_found_at_once(tmp_path):
+    result = checked(tmp_path, "sum,metric,saves,log,prints,seeds,start")
+    assert found(result) == {
+        "start of the ranks": "other weights in each rank in the candidate",
+        "update": "the sum of what the ranks have, not the mean in the candidate",
+        "metric error": "averaged over the ranks, whatever number of samples each has in the candidate",
+        "saving": "several ranks write the same in the candidate",
+        "files": "several ranks write the same file in the candidate",
+        "draws of numpy": "the same numbers in all ranks in the candidate",
+    }
+    assert any("lines printed" in warning for warning in result.warnings)
+    lines = {d.pair.key: d.candidate.code for d in result.divergences}
+    assert lines["saving"].startswith("np.savez(")
+    assert lines["files"].startswith('with open("train.log"')
+    assert lines["update"].startswith("def train_step(")
+
+
+def test_ranks_that_exchange_nothing_and_share_no_samples_are_found(tmp_path):
+    assert {"replicas", "update", "running statistics", "learning rate"} == set(found(checked(tmp_path, "alone,statistics,rate")))
+
+
+def test_a_sampler_that_gives_every_rank_all_samples_is_found(tmp_path):
+    result = checked(tmp_path, "sampler")
+    assert found(result) == {"samples": "every rank is given all samples; 25 samples; 25 given again in the candidate"}
+
+
+def test_the_same_fault_on_both_sides_is_warned_of(tmp_path):
+    folder = ranked.write(tmp_path, "saves")
+    text = (folder / "paralign.toml").read_text()
+    (folder / "paralign.toml").write_text(text.replace('module = "reference.py"', 'module = "reference.py"\nenv = { FAULT = "saves" }'))
+    result = check_project(folder, ["distributed"])[0]["distributed"]
+    assert result.verdict == ALIGNED
+    assert result.warnings[0].startswith("both sides: saving: several ranks write the same")
+
+
+def launched(folder, fault, timeout=60, **settings):
+    """What the ranks of a side with a fault record, without a check around it."""
+    project = read(ranked.write(folder, fault, timeout))
+    with CaptureWriter(folder / "weights", Manifest(side="candidate", stage="weights")) as writer:
+        writer.add("parameters.weight", draw.randn(5, 2), role="parameter")
+    ranks = Ranks("candidate", project.candidate, project.settings.distributed, folder / "ranks", folder, **settings)
+    (folder / "captures").mkdir()
+    return ranks, lambda: ranks.record(folder / "weights", folder / "captures", {"split": "train", "evaluation": "val", "steps": 1})
+
+
+def test_captures_of_the_ranks_are_read_as_one(tmp_path):
+    _, record = launched(tmp_path, "")
+    merged = record()
+    assert len(merged.ranks) == 2
+    batches = [merged.array(merged.select(role="input", rank=rank, leaf="0")[0]) for rank in (0, 1)]
+    data = np.random.RandomState(3).randn(25, 5)
+    assert [np.array_equal(batch, data[rank:8:2]) for rank, batch in enumerate(batches)] == [True, True]
+    assert len({record.id for record in merged.records}) == len(merged.records)
+    assert left_over() == []
+
+
+def test_a_rank_that_raises_is_told_with_its_own_frames(tmp_path):
+    _, record = launched(tmp_path, "raises")
+    with pytest.raises(WorkerFailed) as caught:
+        record()
+    failure = caught.value
+    assert (failure.type, failure.side) == ("ValueError", "candidate")
+    assert "rank 1 of 2 failed first, during step 0" in failure.message
+    assert "`Out of all … trainers` only says that rank 1 ended" in failure.message
+    assert failure.frames[-1].endswith('raise ValueError("sample 3 has no label")')
+    assert failure.log.endswith("workerlog.1")
+
+
+def test_a_rank_that_dies_is_told_from_those_that_the_launcher_ended(tmp_path):
+    _, record = launched(tmp_path, "dies")
+    with pytest.raises(WorkerFailed, match=r"rank 1 of 2 failed first.*exited with code 9 before its job was done") as caught:
+        record()
+    assert "rank 0: was ended by the launcher" in caught.value.message
+    assert left_over() == []
+
+
+def test_ranks_that_hang_end_by_the_time_limit_and_are_named(tmp_path):
+    _, record = launched(tmp_path, "hangs", SHORT)
+    began = time.monotonic()
+    with pytest.raises(WorkerFailed) as caught:
+        record()
+    assert time.monotonic() - began < SHORT + 5
+    assert caught.value.type == "timeout"
+    assert "rank 1 is at" in caught.value.message
+    assert "time.sleep(1000)" in caught.value.message
+    assert any(frame.startswith("rank 0: ") and "in exchange" in frame for frame in caught.value.frames)
+    assert left_over() == []
+
+
+# -- how values of the ranks are taken ------------------------------------------------------------------------------------------
+
+ALONE = [{"w": draw.randn(3, 2), "b": draw.randn(2)} for _ in range(2)]
+MEAN = {name: (ALONE[0][name] + ALONE[1][name]) / 2 for name in ALONE[0]}
+JOINED = {name: value + 0.1 for name, value in MEAN.items()}  # as where layers normalise over the batch
+
+
+def told(value, other=None, sizes=(4, 4), joined=None):
+    return Evidence([value, value if other is None else other], ALONE, JOINED if joined is None else joined, None, sizes).told().way
+
+
+def times(values, factor):
+    return {name: value * factor for name, value in values.items()}
+
+
+def weighted(first, second):
+    return {name: ALONE[0][name] * first + ALONE[1][name] * second for name in ALONE[0]}
+
+
+@pytest.mark.parametrize(
+    ("value", "way"),
+    [
+        (JOINED, Way.JOINED),
+        (MEAN, Way.SAMPLES),
+        (times(MEAN, 2.0), Way.SUM),
+        (times(JOINED, 2.0), Way.TIMES),
+        (times(JOINED, 0.5), Way.PART),
+        (ALONE[0], Way.FIRST),
+        (times(MEAN, 3.0), Way.OTHER),
+        ({**MEAN, "b": np.array([np.nan, 0.0])}, Way.OTHER),
+    ],
+)
+def test_how_gradients_were_brought_together_is_told_from_their_values(value, way):
+    assert told(value) is way
+
+
+def test_ranks_of_uneven_batches_tell_a_mean_over_ranks_from_one_over_samples():
+    assert told(weighted(0.75, 0.25), sizes=(6, 2)) is Way.SAMPLES
+    assert told(weighted(0.5, 0.5), sizes=(6, 2)) is Way.MEAN
+    assert told(ALONE[0], ALONE[1]) is Way.OWN
+    assert told(ALONE[0], MEAN) is Way.OTHER
+    assert told({}, joined={}) is Way.NOTHING
+
+
+def share(*batches, length=None, ended=True):
+    return {"by": "index", "batches": [list(b) for b in batches], "ended": ended, "length": length}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "spread", "missing", "twice"),
+    [
+        ([share([0, 2], [4, 6]), share([1, 3], [5, 7])], Spread.ONCE, 0, 0),
+        ([share([0, 2], [4, 6]), share([1, 3], [5, 0])], Spread.SHORT, 1, 1),
+        ([share([0, 2], [4, 6, 7]), share([1, 3], [5, 0])], Spread.PADDED, 0, 1),
+        ([share([0, 2], [4, 6]), share([1, 3])], Spread.SHORT, 2, 0),
+        ([share(range(8)), share(range(8))], Spread.EVERY, 0, 8),
+        ([share([0, 1], [2, 3]), share([0, 1], [2, 3])], Spread.UNEVEN, 4, 4),
+        ([share([0, 2], ended=False), share([1])], Spread.UNKNOWN, 0, 0),
+    ],
+)
+def test_how_samples_are_spread_is_told_from_their_numbers(ranks, spread, missing, twice):
+    result = behaviour.shares(ranks, share(range(4), range(4, 8), length=8))
+    if spread is Spread.SHORT and twice:
+        spread = Spread.UNEVEN  # one is given twice while another is given to nobody
+    assert (result.spread, result.missing, result.twice) == (spread, missing, twice)
+
+
+def test_batches_of_uneven_number_are_said():
+    assert "batches by rank: 2, 1" in behaviour.shares([share([0, 1], [2]), share([3])], share(range(4), length=4)).told()
+
+
+@pytest.mark.parametrize(
+    ("values", "way"),
+    [
+        ((0.5, 0.5), Average.SAMPLES),
+        ((0.6, 0.6), Average.RANKS),
+        ((1.2, 1.2), Average.SUM),
+        ((0.4, 0.8), Average.OWN),
+        ((0.4, 0.4), Average.FIRST),
+        ((0.55, 0.55), Average.OTHER),
+        ((0.4, 0.7), Average.OTHER),
+    ],
+)
+def test_what_a_metric_is_the_average_of_is_told_from_the_ranks_own(values, way):
+    assert behaviour.average(values, [0.4, 0.8], [6, 2], 0.5) is way
+
+
+def test_padding_that_counts_in_a_metric_is_told():
+    assert behaviour.average((0.525, 0.525), [0.4, 0.8], [11, 5], 0.5) is Average.PADDED
+    assert behaviour.average((0.6, 0.6), None, None, 0.5) is Average.OTHER
+
+
+def test_who_writes_is_told_from_the_names():
+    assert behaviour.writers([[], []]) is Writers.NONE
+    assert behaviour.writers([["a"], []]) is Writers.FIRST
+    assert behaviour.writers([["a"], ["b"]]) is Writers.EACH
+    assert behaviour.writers([["a"], ["a", "b"]]) is Writers.SAME
+    assert behaviour.writers([[], ["a"]]) is Writers.ANOTHER
+
+
+# -- settings ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nproc = 1", "'nproc' must lie between 2 and 64"),
+        ("steps = 0", "'steps' must lie between 1 and 1000"),
+        ('launcher = "slurm"', "'slurm' is no launcher"),
+        ('command = "mpirun -n {nproc}"', "it has no argument {program}"),
+        ('command = "mpirun -n {n} {program}"', "the unknown placeholder {n}"),
+        ('command = "mpirun \'x {program}"', "is no command: No closing quotation"),
+        ("rank = 2", "unknown key 'rank'"),
+    ],
+)
+def test_a_table_that_cannot_work_is_refused(tmp_path, line, words):
+    folder = ranked.write(tmp_path)
+    text = (folder / "paralign.toml").read_text().partition("[distributed]")[0]
+    (folder / "paralign.toml").write_text(f"{text}[distributed]\n{line}\n")
+    with pytest.raises(UsageError, match=r"(?s)" + words.replace("{", r"\{")):
+        read(folder)
+
+
+def test_each_side_has_its_frameworks_launcher_unless_another_is_named(tmp_path):
+    folder = ranked.write(tmp_path)
+    text = (folder / "paralign.toml").read_text().partition("[distributed]")[0]
+    (folder / "paralign.toml").write_text(f'{text}[distributed]\nnproc = 4\ncandidate_command = "mpirun -n {{nproc}} {{program}}"\n')
+    settings = read(folder).settings.distributed
+    torchrun = settings.arguments("reference", "torch", "python", ["main.py"], Path("logs"), "cpu")
+    assert torchrun[:6] == ["python", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "4"]
+    mpirun = settings.arguments("candidate", "paddle", "python", ["main.py"], Path("logs"), "cpu")
+    assert mpirun == ["mpirun", "-n", "4", "python", "main.py"]
+    with pytest.raises(UsageError, match="no launcher of its own"):
+        settings.launcher("reference", "numpy")
