@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import doctor, explain, guide, log, weights
+from paralign.commands import dataset, doctor, explain, guide, log, weights
 from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
@@ -117,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
     doctor.add_commands(commands, _number)
     guide.add_commands(commands)
     explain.add_commands(commands)
+    dataset.add_commands(commands)
     return top
 
 

@@ -87,6 +87,7 @@ class Settings:
     most: int | None = None
     splits: list[str] = field(default_factory=list)
     limit: int | None = None
+    manifests: dict[str, Path] = field(default_factory=dict)
     patience: float = PATIENCE
     paths: list[str] = field(default_factory=list)
     steps: int = 3
@@ -322,6 +323,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         raise UsageError("a split is named twice", where=f"{path}: [data] splits")
     if names and "split" not in table.get("data", {}) and settings.split not in names:
         settings.split = names[-1]  # what metric and inputs are taken from
+    settings.manifests = _manifests(table.get("data", {}).get("manifest"), path)
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
     settings.pace = pace.pace_of({k: v for k, v in table.get("training", {}).items() if k in pace.KEYS}, f"{path}: [training]")
     _read_infer(table.get("infer", {}), settings, path)
@@ -371,6 +373,17 @@ def _read_infer(table: dict[str, Any], settings: Settings, path: Path) -> None:
         re.compile(settings.lines)
     except re.error as fault:
         raise UsageError(f"'lines' is no regular expression: {fault}", where=f"{path}: [infer] lines") from fault
+
+
+def _manifests(wanted: str | dict[str, Any] | None, path: Path) -> dict[str, Path]:
+    """Side -> the manifest of its copy of a small data set; one for both, or a table of two."""
+    if wanted is None:
+        return {}
+    sides = wanted if isinstance(wanted, dict) else {"reference": wanted, "candidate": wanted}
+    if set(sides) != {"reference", "candidate"} or not all(isinstance(name, str) for name in sides.values()):
+        told = "manifest must be a path, or a table with one for `reference` and one for `candidate`"
+        raise UsageError(told, where=f"{path}: [data] manifest")
+    return {side: path.parent / name for side, name in sides.items()}
 
 
 def _rules(table: dict[str, Any], path: Path) -> Path | None:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.context import spent
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, overall
-from paralign.stages import facts, nonfinite, reading, samplers, samples
+from paralign.stages import facts, manifests, nonfinite, reading, samplers, samples
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.places import part_of, sample_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record
@@ -56,13 +58,15 @@ def _split(context: Context) -> StageResult:
         result.divergence = first(result.pairs)
         samples.follow(context, result, reference, candidate)
         reading.explain_shuffled(context, result, reference, candidate)
-    _beside(result, reference, candidate, kept)
+    _beside(result, reference, candidate, kept, settings.manifests)
     return result
 
 
-def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: dict[str, bool]) -> None:
-    """Facts, settings and samplers, after the values: where these differ, they are what is pointed at."""
+def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: dict[str, bool], manifest: dict[str, Path]) -> None:
+    """Manifest, facts, settings and samplers, after the values: where these differ, they are what is pointed at."""
     known, explained = len(result.pairs), list(result.findings)
+    if manifest:
+        manifests.verify(result, (reference, candidate), manifest)
     if kept["dataset"]:
         facts.dataset(result, reference, candidate)
     if kept["dataloader"]:
