@@ -244,15 +244,21 @@ def last_of_equals(outputs, labels):
     return {"accuracy": float((outputs.shape[1] - 1 - outputs[:, ::-1].argmax(1) == labels).mean())}
 
 
-def test_ties_only_warn():
+def test_ties_that_no_real_sample_has_are_said_and_warn_of_nothing():
     result = run(metric(accuracy), metric(last_of_equals), "metric", inputs=np.tile(X, (5, 1)), labels=np.arange(40) % 3)
-    assert result.verdict == ALIGNED
-    assert [
-        w
-        for w in result.warnings
-        if w.startswith("probe_ties.accuracy: on coarsely rounded scores, many of them equal, the metrics differ")
-    ]
+    assert (result.verdict, result.warnings) == (ALIGNED, [])
+    told = next(n for n in result.notes if n.startswith("probe_ties.accuracy: on coarsely rounded scores, many of them equal, the metrics"))
+    assert "with these told apart the metrics agree, and none of 40 real samples has equal best scores" in told
     assert not [p for p in result.pairs if p.key.startswith("probe") and p.judged]
+
+
+def test_metrics_that_part_on_coarse_scores_without_ties_are_warned_about():
+    def coarse(outputs, labels):
+        near = np.abs(outputs / (np.abs(outputs).max() or 1) * 2 - np.round(outputs / (np.abs(outputs).max() or 1) * 2)).max() < 0.05
+        return accuracy(np.roll(outputs, 1, 1) if near else outputs, labels)
+
+    result = run(metric(accuracy), metric(coarse), "metric", inputs=np.tile(X, (5, 1)), labels=np.arange(40) % 3)
+    assert any("they also do where no two scores are equal" in w for w in result.warnings), result.warnings
 
 
 def test_probes_say_nothing_of_metrics_that_differ_on_the_real_scores():

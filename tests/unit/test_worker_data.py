@@ -280,35 +280,43 @@ def test_a_metric_without_labels_is_told(do, tmp_path):
         do("evaluate", DATA, {"inputs": given_values(tmp_path)["inputs"]})
 
 
-def test_a_metric_is_recorded_by_batch_on_all_and_on_probes(do, tmp_path):
+def test_a_metric_is_recorded_by_batch_and_on_all(do, tmp_path):
     evaluation = do("evaluate", DATA, given_values(tmp_path))
     capture = do("metric", {}, {"evaluation": evaluation}, metric=accuracy)
-    assert names(capture) == [f"{n}.accuracy" for n in ("batch_0", "batch_1", "all", "probe_ties", "probe_one_class")]
+    assert names(capture) == [f"{n}.accuracy" for n in ("batch_0", "batch_1", "all")]
     parts = [float(array(capture, f"batch_{n}")) for n in (0, 1)]
     assert float(array(capture, "all")) == pytest.approx((3 * parts[0] + 2 * parts[1]) / 5)
-    assert capture.manifest.settings["answer"]["probes"] == {"ties": "ok", "one_class": "ok"}
+    assert capture.manifest.settings["answer"] == {"batches": 2, "stateful": False}
 
 
 def test_probes_tie_scores_and_leave_one_class(do, tmp_path):
     seen = []
     evaluation = do("evaluate", DATA, given_values(tmp_path))
-    do("metric", {}, {"evaluation": evaluation}, metric=lambda o, t: seen.append((o, t)) or 0.0)
-    (everything, labels), (tied, _), (_, one) = seen[2:]
-    assert everything.shape == (5, 3)
-    assert len(set(tied.ravel().tolist())) <= 5 < len(set(everything.ravel().tolist()))
+    capture = do("probes", {"function": "metric"}, {"evaluation": evaluation}, metric=lambda o, t: seen.append((o, t)) or 0.0)
+    made = dict(zip(capture.manifest.settings["answer"]["probes"], seen, strict=True))
+    tied, labels = made["ties"]
     assert tied.dtype == np.float32
+    assert len(set(tied.ravel().tolist())) <= 5
+    assert len(set(made["ties_broken_1"][0].ravel().tolist())) == 15
     assert len(set(labels.tolist())) == 3
-    assert set(one.tolist()) == {labels[0]}
+    assert set(made["one_class"][1].tolist()) == {labels[0]}
+    assert [len(made[name][0]) for name in ("partial_batch", "one_sample", "no_sample")] == [4, 1, 0]
+    assert np.abs(made["extreme"][0]).max() == pytest.approx(1e4)
+    assert np.isnan(made["nan"][0]).sum() == 1
+    left_out = capture.manifest.settings["answer"]["left_out"]
+    assert set(left_out) == {"mostly_ignored", "all_ignored", "soft_labels"}
 
 
 def test_a_probe_that_is_refused_is_told_and_nothing_else(do, tmp_path):
     def metric(_, labels):
-        if len(set(labels.tolist())) == 1:
+        if len(set(labels.tolist())) == 1 < len(labels):
             raise ZeroDivisionError("one class")
         return 1.0
 
-    capture = do("metric", {}, {"evaluation": do("evaluate", DATA, given_values(tmp_path))}, metric=metric)
-    assert capture.manifest.settings["answer"]["probes"] == {"ties": "ok", "one_class": "ZeroDivisionError: one class"}
+    evaluation = do("evaluate", DATA, given_values(tmp_path))
+    capture = do("probes", {"function": "metric"}, {"evaluation": evaluation}, metric=metric)
+    refused = {name: why for name, why in capture.manifest.settings["answer"]["probes"].items() if why != "ok"}
+    assert refused == {"one_class": "ZeroDivisionError: one class"}
     assert "probe_one_class" not in names(capture)
 
 

@@ -17,6 +17,7 @@ from paralign.registry import SIGNATURES
 from paralign.run.borrowing import Borrowed
 from paralign.worker.frames import user_frames
 from paralign.worker.session import Session
+from paralign.worker.stateful import is_stateful
 from paralign.worker.tasks import perform
 from paralign.worker.training import trainer
 
@@ -145,7 +146,7 @@ def check_functions(name: str, side: Side) -> None:
     given = [(argument, getattr(side, argument), signature) for argument, signature in CALLED.items()]
     given += [(f"functions[{key!r}]", function, SIGNATURES[key]) for key, function in side.functions.items() if key in SIGNATURES]
     for argument, function, signature in given:
-        if function is not None and not callable(function):
+        if function is not None and not callable(function) and not (argument == "metric" and is_stateful(function)):
             raise UsageError(
                 f"the {name}'s {argument} must be a function, {signature}, not {_article(type(function).__name__)}",
                 where=f"Side({argument.partition('[')[0]}=...)",

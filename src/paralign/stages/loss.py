@@ -13,7 +13,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import ALIGNED, DIVERGED, StageResult
 from paralign.run.recorder import both
-from paralign.stages import forward, lowered, nonfinite, precision
+from paralign.stages import forward, lowered, nonfinite, precision, probing
 from paralign.stages.data import first
 from paralign.stages.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -54,6 +54,7 @@ def run(context: Context) -> StageResult:
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low
     untrained = _leave_out_unattached(context, result)
+    _probe(context, result)
     conclude(result, method)
     nonfinite.explain(context, result, "eval")
     kept = [r for r in final(reference, run=DOUBLE) if r.name != "gradient" or r.leaf not in untrained]
@@ -63,6 +64,18 @@ def run(context: Context) -> StageResult:
         result.divergence = first(result.pairs)
         _locate(context, result)
     return result
+
+
+def _probe(context: Context, result: StageResult) -> None:
+    """Ask both losses about rare cases, on the outputs and labels that the metric is asked about."""
+    if context.labels is None or context.unlabelled:
+        return
+    try:
+        evaluation = context.evaluation()
+    except WorkerFailed as failure:
+        result.notes.append(f"the loss was not probed: the evaluation failed with {failure.type}: {failure.message}")
+        return
+    probing.probe(context, result, evaluation, "loss")
 
 
 def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:

@@ -1,4 +1,4 @@
-"""Metric: per batch and on all batches joined, on the reference's outputs for both sides."""
+"""Metric: on the reference's outputs for both sides, on probes, and each side's own evaluation of its own loader."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from paralign.comparison import judge, measure
 from paralign.context import spent
-from paralign.model import ALIGNED, DIVERGED, Coverage, Noise, StageResult
-from paralign.stages import nonfinite
+from paralign.model import DIVERGED, Coverage, Noise, StageResult
+from paralign.stages import evaluating, nonfinite, probing
 from paralign.stages.data import first
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
-from paralign.worker.data import MOVED, MOVED_DOUBLE, REVERSED
+from paralign.worker.metrics import MOVED, MOVED_DOUBLE, REVERSED
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -26,17 +26,9 @@ CONTINUOUS = 1e2
 #: a metric that moves by more where its samples come in reverse order depends on that order; a sum of a million float32 numbers moves less
 REORDERED = 1e-3
 
-#: what a probe is for, in words
-PROBES = {
-    "ties": "on coarsely rounded scores, many of them equal, the metrics differ although they agree on the real ones; equal scores may be "
-    "ranked in another order, which the frameworks leave open",
-    "one_class": "where only one class occurs the metrics differ although they agree on the real labels; empty classes may be treated in "
-    "another way",
-}
-
 
 def run(context: Context) -> StageResult:
-    """Judge the metric; probes for ties and empty classes only warn."""
+    """Judge the metric on the reference's outputs, on probes, and in each side's own evaluation."""
     missing = context.lacking("metric", "metric", "build_model")
     if missing:
         return missing
@@ -51,17 +43,9 @@ def run(context: Context) -> StageResult:
         reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("metric")
     )
     _grant_noise(context, result, reference, evaluation)
-    different = any(p.verdict == DIVERGED for p in result.pairs if not p.key.startswith("probe_"))  # a probe then tells nothing of its own
-    for pair in result.pairs:
-        record = pair.reference if pair.reference is not None else pair.candidate
-        probe = next((name for name in PROBES if record is not None and record.name == f"probe_{name}"), None)
-        if probe is not None:
-            pair.judged = False
-            refused = any(c.manifest.settings["answer"]["probes"].get(probe, "ok") != "ok" for c in (reference, candidate))
-            if pair.verdict != ALIGNED and not refused and not different:
-                result.warnings.append(f"{pair.key}: {PROBES[probe]}")
+    probing.probe(context, result, evaluation, "metric")
+    evaluating.compare(context, result)
     nonfinite.excuse_seen_elsewhere([p for p in result.pairs if p.judged], lambda p: None if p.reference is None else p.reference.leaf)
-    _say_refused(result, reference, candidate)
     conclude(result, ROUNDING)
     about = evaluation.manifest.settings["answer"]
     if "total" in about:
@@ -108,14 +92,3 @@ def _moved(value: Typed, runs: dict[str, Typed]) -> float:
     decided = DOUBLE in runs and far(runs[DOUBLE], MOVED_DOUBLE) > nudged / CONTINUOUS
     reordered = far(value, REVERSED)
     return max(0.0 if decided else nudged, reordered if reordered <= REORDERED else 0.0)
-
-
-def _say_refused(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """A probe that only one side can stand is worth a warning; one that neither can, is nothing."""
-    answers = {"reference": reference.manifest.settings["answer"]["probes"], "candidate": candidate.manifest.settings["answer"]["probes"]}
-    for probe in PROBES:
-        refused = [side for side, probes in answers.items() if probes.get(probe, "ok") != "ok"]
-        if len(refused) == 1:
-            result.warnings.append(
-                f"the {refused[0]}'s metric fails on the probe {probe!r} ({answers[refused[0]][probe]}), the other side's does not"
-            )

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from paralign.errors import UsageError
 from paralign.registry import SIGNATURES
+from paralign.worker.stateful import is_stateful
 
 
 def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
@@ -40,6 +41,8 @@ def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
         sys.path.insert(0, folder)
     loaded = import_file(module, root)
     functions = {name: getattr(loaded, name) for name in SIGNATURES if callable(getattr(loaded, name, None))}
+    if "metric" not in functions and is_stateful(getattr(loaded, "metric", None)):  # Paddle's are not callable
+        functions["metric"] = loaded.metric
     if not functions:
         raise UsageError(
             "the side's module has none of the functions that paralign calls",

@@ -1,0 +1,255 @@
+"""Probes of a metric or a loss: the reference's outputs and labels, changed so that rare cases show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+
+import numpy as np
+
+from paralign.worker import stateful
+from paralign.worker.data import add_leaves
+from paralign.worker.metrics import Arrays, as_tensors, joined_batches
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.session import Session
+
+#: how many ways equal scores are told apart: chance makes two of them agree on every sample once in 2**samples
+BROKEN = 4
+
+#: what a label is called that is to be left out, besides all negative numbers
+IGNORED = 255
+
+#: the greatest score of the probe ``extreme``: beyond what exp() of float32 can hold (88)
+EXTREME = 1e4
+
+
+@dataclass
+class Given:
+    """Outputs and labels of all batches; ``scores`` and ``target`` are the leaves of classes, ``axis`` that of classes in the scores."""
+
+    outputs: Arrays
+    labels: Arrays
+    scores: Optional[str] = None
+    target: Optional[str] = None
+    axis: int = 0
+
+    @property
+    def values(self) -> Any:
+        """The scores as an array."""
+        return self.outputs[1][self.scores or ""].array
+
+    @property
+    def numbers(self) -> Any:
+        """The classes as an array."""
+        return self.labels[1][self.target or ""].array
+
+
+def find(outputs: Arrays, labels: Arrays) -> Given:
+    """Which outputs are scores of classes, and which labels their numbers: labels have the scores' shape without the axis of classes.
+
+    Labels must be whole numbers that fit the axis, those to be ignored aside.
+    """
+    for path, value in outputs[1].items():
+        for name, label in labels[1].items():
+            if value.array.dtype.kind != "f" or label.array.dtype.kind not in "iu" or not label.array.size:
+                continue
+            real = label.array[(label.array >= 0) & (label.array != IGNORED)]
+            for axis in range(1, value.array.ndim):
+                shape = value.array.shape[:axis] + value.array.shape[axis + 1 :]
+                classes = value.array.shape[axis]
+                if shape == label.array.shape and classes > 1 and (not real.size or real.max() < classes):
+                    return Given(outputs, labels, path, name, axis)
+    return Given(outputs, labels)
+
+
+def probes(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """The side's function on every probe, as ``probe_<name>``. Options: ``function``: ``metric`` or ``loss``.
+
+    Returns:
+        ``probes``: name -> ``ok``, or why the function refused; ``left_out``: name -> why there is no such probe; ``tied`` of ``rows``:
+        real samples whose best scores are equal.
+    """
+    evaluation = values["evaluation"]
+    together = joined_batches(evaluation, evaluation.manifest.settings["answer"]["batches"])
+    answer: Dict[str, Any] = {"probes": {}, "left_out": {}, "tied": None, "rows": None}
+    if together is None:
+        answer["left_out"]["all"] = "the samples do not lie along the first axis of all outputs and labels"
+        return answer
+    given = find(*together)
+    if given.scores is not None:
+        best = np.sort(np.moveaxis(given.values, given.axis, -1), axis=-1)[..., -2:]
+        answer["tied"], answer["rows"] = int((best[..., 0] == best[..., 1]).sum()), int(best[..., 0].size)
+    function = stateful.function_of(session) if options["function"] == "metric" else session.function("loss")
+    with session.adapter.no_grad():
+        for name, make in MAKERS.items():
+            made = make(given)
+            if isinstance(made, str):
+                answer["left_out"][name] = made
+                continue
+            for number, arrays in enumerate(made):
+                key = name if number == 0 else f"{name}_broken_{number}"
+                answer["probes"][key] = _probe(session, writer, f"probe_{key}", function, arrays)
+    return answer
+
+
+def _probe(session: Session, writer: CaptureWriter, name: str, function: Callable[..., Any], arrays: Tuple[Arrays, Arrays]) -> str:
+    session.seed()
+    try:
+        result = function(as_tensors(session, arrays[0]), as_tensors(session, arrays[1]))
+        add_leaves(session, writer, name, result, role="scalar")
+    except Exception as error:  # noqa: BLE001 - the user's function may refuse the probe in any way; the caller compares who refused
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
+    return "ok"
+
+
+Made = "List[Tuple[Arrays, Arrays]] | str"
+NO_CLASSES = "no output is one of scores of the classes in the labels"
+
+
+def _floats(arrays: Arrays, act: Callable[[Any], Any], only: Optional[str] = None) -> Arrays:
+    """Real floating leaves changed, or one of them."""
+    return arrays[0], {
+        path: value._replace(array=act(value.array).astype(value.array.dtype))
+        if value.array.dtype.kind == "f" and value.array.size and only in (None, path)
+        else value
+        for path, value in arrays[1].items()
+    }
+
+
+def _ties(given: Given) -> Any:
+    """Scores on a grid so coarse that many are equal; and the same with the equal ones told apart, in several ways."""
+    scales = {
+        path: float(np.abs(v.array).max()) or 1.0 for path, v in given.outputs[1].items() if v.array.dtype.kind == "f" and v.array.size
+    }
+    if not scales or not all(np.isfinite(scale) for scale in scales.values()):
+        return "no finite floating output"
+    made = [(_coarse(given.outputs, scales, None), given.labels)]
+    made += [(_coarse(given.outputs, scales, np.random.RandomState(n)), given.labels) for n in range(BROKEN)]
+    return made
+
+
+def _coarse(outputs: Arrays, scales: Dict[str, float], random: Any) -> Arrays:
+    found = {}
+    for path, value in outputs[1].items():
+        if path not in scales:
+            found[path] = value
+            continue
+        array = np.round(value.array / scales[path] * 2) / 2
+        if random is not None:
+            array = array + (random.rand(*array.shape) - 0.5) * 0.01
+        found[path] = value._replace(array=array.astype(value.array.dtype))
+    return outputs[0], found
+
+
+def _labelled(given: Given, act: Callable[[Any], Any]) -> Tuple[Arrays, Arrays]:
+    label = given.labels[1][given.target or ""]
+    changed = {**given.labels[1], given.target or "": label._replace(array=act(label.array).astype(label.array.dtype))}
+    return given.outputs, (given.labels[0], changed)
+
+
+def _one_class(given: Given) -> Any:
+    """Labels all equal to the first: every other class is empty."""
+    return NO_CLASSES if given.target is None else [_labelled(given, lambda a: np.full_like(a, a.flat[0]))]
+
+
+def _ignored_value(given: Given) -> Optional[int]:
+    """The number that the labels themselves use for what is left out."""
+    if given.target is None:
+        return None
+    numbers = given.numbers
+    found = numbers[(numbers < 0) | ((numbers == IGNORED) & (given.values.shape[given.axis] <= IGNORED))]
+    return int(found.flat[0]) if found.size else None
+
+
+def _mostly_ignored(given: Given) -> Any:
+    """All samples but the first half ignored, by the number that the labels use for that."""
+    value = _ignored_value(given)
+    return "no label is one to be ignored" if value is None else [_labelled(given, lambda a: _filled(a, value, (len(a) + 1) // 2))]
+
+
+def _all_ignored(given: Given) -> Any:
+    value = _ignored_value(given)
+    return "no label is one to be ignored" if value is None else [_labelled(given, lambda a: np.full_like(a, value))]
+
+
+def _filled(array: Any, value: int, begin: int) -> Any:
+    array = array.copy()
+    array[begin:] = value
+    return array
+
+
+def _rows(given: Given, count: int) -> Tuple[Arrays, Arrays]:
+    parts = []
+    for arrays in (given.outputs, given.labels):
+        cut = {path: v._replace(array=np.ascontiguousarray(v.array[:count])) for path, v in arrays[1].items()}
+        parts.append((arrays[0], cut))
+    return parts[0], parts[1]
+
+
+def _length(given: Given) -> int:
+    return next((len(v.array) for v in given.outputs[1].values()), 0)
+
+
+def _partial(given: Given) -> Any:
+    """The first samples, as in a last batch that is not full."""
+    count = _length(given)
+    return [_rows(given, count - max(1, count // 3))] if count > 2 else "there are fewer than 3 samples"  # noqa: PLR2004 - as said
+
+
+def _single(given: Given) -> Any:
+    return [_rows(given, 1)] if _length(given) > 1 else "there is one sample"
+
+
+def _empty(given: Given) -> Any:
+    return [_rows(given, 0)]
+
+
+def _extreme(given: Given) -> Any:
+    """Scores so large that exp() of them overflows; not of probabilities and their logarithms, which have none."""
+    if given.scores is None:
+        return NO_CLASSES
+    scores = given.values
+    if not np.isfinite(scores).all() or (scores >= 0).all() or (scores <= 0).all():
+        return "the scores are probabilities or logarithms of some"
+    scale = EXTREME / float(np.abs(scores).max())
+    return [(_floats(given.outputs, lambda a: a * scale, given.scores), given.labels)]
+
+
+def _nan(given: Given) -> Any:
+    """The first floating output is NaN in one element."""
+
+    def spoil(array: Any) -> Any:
+        array = array.copy()
+        array.flat[0] = np.nan
+        return array
+
+    floats = [path for path, v in given.outputs[1].items() if v.array.dtype.kind == "f" and v.array.size]
+    return [(_floats(given.outputs, spoil, given.scores or floats[0]), given.labels)] if floats else "no floating output"
+
+
+def _soft(given: Given) -> Any:
+    """Labels that are probabilities, smoothed further."""
+    for path, label in given.labels[1].items():
+        array = label.array
+        if array.dtype.kind != "f" or array.ndim < 2 or not array.size:  # noqa: PLR2004 - samples and classes
+            continue
+        if any(v.array.shape == array.shape for v in given.outputs[1].values()) and (array >= 0).all() and np.allclose(array.sum(-1), 1):
+            smooth = _floats(given.labels, lambda a: a * 0.9 + 0.1 / a.shape[-1], path)
+            return [(given.outputs, smooth)]
+    return "no label is a probability of each class"
+
+
+MAKERS: Dict[str, Callable[[Given], Any]] = {
+    "ties": _ties,
+    "one_class": _one_class,
+    "mostly_ignored": _mostly_ignored,
+    "all_ignored": _all_ignored,
+    "partial_batch": _partial,
+    "one_sample": _single,
+    "extreme": _extreme,
+    "nan": _nan,
+    "soft_labels": _soft,
+    "no_sample": _empty,  # last: a kernel that cannot do it may end the process
+}
