@@ -61,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
         description="Write paralign.toml, reference.py and candidate.py: short, commented, runnable.",
     )
     init.add_argument("directory", metavar="DIR", help="folder to write into; files that are there are never overwritten")
+    init.add_argument("--reference", metavar="DIR", help="the reference repository: its source is read, never run, and its names filled in")
+    init.add_argument("--model", metavar="CLASS", default="", help="with --reference: the class of the model (default: the likeliest)")
     init.set_defaults(run=_init)
 
     check = commands.add_parser(
@@ -146,6 +148,9 @@ def _main(arguments: Sequence[str] | None) -> int:
         return _fail(error, 2 if isinstance(error, UsageError) and not isinstance(error, WriteFailed) else 3)
     except (CaptureFormatError, UnsafeFile, UnsupportedTensor, WorkerFailed) as error:
         return _fail(error, 3)
+    except BrokenPipeError:  # what reads our output has ended, as `head` does: nobody is left to tell
+        _abandon_output()
+        return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -220,6 +225,12 @@ def _init(options: argparse.Namespace) -> int:
 
     from paralign.run.template import write
 
+    if options.reference:
+        from paralign.commands.scaffold import from_reference
+
+        return from_reference(Path(options.directory), Path(options.reference), options.model)
+    if options.model:
+        raise UsageError("--model needs --reference", hint="name the reference repository")
     for path in write(Path(options.directory)):
         print(path)
     print(f"\nnext: paralign check {options.directory}")

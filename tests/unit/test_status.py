@@ -93,6 +93,7 @@ def test_code_that_has_changed_makes_what_used_it_stale(checked):
     [
         ("[infer]\npaths = ['a.txt']", set()),
         ("[report]\ndiff_threshold = 1e-3", set()),
+        ("[training]\nruns = 2", set()),
         ("[tolerance.metric]\nratio = 20", {"3.3"}),
         ("[tolerance]\nratio = 20", {"3.1", "3.2", "3.3"}),
     ],

@@ -48,15 +48,16 @@ class Evidence:
         return self.path is not None and not self.lacking
 
 
-def look(roots: Sequence[Path], *, without: Sequence[Path]) -> Evidence:
+def look(roots: Sequence[Path], *, without: Sequence[Path], named: Sequence[Path] = ()) -> Evidence:
     """The most complete log of a training below some folders.
 
     Args:
         roots: folders to look in.
         without: folders that are left out, as the output folder.
+        named: logs that the project names, wherever they lie.
     """
     found: list[Evidence] = []
-    for path in _candidates(roots, {folder.resolve() for folder in without}):
+    for path in [*named, *_candidates(roots, {folder.resolve() for folder in without})]:
         try:
             log = read_log(path)
         except CaptureFormatError:

@@ -43,6 +43,9 @@ VARIED = frozenset({"data.split", "data.splits"})
 #: tables of a project file that more than the stage of their name depends on
 SHARED = frozenset({"weights", "forward", "data"})
 
+#: tables that bear no stage's name -> the stages that they concern
+OWNERS = {"training": frozenset({"optimizer", "backward", "train"})}
+
 #: hexadecimal digits of a setting's digest: enough to tell settings apart, too few to store a value
 _DIGITS = 16
 
@@ -173,6 +176,8 @@ def _own_files(project: Project, stage: str) -> dict[str, str]:
         paths += [project.folder / name for name in _file_names(spec)]
     if stage == "infer":
         paths += [Path(path) for path in project.settings.paths]
+    if stage == "train":
+        paths += [path for logs in project.settings.training.logs for path in logs]
     found = {str(path.resolve()): fingerprint(str(path.resolve())) for path in paths}
     return {path: print_ for path, print_ in found.items() if print_ is not None}
 
@@ -224,6 +229,8 @@ def concerns(key: str, stage: str) -> bool:
         return False
     if table == "tolerance" and rest.partition(".")[0] in others:
         return False
+    if table in OWNERS:
+        return stage in OWNERS[table]
     return table not in others or table in SHARED
 
 

@@ -78,9 +78,6 @@ STEPS = (
     Step("3.12", {"en": "several cards", "zh": "单机多卡训练"}, ("distributed",)),
 )
 
-#: a stage that judges a step where this version has none of its own
-INSTEAD = {"optimizer": "backward"}
-
 
 @dataclass
 class StageStatus:
@@ -187,12 +184,11 @@ def _numbers(without: Sequence[str]) -> set[str]:
 def _of_stages(step: Step, project: Project, folder: Path, current: dict[str, str]) -> StepStatus:
     """A step that stages judge."""
     stages, absent = [], []
-    for wanted in step.stages:
-        name = wanted if wanted in BY_NAME else INSTEAD.get(wanted, "")
-        if name:
+    for name in step.stages:
+        if name in BY_NAME:
             stages.append(_of_stage(name, step, project, folder, current))
         else:
-            absent.append(wanted)
+            absent.append(name)
     state = most_pressing([each.state for each in stages] + [State.OPEN] * len(absent))
     found = StepStatus(step, state, stages)
     if absent:
@@ -255,7 +251,8 @@ def _where(report: dict[str, object]) -> str:
 
 def _of_logs(step: Step, project: Project, folder: Path) -> StepStatus:
     """The step about logs of trainings: what the files beside the candidate's code show."""
-    found = look([project.candidate.root], without=[folder, _reference_root(project)])
+    named = project.settings.training.logs[1]
+    found = look([project.candidate.root], without=[folder, _reference_root(project)], named=named)
     status = StepStatus(step, State.DONE if found.complete else State.OPEN, evidence=found)
     if found.path is None:
         status.why = "no log of a training lies below the candidate's folder"

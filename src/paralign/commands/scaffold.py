@@ -1,0 +1,42 @@
+"""``paralign init DIR --reference REPOSITORY``: what was found, and what was written."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.scaffold.survey import Survey
+
+#: names that are listed of each kind
+SHOWN = 8
+
+
+def from_reference(directory: Path, repository: Path, model: str) -> int:
+    """Read a repository, write a project for it, and say what was found."""
+    from paralign.scaffold import survey, write
+
+    found = survey(repository)
+    paths = write(directory, found, model)
+    print("\n".join(_told(found)))
+    for path in paths:
+        print(path)
+    place = shlex.quote(str(directory))
+    print(f"\nnext: the lines marked CHECK in {place}, the port below {place}/port, then: paralign check {place}")
+    return 0
+
+
+def _told(found: Survey) -> list[str]:
+    from paralign.errors import one_line
+    from paralign.scaffold.survey import Kind
+
+    lines = [f"read {len(found.files)} files of {one_line(str(found.root))}"]
+    for kind in Kind:
+        classes = found.models if kind is Kind.MODEL else found.classes(kind)
+        names = [f"{each.name} ({each.place})" for each in classes] + [f"{each.name} ({each.place})" for each in found.used(kind)]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        lines.append(f"  {kind.value}: {one_line(', '.join(names[:SHOWN]))}{more}" if names else f"  {kind.value}: none found")
+    lines += [f"  not read: {one_line(str(path))}: {one_line(why)}" for path, why in found.unread]
+    return lines

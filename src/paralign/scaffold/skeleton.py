@@ -1,0 +1,322 @@
+"""The files of a project whose reference repository was read: two sides with its names, and the port's tree as comments."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.capture.bounds import checked_path
+from paralign.catalogue.naming import paddle_name
+from paralign.catalogue.parameters import stored
+from paralign.errors import UsageError, quoted, unwritten
+from paralign.scaffold.survey import GIVEN, Kind, Use
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.scaffold.survey import Definition, File, Survey
+
+#: the folder of the port in a project
+PORT = "port"
+
+#: names that are listed beside the one that was chosen
+MOST = 12
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the sides' functions are made of; None for what the repository does not show."""
+
+    model: Definition
+    loss: Use | Definition | None
+    optimizer: Use | None
+    scheduler: Use | None
+
+
+def choose(found: Survey, model: str = "") -> Chosen:
+    """Pick what the sides build: the model that is named, else a whole one; of the rest what a program uses first.
+
+    Raises:
+        UsageError: there is no model class, or none of that name.
+    """
+    models = found.models
+    if not models:
+        raise UsageError(
+            f"none of {len(found.files)} Python files has a class of torch.nn.Module",
+            where=str(found.root),
+            hint="name the folder of the model's code; `paralign init DIR` alone writes an example to fill in",
+        )
+    named = [each for each in models if each.name == model]
+    if model and not named:
+        raise UsageError(
+            f"there is no model class {quoted(model)}", where=str(found.root), hint="classes: " + ", ".join(m.name for m in models[:MOST])
+        )
+    losses = found.used(Kind.LOSS)
+    own = found.classes(Kind.LOSS)
+    return Chosen(
+        named[0] if named else models[0],
+        next((each for each in losses if each.literal), losses[0] if losses else (own[0] if own else None)),
+        _first(found.used(Kind.OPTIMIZER)),
+        _first(found.used(Kind.SCHEDULER)),
+    )
+
+
+def _first(uses: list[Use]) -> Use | None:
+    """The first use that can be written down as it stands, else the first."""
+    return next((each for each in uses if each.literal), uses[0] if uses else None)
+
+
+def write(directory: Path, found: Survey, model: str = "") -> list[Path]:
+    """Write a project: ``paralign.toml``, both sides' modules, and the port's tree.
+
+    Args:
+        directory: a folder, which is made where it is not there.
+        found: the reference repository.
+        model: the class of the model; '' takes the likeliest.
+
+    Raises:
+        UsageError: no model class; the folder lies in the repository or one of the files is there already: then none is written.
+        WriteFailed: a file cannot be written; then none is.
+    """
+    target = checked_path(directory).resolve()
+    if found.root == target or found.root in target.parents:
+        raise UsageError("the project would lie in the reference repository", where=str(directory), hint="name a folder beside it")
+    chosen = choose(found, model)
+    back = os.path.relpath(found.root, target)
+    texts = {
+        "paralign.toml": _project(found, chosen, back),
+        "reference.py": _reference(found, chosen),
+        "candidate.py": _candidate(found, chosen),
+        **{f"{PORT}/{path}": text for path, text in _tree(found, back).items()},
+    }
+    there = [name for name in texts if (target / name).exists()]
+    if there:
+        raise UsageError(
+            f"{', '.join(there[:3])} would be overwritten", where=str(directory), hint="name another folder, or move them away"
+        )
+    written: list[Path] = []
+    try:
+        for name, text in texts.items():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_text(text, encoding="utf-8")
+            written.append(target / name)
+    except OSError as fault:
+        for path in written:  # none of them was there before
+            with suppress(OSError):
+                path.unlink()
+        raise unwritten(directory, fault, "the project") from fault
+    return [directory / name for name in texts]
+
+
+def _project(found: Survey, chosen: Chosen, back: str) -> str:
+    return f"""\
+# A port of {_comment(found.root.name)} under test. Run it with: paralign check
+# docs/project.md lists all keys.
+
+out = "result"
+
+[reference]
+module = "reference.py"
+root = {_text(back)}      # put on the path first: what reference.py imports lies there
+framework = "torch"
+
+[candidate]
+module = "candidate.py"
+root = "{PORT}"
+framework = "paddle"
+
+[inputs]                  # what {chosen.model.name}.forward is called with: {_forward(chosen.model)}
+shape = [2, 3, 32, 32]    # CHECK: the shape and type of one input; several: [[inputs]] each
+dtype = "float32"
+
+[labels]                  # handed to loss(outputs, labels)
+shape = [2]
+dtype = "int64"
+low = 0
+high = 2                  # CHECK: the number of classes
+"""
+
+
+def _text(path: str) -> str:
+    """A path as a TOML string."""
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _comment(text: str) -> str:
+    """A text that stays on its comment's line, and ends no docstring."""
+    return " ".join(text.split()).replace('"""', "'''").replace("\\", "/")
+
+
+def _forward(model: Definition) -> str:
+    method = next((each for each in model.methods if each.name == "forward"), None)
+    return "unknown" if method is None else _comment(", ".join(str(each) for each in method.parameters[1:]))
+
+
+# -- the sides -----------------------------------------------------------------------------------------------------------------
+
+
+def _reference(found: Survey, chosen: Chosen) -> str:
+    parts = [
+        f'"""The reference side, filled in from the source of {_comment(found.root.name)}. Look at every line marked CHECK."""\n',
+        "import torch\nfrom torch import nn, optim\nfrom torch.nn import functional as F\n",
+        _build_model(found, chosen.model, "the reference's weights: load a checkpoint here if there is one"),
+    ]
+    parts += [_filled("loss(outputs, labels)", chosen.loss, found)] if chosen.loss is not None else []
+    parts += [_filled("build_optimizer(model)", chosen.optimizer, found)] if chosen.optimizer is not None else []
+    parts += [_filled("build_scheduler(optimizer)", chosen.scheduler, found)] if chosen.scheduler is not None else []
+    return "\n\n".join([*parts, _commented(found, "")])
+
+
+def _build_model(found: Survey, model: Definition, what: str) -> str:
+    """``build_model()`` of either side: the import stands inside, so that other functions work without it."""
+    others = [each for each in found.models if each is not model][:MOST]
+    listed = "".join(f"    # also there: {each.name}  {each.place}\n" for each in others)
+    arguments = ", ".join(str(each) for each in model.parameters)
+    head = f'def build_model():\n    """{what}."""\n{listed}'
+    imported = _import(model.place.path, model.name)
+    call = next((each for file in found.files for each in _calls_of(file, model)), "")
+    seen = f"    # called as: {_comment(call)}\n" if call else ""
+    if not model.required:
+        return f"{head}{imported}    return {model.name}()  # {model.place}: {model.name}({_comment(arguments)})\n"
+    needed = ", ".join(model.required)
+    told = f"    # {model.place}: {model.name}({_comment(arguments)})\n{seen}"
+    return f'{head}{imported}{told}    raise NotImplementedError("CHECK: build {model.name} with {needed}")\n'
+
+
+def _calls_of(file: File, model: Definition) -> list[str]:
+    """How a file builds a model, outside of its class."""
+    import ast
+
+    inside = range(model.place.line, model.end + 1) if file.path == model.place.path else range(0)
+    found = [call for call, name in file.calls if name.rpartition(".")[2] == model.name and call.lineno not in inside]
+    return [ast.unparse(call) for call in found]
+
+
+def _import(path: Path, name: str) -> str:
+    """An import of a name from a file below the root, or why there can be none."""
+    parts = [*path.parent.parts, path.stem]
+    parts = parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
+    if not all(part.isidentifier() for part in parts):
+        return f"    # CHECK: {_comment(str(path))} is no name that can be imported: import {name} by hand\n"
+    return f"    from {'.'.join(parts)} import {name}\n\n"
+
+
+def _filled(signature: str, what: Use | Definition | None, found: Survey) -> str:
+    """A function of the reference, from the call that the repository has."""
+    if what is None:
+        return ""
+    if not isinstance(what, Use):
+        return _own_loss(signature, what)
+    kind = {"loss": "the loss", "build_optimizer": "the optimizer", "build_scheduler": "the schedule"}[signature.partition("(")[0]]
+    others = [f"    # also there: {_comment(each.text)}  {each.place}\n" for each in found.used(what.kind) if each is not what][:MOST]
+    head = f'def {signature}:\n    """As {what.place} has {kind}."""\n{"".join(others)}'
+    text = _call(what)
+    if what.literal:
+        return f"{head}    return {text}\n"
+    return f'{head}    # {_comment(what.text)}\n    raise NotImplementedError("CHECK: write the call of {what.place} with its values")\n'
+
+
+def _own_loss(signature: str, what: Definition) -> str:
+    head = f'def {signature}:\n    """The repository\'s own {what.name}."""\n{_import(what.place.path, what.name)}'
+    if what.required:
+        return f'{head}    raise NotImplementedError("CHECK: build {what.name} with {", ".join(what.required)}")\n'
+    return f"{head}    return {what.name}()(outputs, labels)  # {what.place}\n"
+
+
+def _call(use: Use) -> str:
+    """The call with what the side's function is given in the place of what the program had."""
+    import ast
+
+    call = next(node for node in ast.walk(ast.parse(use.text, mode="eval")) if isinstance(node, ast.Call))
+    own = ast.parse(use.name, mode="eval").body
+    keywords = [each for each in call.keywords if each.arg not in GIVEN]
+    if use.kind is Kind.LOSS:
+        if use.name.startswith("torch.nn.functional."):
+            return ast.unparse(ast.Call(own, [ast.Name("outputs"), ast.Name("labels"), *call.args[2:]], keywords))
+        return f"{ast.unparse(ast.Call(own, call.args, keywords))}(outputs, labels)"
+    first = "model.parameters()" if use.kind is Kind.OPTIMIZER else "optimizer"
+    given = call.args if any(each.arg in ("params", "optimizer") for each in call.keywords) else call.args[1:]
+    return ast.unparse(ast.Call(own, [ast.parse(first, mode="eval").body, *given], keywords))
+
+
+def _candidate(found: Survey, chosen: Chosen) -> str:
+    names = {each: _in_paddle(each) for each in (chosen.loss, chosen.optimizer, chosen.scheduler) if each is not None}
+    parts = [
+        f'"""The candidate side: the port below {PORT}/. Same functions as reference.py, same meaning."""\n',
+        "import paddle\nfrom paddle import nn\n",
+        _build_model(found, chosen.model, "the ported model; its weights are taken from the reference"),
+    ]
+    for signature, what in (
+        ("loss(outputs, labels)", chosen.loss),
+        ("build_optimizer(model)", chosen.optimizer),
+        ("build_scheduler(optimizer)", chosen.scheduler),
+    ):
+        if what is not None:
+            text = what.text if isinstance(what, Use) else what.name
+            place = names[what] or "no class of Paddle's: see `paralign explain`"
+            parts.append(f"# def {signature}:\n#     {place}(…)  # {what.place}: {_comment(text)}\n")
+    return "\n\n".join([*parts, _commented(found, f"{PORT}/")])
+
+
+def _in_paddle(what: Use | Definition) -> str:
+    """What a call of PyTorch is called in Paddle; a class of the repository keeps its name."""
+    return paddle_name(what.name, stored("paddle")) if isinstance(what, Use) else what.name
+
+
+def _commented(found: Survey, prefix: str) -> str:
+    """The functions about data and prediction as comments, with the data sets of the repository."""
+    sets = found.classes(Kind.DATASET)
+    listed = "".join(
+        f"# {each.name}({', '.join(map(_comment, map(str, each.parameters)))})  {prefix}{each.place}\n" for each in sets[:MOST]
+    )
+    chosen = sets[0] if sets else None
+    built = f"{chosen.name}(…)" if chosen is not None else "…"
+    source = _import(chosen.place.path, chosen.name).strip() if chosen is not None else ""
+    imported = f"#     {source}\n" if source else ""
+    return f"""\
+# Stages without their functions are skipped and reported as not tested. Fill in and uncomment:
+{listed}#
+# def build_dataset(split):
+#     \"\"\"Anything with a length and indices; split is what [data] split says.\"\"\"
+{imported}#     return {built}
+#
+# def build_dataloader(split):
+#     \"\"\"Batches, not shuffled for evaluation.\"\"\"
+#
+# def transforms(split):
+#     \"\"\"The list of transforms, so that each can be compared.\"\"\"
+#
+# def metric(outputs, labels):
+#     \"\"\"A number, or a dict of them.\"\"\"
+#
+# def predict(path, model):
+#     \"\"\"What the prediction program gives for a file.\"\"\"
+"""
+
+
+# -- the port's tree -----------------------------------------------------------------------------------------------------------
+
+
+def _tree(found: Survey, back: str) -> dict[str, str]:
+    """Path -> text of the port's files: every file of the reference that defines something, as a list of what to port."""
+    return {path.path.as_posix(): _mirrored(path, back) for path in found.files}
+
+
+def _mirrored(file: File, back: str) -> str:
+    lines = [f'"""Port of {_comment(back)}/{_comment(file.path.as_posix())}."""']
+    for each in file.classes:
+        bases = ", ".join(_base(base) for base in each.bases)
+        lines += ["", f"# class {each.name}({bases}):  # line {each.place.line} of the reference"]
+        for method in each.methods:
+            lines.append(f"#     def {method.name}({', '.join(_comment(str(p)) for p in method.parameters)}): ...")
+    for function in file.functions:
+        parameters = ", ".join(_comment(str(p)) for p in function.parameters)
+        lines += ["", f"# def {function.name}({parameters}): ...  # line {function.line} of the reference"]
+    return "\n".join(lines) + "\n"
+
+
+def _base(name: str) -> str:
+    """A base class as Paddle calls it; one of the repository by its own name."""
+    return (paddle_name(name, stored("paddle")) if name.startswith("torch.") else "") or name

@@ -1,0 +1,383 @@
+"""What a repository of PyTorch code defines and uses: model classes, data sets, losses, optimizers, schedules. Read, never run."""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.capture.bounds import checked_path
+from paralign.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: files that are read, and their bytes: a large repository has some thousand files of some hundred kilobytes
+MOST_FILES, LARGEST = 5000, 2 << 20
+
+_SKIPPED = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
+
+
+class Kind(Enum):
+    """What a class or a call is for."""
+
+    MODEL = "model"
+    LOSS = "loss"
+    DATASET = "data set"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "schedule"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file, relative to the repository."""
+
+    path: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path.as_posix()}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function; ``default`` is its text, None where there is none."""
+
+    name: str
+    default: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.default is None else f"{self.name}={self.default}"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a class, or a function."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A class, with its last line. ``bases`` are dotted names, imports resolved; ``kind`` is None for one that is none of the kinds."""
+
+    name: str
+    place: Place
+    bases: tuple[str, ...]
+    methods: tuple[Method, ...] = ()
+    end: int = 0
+    kind: Kind | None = None
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What the class is called with, ``self`` left out."""
+        found = next((method for method in self.methods if method.name == "__init__"), None)
+        return found.parameters[1:] if found is not None else ()
+
+    @property
+    def required(self) -> list[str]:
+        """Parameters without a default; such as ``*args`` are none."""
+        return [p.name for p in self.parameters if p.default is None and not p.name.startswith("*")]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A call.
+
+    Args:
+        kind: what it makes.
+        name: dotted, imports resolved.
+        place: where it stands.
+        text: the call with the command line's defaults in place.
+        literal: whether its arguments are literals, so that it can stand anywhere.
+    """
+
+    kind: Kind
+    name: str
+    place: Place
+    text: str
+    literal: bool
+
+
+@dataclass
+class File:
+    """A file that was read; ``functions`` are those at its top level."""
+
+    path: Path
+    classes: list[Definition] = field(default_factory=list)
+    functions: list[Method] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
+    calls: list[tuple[ast.Call, str]] = field(default_factory=list)
+
+
+@dataclass
+class Survey:
+    """What a repository holds. ``unread`` are files that are no Python of this version, with the reason."""
+
+    root: Path
+    files: list[File] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    unread: list[tuple[Path, str]] = field(default_factory=list)
+
+    def classes(self, kind: Kind) -> list[Definition]:
+        """All classes of a kind, in the order of files and lines."""
+        return [each for file in self.files for each in file.classes if each.kind is kind]
+
+    def used(self, kind: Kind) -> list[Use]:
+        """All calls of a kind that come from the frameworks."""
+        return [each for each in self.uses if each.kind is kind]
+
+    @property
+    def models(self) -> list[Definition]:
+        """Model classes, whole models before their parts: those that no other model builds, and that a program builds, first."""
+        found = self.classes(Kind.MODEL)
+        parts = {name for file in self.files for each in file.classes if each.kind is Kind.MODEL for name in self._inner(file, each)}
+        programs = {name for file in self.files for name in file.called if name not in {each.name for each in file.classes}}
+        return sorted(found, key=lambda each: (each.name in parts, each.name not in programs))
+
+    @staticmethod
+    def _inner(file: File, definition: Definition) -> set[str]:
+        """Names that a class's methods call, itself left out."""
+        inside = range(definition.place.line, definition.end + 1)
+        return {name.rpartition(".")[2] for call, name in file.calls if call.lineno in inside} - {definition.name}
+
+
+def survey(root: str | Path) -> Survey:
+    """Read a repository.
+
+    Raises:
+        UsageError: there is no such folder, or no Python file in it.
+    """
+    folder = checked_path(root)
+    if not folder.is_dir():
+        raise UsageError("the reference repository is not there", where=str(root), hint="name its folder: --reference ../paper-code")
+    found = Survey(folder.resolve())
+    trees = [(path, tree) for path in _sources(found.root) if (tree := _parsed(found, path)) is not None]
+    if not trees:
+        raise UsageError("no Python file of the reference repository can be read", where=str(root), hint="name the folder of its code")
+    defaults = _command_line(tree for _, tree in trees)
+    for path, tree in trees:
+        found.files.append(_file(path, tree))
+    _assign_kinds(found)
+    for file in found.files:
+        found.uses += [use for call, name in file.calls for use in _use(file, call, name, defaults)]
+    return found
+
+
+def _parsed(found: Survey, path: Path) -> ast.Module | None:
+    """The syntax tree of a file; None where it is no Python of this version, which is noted."""
+    try:
+        return ast.parse((found.root / path).read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as fault:  # MemoryError: too deeply nested for the parser
+        found.unread.append((path, f"{type(fault).__name__}: {fault}"))
+        return None
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    """Python files, relative to the root, in order; hidden folders, builds and environments are left out."""
+    count = 0
+    for folder, inner, names in os.walk(root):
+        here = Path(folder)
+        inner[:] = sorted(n for n in inner if n[0] != "." and n not in _SKIPPED and not (here / n / "pyvenv.cfg").exists())
+        for name in sorted(names):
+            path = here / name
+            if path.suffix == ".py" and path.is_file() and path.stat().st_size <= LARGEST:
+                count += 1
+                if count > MOST_FILES:
+                    return
+                yield path.relative_to(root)
+
+
+# -- one file ------------------------------------------------------------------------------------------------------------------
+
+
+def _file(path: Path, tree: ast.Module) -> File:
+    aliases = _aliases(tree)
+    found = File(path)
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.functions.append(_method(node))
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ClassDef):
+            bases = tuple(name for name in (_dotted(base, aliases) for base in each.bases) if name)
+            methods = tuple(_method(inner) for inner in each.body if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            found.classes.append(Definition(each.name, Place(path, each.lineno), bases, methods, each.end_lineno or each.lineno))
+        elif isinstance(each, ast.Call):
+            name = _dotted(each.func, aliases)
+            if name:
+                found.calls.append((each, name))
+                found.called.add(name.rpartition(".")[2])
+    return found
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    """Name in a file -> what it stands for, dotted."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def _dotted(node: ast.expr, aliases: dict[str, str]) -> str:
+    """The dotted name of an expression, imports resolved; '' for what is no name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([aliases.get(node.id, node.id), *reversed(parts)])
+
+
+def _method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Method:
+    arguments = node.args
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + [ast.unparse(each) for each in arguments.defaults]
+    found = [Parameter(each.arg, default) for each, default in zip(plain, defaults, strict=True)]
+    if arguments.vararg:
+        found.append(Parameter(f"*{arguments.vararg.arg}"))
+    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found.append(Parameter(each.arg, None if default is None else ast.unparse(default)))
+    if arguments.kwarg:
+        found.append(Parameter(f"**{arguments.kwarg.arg}"))
+    return Method(node.name, tuple(found), node.lineno)
+
+
+# -- kinds ---------------------------------------------------------------------------------------------------------------------
+
+#: classes of the frameworks -> kind; names end so
+_ROOTS = {
+    "torch.nn.Module": Kind.MODEL,
+    "torch.nn.Sequential": Kind.MODEL,
+    "torch.nn.ModuleList": Kind.MODEL,
+    "pytorch_lightning.LightningModule": Kind.MODEL,
+    "torch.utils.data.Dataset": Kind.DATASET,
+    "torch.utils.data.IterableDataset": Kind.DATASET,
+    "torch.utils.data.dataset.Dataset": Kind.DATASET,
+    "torch.optim.Optimizer": Kind.OPTIMIZER,
+    "torch.optim.optimizer.Optimizer": Kind.OPTIMIZER,
+    "torch.optim.lr_scheduler.LRScheduler": Kind.SCHEDULER,
+    "torch.optim.lr_scheduler._LRScheduler": Kind.SCHEDULER,
+}
+
+#: endings of the names of classes that compute a loss
+_LOSSES = ("Loss", "Criterion", "loss", "criterion")
+
+
+def _assign_kinds(found: Survey) -> None:
+    """Give every class the kind of the framework's class that it goes back to, through classes of the repository."""
+    by_name: dict[str, Definition] = {each.name: each for file in found.files for each in file.classes}
+
+    def kind_of(definition: Definition, seen: frozenset[str]) -> Kind | None:
+        for base in definition.bases:
+            known = _ROOTS.get(base) or (Kind.DATASET if base.startswith("torchvision.datasets.") else None)
+            other = by_name.get(base.rpartition(".")[2])
+            if known is None and base.startswith("torch.nn."):
+                known = Kind.LOSS if base.endswith(_LOSSES) else Kind.MODEL
+            if known is None and other is not None and other.name not in seen:
+                known = kind_of(other, seen | {other.name})
+            if known is not None:
+                return Kind.LOSS if known is Kind.MODEL and definition.name.endswith(_LOSSES) else known
+        return None
+
+    for file in found.files:
+        file.classes = [replace(each, kind=kind_of(each, frozenset({each.name}))) for each in file.classes]
+        file.classes.sort(key=lambda each: each.place.line)
+
+
+# -- calls ---------------------------------------------------------------------------------------------------------------------
+
+#: names under which programs keep what the command line says
+_OPTIONS = frozenset({"args", "opt", "opts", "options", "FLAGS", "flags", "hparams", "config", "cfg", "hps"})
+
+#: parameters whose argument a side's function is given
+GIVEN = frozenset({"params", "optimizer", "input", "target"})
+
+#: functions of torch.nn.functional that are losses
+_FUNCTIONAL = frozenset(
+    {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss",
+     "kl_div", "huber_loss", "ctc_loss", "triplet_margin_loss", "cosine_embedding_loss", "hinge_embedding_loss"}
+)  # fmt: skip
+
+
+def _kind_of_call(name: str) -> Kind | None:
+    head, _, last = name.rpartition(".")
+    if head == "torch.optim.lr_scheduler" or head.endswith("optim.lr_scheduler"):
+        return Kind.SCHEDULER
+    if head == "torch.optim" and last[:1].isupper():
+        return Kind.OPTIMIZER
+    if (head == "torch.nn" and last.endswith("Loss")) or (head == "torch.nn.functional" and last in _FUNCTIONAL):
+        return Kind.LOSS
+    return None
+
+
+def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -> Iterator[Use]:
+    """A call of an optimizer, schedule or loss of PyTorch."""
+    kind = _kind_of_call(name)
+    if kind is None:
+        return
+    filled = ast.Call(
+        call.func, [_filled(each, defaults) for each in call.args], [ast.keyword(k.arg, _filled(k.value, defaults)) for k in call.keywords]
+    )
+    given = {Kind.OPTIMIZER: 1, Kind.SCHEDULER: 1}.get(kind, 2 if name.startswith("torch.nn.functional.") else 0)
+    own = [*filled.args[given:], *(k.value for k in filled.keywords if k.arg not in GIVEN)]
+    literal = all(_is_literal(each) for each in own)
+    literal = literal and (kind is not Kind.OPTIMIZER or _is_whole(filled))
+    literal = literal and all(k.arg is not None for k in filled.keywords) and not any(isinstance(each, ast.Starred) for each in filled.args)
+    yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(filled), literal)
+
+
+def _is_whole(call: ast.Call) -> bool:
+    """Whether an optimizer is given ``model.parameters()``: groups have settings of their own, which must not be lost."""
+    named = [each.value for each in call.keywords if each.arg == "params"]
+    given = next(iter([*call.args, *named]), None)
+    return isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "parameters"
+
+
+def _filled(node: ast.expr, defaults: dict[str, ast.expr]) -> ast.expr:
+    """An expression with ``args.lr`` and the like replaced by the default that the command line has for it."""
+
+    class Filler(ast.NodeTransformer):
+        def visit_Attribute(self, each: ast.Attribute) -> ast.AST:
+            if isinstance(each.value, ast.Name) and each.value.id in _OPTIONS and each.attr in defaults:
+                return defaults[each.attr]
+            return self.generic_visit(each)
+
+    replaced = Filler().visit(ast.parse(ast.unparse(node), mode="eval").body)
+    return replaced if isinstance(replaced, ast.expr) else node
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _command_line(trees: Iterator[ast.Module]) -> dict[str, ast.expr]:
+    """Option of ``add_argument`` -> its default, where that is a literal; of options with several defaults none."""
+    found: dict[str, list[ast.expr]] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"):
+                continue
+            names = [a.value.lstrip("-").replace("-", "_") for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            given = {k.arg: k.value for k in node.keywords}
+            dest = given.get("dest")
+            if isinstance(dest, ast.Constant) and isinstance(dest.value, str):
+                names = [dest.value]
+            default = given.get("default")
+            if names and default is not None and _is_literal(default):
+                found.setdefault(max(names, key=len), []).append(default)
+    return {name: each[0] for name, each in found.items() if len({ast.dump(one) for one in each}) == 1}

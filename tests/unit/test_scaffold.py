@@ -1,0 +1,192 @@
+"""A project written from the source of a reference repository, which is read and never run."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from paralign import cli
+from paralign.errors import UsageError
+from paralign.run.project import read
+from paralign.scaffold import survey, write
+from paralign.scaffold.survey import Kind
+
+FILES = {
+    "models/__init__.py": "from .net import Net\n",
+    "models/layers.py": "from torch import nn\n\nclass Block(nn.Module):\n    def __init__(self, width, act=nn.ReLU):\n        super().__init__()\n",
+    "models/net.py": (
+        "import torch.nn as nn\nfrom models.layers import Block\n\n"
+        "class Base(nn.Module):\n    pass\n\n"
+        "class Net(Base):\n    def __init__(self, classes=10, width=8):\n        super().__init__()\n        self.block = Block(width)\n"
+        "    def forward(self, image, mask=None):\n        return image\n"
+    ),
+    "losses.py": "import torch\n\nclass FocalLoss(torch.nn.Module):\n    def __init__(self, gamma=2.0):\n        super().__init__()\n",
+    "data/folder.py": "from torch.utils.data import Dataset\n\nclass Pictures(Dataset):\n    def __init__(self, root, split):\n        pass\n",
+    "train.py": (
+        "import argparse\nimport torch\nfrom torch import optim\nfrom torch.optim import lr_scheduler as sched\nfrom models import Net\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float, default=0.05)\nparser.add_argument('-b', '--batch-size', default=4)\n"
+        "args = parser.parse_args()\nraise SystemExit('this file was run')\n"
+        "net = Net()\ncriterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)\n"
+        "optimizer = optim.SGD(net.parameters(), lr=args.lr, momentum=0.9)\nscheduler = sched.StepLR(optimizer, step_size=30, gamma=0.1)\n"
+    ),
+    "old.py": "print 'python 2'\n",
+    "my-tools/odd.py": "x = 1\n",
+    ".git/hook.py": "class Hidden: pass\n",
+}
+
+
+@pytest.fixture
+def repository(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / "paper-code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "paper-code"
+
+
+def test_the_classes_and_calls_are_found_with_their_kinds(repository):
+    found = survey(repository)
+    assert [each.name for each in found.models] == ["Net", "Base", "Block"]
+    assert [each.name for each in found.classes(Kind.LOSS)] == ["FocalLoss"]
+    assert [each.name for each in found.classes(Kind.DATASET)] == ["Pictures"]
+    uses = {each.kind: (each.name, each.text, each.literal, str(each.place)) for each in found.uses}
+    assert uses == {
+        Kind.LOSS: ("torch.nn.CrossEntropyLoss", "torch.nn.CrossEntropyLoss(label_smoothing=0.1)", True, "train.py:12"),
+        Kind.OPTIMIZER: ("torch.optim.SGD", "optim.SGD(net.parameters(), lr=0.05, momentum=0.9)", True, "train.py:13"),
+        Kind.SCHEDULER: ("torch.optim.lr_scheduler.StepLR", "sched.StepLR(optimizer, step_size=30, gamma=0.1)", True, "train.py:14"),
+    }
+    assert [str(path) for path, _ in found.unread] == ["old.py"]
+
+
+def test_the_sides_are_filled_in(repository, tmp_path):
+    write(tmp_path / "port", survey(repository))
+    text = (tmp_path / "port" / "reference.py").read_text()
+    functions = {node.name: ast.unparse(node.body[-1]) for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    assert functions == {
+        "build_model": "return Net()",
+        "loss": "return torch.nn.CrossEntropyLoss(label_smoothing=0.1)(outputs, labels)",
+        "build_optimizer": "return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)",
+        "build_scheduler": "return torch.optim.lr_scheduler.StepLR(optimizer, step_size=30, gamma=0.1)",
+    }
+    assert "from models.net import Net" in text
+    assert "# def predict(path, model):" in text
+    assert "# Pictures(root, split)  data/folder.py:3" in text
+    candidate = (tmp_path / "port" / "candidate.py").read_text()
+    assert "#     paddle.optimizer.SGD(…)  # train.py:13" in candidate
+    assert "#     paddle.optimizer.lr.StepDecay(…)  # train.py:14" in candidate
+    assert [node.name for node in ast.parse(candidate).body if isinstance(node, ast.FunctionDef)] == ["build_model"]
+
+
+def test_the_ports_tree_mirrors_the_references(repository, tmp_path):
+    write(tmp_path / "port", survey(repository))
+    tree = {str(path.relative_to(tmp_path / "port" / "port")) for path in (tmp_path / "port" / "port").rglob("*.py")}
+    assert tree == {name for name in FILES if name not in ("old.py", ".git/hook.py")}
+    text = (tmp_path / "port" / "port" / "models" / "net.py").read_text()
+    ast.parse(text)
+    assert text.startswith('"""Port of ../paper-code/models/net.py."""\n')
+    assert "# class Base(paddle.nn.Layer):  # line 4 of the reference" in text
+    assert "#     def forward(self, image, mask=None): ..." in text
+
+
+def test_the_project_can_be_read_as_it_is(repository, tmp_path):
+    write(tmp_path / "port", survey(repository))
+    project = read(tmp_path / "port")
+    assert project.reference.root == repository
+    assert project.candidate.root == tmp_path / "port" / "port"
+    assert "image, mask=None" in (tmp_path / "port" / "paralign.toml").read_text()
+
+
+def test_what_has_to_be_filled_in_says_what(repository, tmp_path):
+    write(tmp_path / "port", survey(repository), "Block")
+    text = (tmp_path / "port" / "reference.py").read_text()
+    assert 'raise NotImplementedError("CHECK: build Block with width")' in text
+    assert "# called as: Block(width)" in text
+    with pytest.raises(UsageError, match="there is no model class 'Nett'") as caught:
+        write(tmp_path / "other", survey(repository), "Nett")
+    assert caught.value.hint == "classes: Net, Base, Block"
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("optim.AdamW(net.parameters(), 1e-3)", "return torch.optim.AdamW(model.parameters(), 0.001)"),
+        (
+            "optim.SGD([{'params': net.parameters()}], lr=1e-3)",
+            "raise NotImplementedError('CHECK: write the call of train.py:2 with its values')",
+        ),
+        ("optim.Adam(params=net.parameters(), betas=(0.9, 0.99))", "return torch.optim.Adam(model.parameters(), betas=(0.9, 0.99))"),
+        ("optim.SGD(net.parameters(), lr=args.rate)", "raise NotImplementedError('CHECK: write the call of train.py:2 with its values')"),
+        ("optim.SGD(net.parameters(), **settings)", "raise NotImplementedError('CHECK: write the call of train.py:2 with its values')"),
+    ],
+)
+def test_calls_that_can_stand_alone_are_written_others_are_named(repository, tmp_path, call, expected):
+    (repository / "train.py").write_text(f"from torch import optim\nopt = {call}\n")
+    write(tmp_path / "port", survey(repository))
+    text = (tmp_path / "port" / "reference.py").read_text()
+    function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "build_optimizer")
+    assert ast.unparse(function.body[-1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("F.cross_entropy(out, y, weight=None)", "return torch.nn.functional.cross_entropy(outputs, labels, weight=None)"),
+        ("F.nll_loss(input=out, target=y)", "return torch.nn.functional.nll_loss(outputs, labels)"),
+        ("nn.CrossEntropyLoss(weight=w)", "raise NotImplementedError('CHECK: write the call of train.py:3 with its values')"),
+    ],
+)
+def test_a_function_that_is_a_loss_is_given_outputs_and_labels(repository, tmp_path, call, expected):
+    (repository / "train.py").write_text(f"from torch import nn\nfrom torch.nn import functional as F\nloss = {call}\n")
+    write(tmp_path / "port", survey(repository))
+    text = (tmp_path / "port" / "reference.py").read_text()
+    function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "loss")
+    assert ast.unparse(function.body[-1]) == expected
+
+
+def test_an_own_loss_serves_where_no_other_is_called(repository, tmp_path):
+    (repository / "train.py").write_text("")
+    write(tmp_path / "port", survey(repository))
+    text = (tmp_path / "port" / "reference.py").read_text()
+    assert "    from losses import FocalLoss" in text
+    assert "    return FocalLoss()(outputs, labels)" in text
+    assert "build_optimizer" not in text
+
+
+def test_nothing_is_overwritten_nor_written_into_the_repository(repository, tmp_path):
+    (tmp_path / "port" / "port").mkdir(parents=True)
+    (tmp_path / "port" / "port" / "train.py").write_text("mine")
+    with pytest.raises(UsageError, match=r"port/train\.py would be overwritten"):
+        write(tmp_path / "port", survey(repository))
+    assert [str(p.relative_to(tmp_path / "port")) for p in (tmp_path / "port").rglob("*") if p.is_file()] == ["port/train.py"]
+    with pytest.raises(UsageError, match="would lie in the reference repository"):
+        write(repository / "port", survey(repository))
+
+
+@pytest.mark.parametrize("content", ["(" * 100_000, "\0", "class A(nn.Module):\n  def f(self): '''\\\"\\\"\\\"'''\n", "x = 1\n"])
+def test_a_repository_without_a_model_is_told(tmp_path, content):
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / "a.py").write_text(content)
+    with pytest.raises(UsageError):
+        write(tmp_path / "port", survey(tmp_path / "repo"))
+    assert not (tmp_path / "port").exists()
+
+
+def test_names_of_the_repository_cannot_break_out_of_comments(tmp_path):
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / 'a"""b.py').write_text(
+        'from torch import nn\nclass Net(nn.Module):\n    def __init__(self, a="""x\n# y"""): pass\n'
+    )
+    write(tmp_path / "port", survey(tmp_path / "repo"))
+    for path in (tmp_path / "port").rglob("*.py"):
+        ast.parse(path.read_text())
+    assert "CHECK: a'''b.py is no name that can be imported" in (tmp_path / "port" / "reference.py").read_text()
+
+
+def test_the_command_says_what_it_found(repository, tmp_path, capsys):
+    assert cli.main(["init", str(tmp_path / "port"), "--reference", str(repository)]) == 0
+    out = capsys.readouterr().out
+    assert "  model: Net (models/net.py:7), Base (models/net.py:4), Block (models/layers.py:3)" in out
+    assert "  not read: old.py: SyntaxError" in out
+    assert cli.main(["init", str(tmp_path / "x"), "--reference", str(tmp_path / "nowhere")]) == 2
+    assert cli.main(["init", str(tmp_path / "x"), "--model", "Net"]) == 2
