@@ -21,7 +21,7 @@ from paralign.locate.laboratory import watched
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
 from paralign.progress import kept
 from paralign.registry import BY_NAME
-from paralign.report import artifacts, pictures
+from paralign.report import artifacts, page, pictures
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of, untouched_process
@@ -152,6 +152,7 @@ def check(
         result = _run(context, names, lambda _: None, lambda: (given.get("inputs"), given.get("labels")), about)
         if out is not None:
             artifacts.write(result, context.artifacts, folder)
+            page.write(folder, result, Path.cwd())
     return result
 
 
@@ -240,6 +241,7 @@ def check_project(
         naming, given = artifacts.Naming(project.settings.names), artifacts.Given(None if context.unlabelled else context.labels)
         artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold, naming, given)
         kept.write(folder, project, result, context.used, strict=strict)
+        page.write(folder, result, project.folder)
     return result, folder
 
 

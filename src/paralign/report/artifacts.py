@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 #: what a check came to; written last
 REPORT = "report.json"
 
+#: what is said of the whole check: of an earlier one, nothing of it may stay
+WHOLE = (REPORT, "report.html")
+
 #: stage -> the guides' name of its arrays
 FILES = {stage.name: stage.arrays for stage in STAGES if stage.arrays}
 
@@ -131,7 +134,8 @@ def invalidate(folder: Path, stages: Sequence[str]) -> None:
         WriteFailed: a file cannot be removed.
     """
     try:
-        (folder / REPORT).unlink(missing_ok=True)
+        for name in WHOLE:
+            (folder / name).unlink(missing_ok=True)
         for stage in stages:
             if stage in FILES:
                 _forget(stage, "candidate", folder)

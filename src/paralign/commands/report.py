@@ -1,0 +1,96 @@
+"""``paralign report``: the result of a check in the form that a reader, a server or an editor takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+    from typing import Any
+
+    from paralign.report.told import Told
+
+#: form -> the file that is written beside report.json
+FORMS = {"html": "report.html", "markdown": "report.md", "junit": "junit.xml", "sarif": "paralign.sarif", "github": ""}
+
+EPILOG = "exit codes: 0 written · 2 wrong usage · 3 the report is damaged"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``report``."""
+    report = commands.add_parser(
+        "report",
+        help="the result of a check as a page, JUnit, SARIF, Markdown",
+        epilog=EPILOG,
+        description="Write the result of a check in another form. Nothing is run: report.json is read.",
+    )
+    report.add_argument("result", nargs="?", default="result", metavar="RESULT", help="output folder of a check, or its report.json")
+    report.add_argument("--format", choices=list(FORMS), default="html", help="default: html; github: remarks of GitHub Actions, printed")
+    report.add_argument("--out", metavar="FILE", help="file to write, - for standard output (default: beside report.json)")
+    report.add_argument("--root", metavar="DIR", help="the repository's folder: paths in SARIF and remarks begin there (default: here)")
+    report.add_argument("--lang", choices=("en", "zh"), default="en", help="the language that the page starts with")
+    report.add_argument("--open", action="store_true", help="show the page in a browser")
+    report.set_defaults(run=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from paralign.capture.bounds import checked_path
+    from paralign.report.told import read
+
+    source = checked_path(options.result)
+    folder = source if source.is_dir() else source.parent
+    project = folder.resolve().parent
+    root = Path(options.root or ".").resolve()
+    text = rendered(read(source, project), options.format, root, title=project.name or "paralign", language=options.lang)
+    name = FORMS[options.format]
+    if options.out == "-" or not (options.out or name):
+        print(text, end="")
+        return 0
+    file = Path(options.out) if options.out else folder / name
+    _write(file, text)
+    print(file)
+    if options.open and options.format == "html":
+        import webbrowser
+
+        webbrowser.open(file.resolve().as_uri())
+    return 0
+
+
+def rendered(told: Told, form: str, root: Path, *, title: str, language: str = "en") -> str:
+    """A report in one of ``FORMS``.
+
+    Args:
+        told: the report.
+        form: a key of ``FORMS``.
+        root: where paths begin.
+        title: the project's name.
+        language: of the page.
+    """
+    if form == "markdown":
+        from paralign.report.markdown import markdown
+
+        return markdown(told)
+    if form == "junit":
+        from paralign.report.junit import junit
+
+        return junit(told, title)
+    if form == "sarif":
+        from paralign.report.sarif import sarif
+
+        return sarif(told, root)
+    if form == "github":
+        from paralign.report.remarks import remarks
+
+        return remarks(told, root)
+    from paralign.report.page import html
+
+    return html(told, title=title, command=f"paralign check {title}", language=language)
+
+
+def _write(file: Path, text: str) -> None:
+    from paralign.report.artifacts import replace
+
+    replace(file, text)

@@ -1,0 +1,76 @@
+"""A report as Markdown: the summary that a pull request shows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.report.told import figure, where
+
+if TYPE_CHECKING:
+    from paralign.report.told import Fault, StageTold, Told
+
+MARKS = {ALIGNED: "✅", DIVERGED: "❌", ERROR: "💥", UNDERPOWERED: "⚠️", NOT_TESTED: "⏭️"}
+
+#: faults of a stage that are shown; all are in report.json
+MOST = 3
+
+#: what Markdown or HTML would take for its own
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&#$])")
+
+
+def markdown(report: Told) -> str:
+    """Verdict, a row a stage, and of each stage that is not aligned the sentence, the lines of code and the cause."""
+    parts = [f"## {MARKS[report.verdict]} paralign: {report.verdict}", ""]
+    if report.headline:
+        parts += [f"**{escaped(report.headline)}**", ""]
+    parts += ["| stage | verdict | error ÷ noise | looked at |", "|---|---|---:|---|"]
+    parts += [
+        f"| {escaped(s.name)} | {MARKS[s.verdict]} {s.verdict} | {figure(s.ratio)} | {escaped(', '.join(s.coverage)) or '-'} |"
+        for s in report.stages
+    ]
+    for stage in report.stages:
+        parts += _details(stage)
+    return "\n".join(parts) + "\n"
+
+
+def _details(stage: StageTold) -> list[str]:
+    if stage.verdict == ALIGNED and not stage.warnings:
+        return []
+    found = ["", f"### {escaped(stage.name)}: {stage.verdict}", "", escaped(stage.sentence)]
+    for fault in stage.faults[:MOST]:
+        found += _fault(fault)
+    if len(stage.faults) > MOST:
+        found += ["", f"… and {len(stage.faults) - MOST} more points in report.json"]
+    for cause in stage.causes:
+        found += ["", f"{'Proven' if cause.proven else 'Suspected'} cause: {escaped(cause.cause)}. Fix: {escaped(cause.fix)}"]
+    found += [f"- ⚠️ {escaped(text)}" for text in ("", *stage.warnings) if text]
+    return found
+
+
+def _fault(fault: Fault) -> list[str]:
+    places = [place for place in (fault.reference, fault.candidate) if place is not None]
+    shown = [f"- {place.side}: {escaped(where(place))} {code(place.code or place.operation)}" for place in places]
+    return ["", *shown, f"- {escaped(fault.evidence)}"]
+
+
+def escaped(text: str) -> str:
+    r"""A text that Markdown shows as it is.
+
+    >>> print(escaped("a|b <img>"))
+    a\|b \<img\>
+    """
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def code(text: str) -> str:
+    """A text as code, whatever backquotes it holds.
+
+    >>> code("x = `y`")
+    '`` x = `y` ``'
+    """
+    if not text:
+        return ""
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    return f"`{text}`" if fence == "`" else f"{fence} {text} {fence}"

@@ -1,0 +1,172 @@
+"""A report as one page of HTML that opens from the disk without a network: what a reviewer looks at.
+
+The data of long tables stand in the page as compressed JSON, and rows are made when they are scrolled to: 10,000 values stay
+responsive. Nothing that a report says is ever markup: jinja2 escapes texts, the page's own script sets ``textContent`` alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paralign.capture.bounds import open_regular
+from paralign.errors import UsageError, one_line, shortened
+from paralign.model import ALIGNED
+from paralign.registry import BY_NAME
+from paralign.report.artifacts import replace
+from paralign.report.told import figure, told, where
+from paralign.report.words import WORDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.model import CheckResult
+    from paralign.report.told import Fault, Place, StageTold, Told
+
+#: the page beside report.json
+PAGE = "report.html"
+
+#: lines of code shown before and after a guilty one
+AROUND = 5
+
+#: bytes of a source file that is read for them
+LONGEST_SOURCE = 1 << 20
+
+#: characters of a line that are shown
+WIDTH = 200
+
+#: tables of so many rows are compressed; below, a browser that cannot unpack shows them too
+PLAIN_ROWS = 200
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of code with its number; ``guilty`` marks the one to look at."""
+
+    number: int
+    text: str
+    guilty: bool
+
+
+@dataclass(frozen=True)
+class Pane:
+    """One side of a fault: where, and the code around it, empty where the file cannot be read."""
+
+    place: Place
+    where: str
+    code: tuple[CodeLine, ...]
+
+
+def write(folder: Path, result: CheckResult, project: Path) -> None:
+    """Write the page of a check of a project beside its ``report.json``.
+
+    Raises:
+        WriteFailed: it cannot be written.
+    """
+    report = told(result.to_dict(), root=project.resolve())
+    replace(folder / PAGE, html(report, title=project.resolve().name, command=f"paralign check {project.resolve().name}"))
+
+
+def html(report: Told, *, title: str = "paralign", command: str = "", language: str = "en") -> str:
+    """The page.
+
+    Args:
+        report: of a check; the files that its lines name are read, if they are there, for the code around the lines.
+        title: of the page: the project's name.
+        command: what makes the report again.
+        language: ``en`` or ``zh``: what the page starts with; it has both.
+
+    Raises:
+        UsageError: jinja2 is not installed.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as fault:
+        raise UsageError("the page needs jinja2, which is not installed", hint="pip install jinja2") from fault
+    environment = Environment(
+        loader=PackageLoader("paralign", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals.update(figure=figure, section=_section, differing=_differing)
+    first = next((stage for stage in report.stages if stage.faults and stage.verdict != ALIGNED), None)
+    return environment.get_template("page.html.j2").render(
+        report=report,
+        title=one_line(title),
+        command=one_line(command),
+        language=language,
+        words=WORDS,
+        first=first,
+        missing=[name for name in BY_NAME if name not in {stage.name for stage in report.stages}],
+        panes={stage.name: [_panes(fault.reference, fault.candidate) for fault in stage.faults] for stage in report.stages},
+        tables={stage.name: _table(stage) for stage in report.stages},
+    )
+
+
+def _section(stage: str) -> str:
+    """The section of the migration guide that a stage is of."""
+    return BY_NAME[stage].guide if stage in BY_NAME else ""
+
+
+def _differing(fault: Fault) -> list[tuple[str, str]]:
+    """Of the arguments of a fault's operations, those that the sides have otherwise, by side."""
+    if fault.reference is None or fault.candidate is None:
+        return []
+    sides = {"reference": fault.reference.arguments, "candidate": fault.candidate.arguments}
+    first, second = sides.values()
+    other = [key for key in {**first, **second} if key not in first or key not in second or first[key] != second[key]]
+    told = {side: ", ".join(f"{key}={known[key]}" for key in other if key in known) for side, known in sides.items()}
+    return [(side, shortened(one_line(text))) for side, text in told.items() if text]
+
+
+def _panes(reference: Place | None, candidate: Place | None) -> list[Pane]:
+    return [Pane(place, where(place), _around(place)) for place in (reference, candidate) if place is not None]
+
+
+def _around(place: Place) -> tuple[CodeLine, ...]:
+    """The code around a line as the file has it now; nothing where it has changed since."""
+    lines = _lines(place.file) if place.file else []
+    known = 0 < place.line <= len(lines)
+    if not known or (place.code and place.code.strip() not in lines[place.line - 1]):
+        return (CodeLine(place.line, place.code[:WIDTH], guilty=True),) if place.code else ()
+    first = max(1, place.line - AROUND)
+    shown = range(first, min(len(lines), place.line + AROUND) + 1)
+    return tuple(CodeLine(number, lines[number - 1][:WIDTH], number == place.line) for number in shown)
+
+
+def _lines(file: str) -> list[str]:
+    """The lines of a source file; none of one that cannot be read, or is no source."""
+    try:
+        with open_regular(file) as opened:
+            raw = opened.read(LONGEST_SOURCE + 1)
+        text = raw.decode("utf-8")
+    except (UsageError, OSError, ValueError):
+        return []
+    return [] if len(raw) > LONGEST_SOURCE else [one_line(line.expandtabs(4)) for line in text.splitlines()]
+
+
+def _table(stage: StageTold) -> dict[str, Any]:
+    """The rows of a stage's values, worst first: JSON in base64, deflated where there are many."""
+    rows = sorted(stage.pairs, key=lambda pair: (pair.verdict == ALIGNED, not pair.judged, -_size(pair.ratio)))
+    data = [
+        [p.key, p.verdict, p.judged, figure(p.error), figure(p.noise), figure(p.ratio), _bar(p.ratio), p.shape, p.dtype, p.how, p.notes]
+        for p in rows
+    ]
+    raw = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    packed = len(rows) > PLAIN_ROWS
+    return {"rows": len(rows), "packed": packed, "data": base64.b64encode(zlib.compress(raw, 9) if packed else raw).decode()}
+
+
+def _size(ratio: float | None) -> float:
+    return -1.0 if ratio is None or math.isnan(ratio) else ratio
+
+
+def _bar(ratio: float | None) -> int:
+    """How long the bar of a ratio is, in percent: one decade is 8, a ratio of 1 stands in the middle."""
+    if ratio is None or math.isnan(ratio):
+        return -1
+    if ratio <= 0:
+        return 0
+    return 100 if math.isinf(ratio) else max(0, min(100, round(50 + 8 * math.log10(ratio))))

@@ -1,0 +1,44 @@
+"""A report as workflow commands of GitHub Actions: each puts a remark at a line of a pull request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.model import ALIGNED, DIVERGED, ERROR
+from paralign.report.sarif import uri
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.report.told import StageTold, Told
+
+
+def remarks(report: Told, root: Path | None = None) -> str:
+    """One line a guilty point, or a stage without one; nothing for stages that are aligned.
+
+    Args:
+        report: of a check.
+        root: the repository's folder: paths are written from there.
+    """
+    return "".join(f"{line}\n" for stage in report.stages if stage.verdict != ALIGNED for line in _lines(stage, root))
+
+
+def _lines(stage: StageTold, root: Path | None) -> list[str]:
+    level = "error" if stage.verdict in (DIVERGED, ERROR) else "warning"
+    title = f"paralign {stage.name} {stage.verdict}"
+    places = [fault.candidate for fault in stage.faults if fault.candidate is not None and fault.candidate.file]
+    if not places:
+        return [f"::{level} title={_property(title)}::{_message(stage.sentence)}"]
+    return [
+        f"::{level} file={_property(uri(place.file, root))},line={place.line},title={_property(title)}::"
+        f"{_message(stage.sentence if number == 0 else place.code or place.operation)}"
+        for number, place in enumerate(places)
+    ]
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

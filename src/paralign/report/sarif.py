@@ -1,0 +1,65 @@
+"""A report as SARIF 2.1.0: the guilty lines, as editors and code hosts show them beside the code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paralign import __version__
+from paralign.model import ALIGNED, DIVERGED, ERROR
+
+if TYPE_CHECKING:
+    from paralign.report.told import Place, StageTold, Told
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif(report: Told, root: Path | None = None) -> str:
+    """The report's guilty lines; a stage without a line is a result without a place.
+
+    Args:
+        report: of a check.
+        root: the folder from which paths are written; None leaves them whole.
+    """
+    told = [stage for stage in report.stages if stage.verdict != ALIGNED]
+    rules = [
+        {"id": f"paralign/{name}", "shortDescription": {"text": f"the stage {name} of a port is not aligned with its reference"}}
+        for name in dict.fromkeys(stage.name for stage in told)
+    ]
+    driver = {"name": "paralign", "version": __version__, "rules": rules}
+    run = {"tool": {"driver": driver}, "results": [result for stage in told for result in _results(stage, root)]}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=False) + "\n"
+
+
+def _results(stage: StageTold, root: Path | None) -> list[dict[str, Any]]:
+    level = "error" if stage.verdict in (DIVERGED, ERROR) else "warning"
+    own = {"ruleId": f"paralign/{stage.name}", "level": level}
+    faults = [fault for fault in stage.faults if fault.candidate is not None and fault.candidate.file]
+    if not faults:
+        return [{**own, "message": {"text": stage.sentence or stage.verdict}}]
+    found = []
+    for number, fault in enumerate(faults):
+        text = stage.sentence if number == 0 else f"{fault.kind or 'another result'}: {fault.evidence}"
+        result = {**own, "message": {"text": text}, "locations": [_location(fault.candidate, root)]}
+        if fault.reference is not None and fault.reference.file:
+            result["relatedLocations"] = [{**_location(fault.reference, root), "message": {"text": "the reference's line"}}]
+        found.append(result)
+    return found
+
+
+def _location(place: Place | None, root: Path | None) -> dict[str, Any]:
+    if place is None:
+        raise AssertionError("asked of a fault that has a line")
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(place.file, root)}}
+    if place.line:
+        physical["region"] = {"startLine": place.line}
+    return {"physicalLocation": physical}
+
+
+def uri(file: str, root: Path | None) -> str:
+    """A file as a relative reference below ``root``, or as a whole address."""
+    path = Path(file)
+    if root is not None and path.is_absolute() and path.is_relative_to(root):
+        path = path.relative_to(root)
+    return path.as_uri() if path.is_absolute() else path.as_posix()

@@ -1,0 +1,327 @@
+"""A report as people read it: of each stage a sentence, the two lines of code, the evidence. Read from ``report.json`` alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paralign.capture.bounds import Limit, open_regular
+from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: a report of 10,000 operations has about 20 MB
+LONGEST = Limit("PARALIGN_MAX_REPORT", 1 << 28, "bytes")
+
+#: what a stage can come to
+VERDICTS = (ALIGNED, UNDERPOWERED, NOT_TESTED, DIVERGED, ERROR)
+
+#: characters of a sentence that heads a stage
+SENTENCE = 400
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a program: ``file`` and ``line`` (from 1; 0 where unknown), its code, the operation and the module it is in.
+
+    ``shown`` is the file as people are shown it: from the project's folder where it lies below.
+    """
+
+    side: str
+    file: str
+    shown: str
+    line: int
+    code: str
+    operation: str
+    module: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A guilty point: its places on both sides, whether a run confirmed it, and the evidence in a sentence."""
+
+    reference: Place | None
+    candidate: Place | None
+    confirmed: bool
+    evidence: str
+    kind: str
+    rule: str
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What is wrong and what to write instead; ``proven``: it was tried and the error was gone."""
+
+    rule: str
+    cause: str
+    fix: str
+    proven: bool
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """One compared value; figures are None where there is none."""
+
+    key: str
+    verdict: str
+    judged: bool
+    how: str
+    shape: str
+    dtype: str
+    error: float | None
+    noise: float | None
+    ratio: float | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StageTold:
+    """One stage: ``sentence`` says the most important thing of it, '' for a stage that is aligned without a remark."""
+
+    name: str
+    verdict: str
+    sentence: str
+    method: str
+    coverage: tuple[str, ...]
+    ratio: float | None
+    faults: tuple[Fault, ...]
+    causes: tuple[Cause, ...]
+    pairs: tuple[PairRow, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    failure: str
+    frames: tuple[str, ...]
+    seconds: float
+    follows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A whole report."""
+
+    verdict: str
+    preflight: tuple[str, ...]
+    stages: tuple[StageTold, ...]
+
+    @property
+    def headline(self) -> str:
+        """The sentence of the first stage that decides the verdict."""
+        return next((f"{s.name}: {s.sentence}" for s in self.stages if s.verdict == self.verdict and s.sentence), "")
+
+
+def read(path: Path, root: Path | None = None) -> Told:
+    """The report of a check.
+
+    Args:
+        path: ``report.json``, or the output folder that holds it.
+        root: as in :func:`told`.
+
+    Raises:
+        UsageError: there is no such file, or it is none of a check's.
+        CaptureFormatError: it is damaged, or of another schema.
+    """
+    file = path / "report.json" if path.is_dir() else path
+    if not file.exists():
+        raise UsageError("there is no report", where=str(file), hint="name the output folder of `paralign check`, or its report.json")
+    with open_regular(file) as opened:
+        raw = opened.read(LONGEST.value + 1)
+    LONGEST.check(len(raw), "the report has more than", str(file))
+    try:
+        report = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as fault:
+        raise CaptureFormatError(f"the report is no JSON: {fault}", where=str(file), hint="run the check again") from fault
+    return told(report, str(file), root)
+
+
+def told(report: Any, where: str = "report", root: Path | None = None) -> Told:
+    """A report as ``CheckResult.to_dict`` gives it.
+
+    Args:
+        report: the report.
+        where: what messages call it.
+        root: the folder from which paths are shown; None shows them whole.
+
+    Raises:
+        CaptureFormatError: it lacks what every report has.
+    """
+    if not isinstance(report, dict) or not isinstance(report.get("stages"), list):
+        raise CaptureFormatError("this is no report of a check: it has no list of stages", where=where, hint="run `paralign check` again")
+    if report.get("schema") != SCHEMA:
+        raise CaptureFormatError(
+            f"the report has schema {shortened(repr(report.get('schema')))}; this version reads {SCHEMA}",
+            where=where,
+            hint="use the version of paralign that wrote it, or run the check again",
+        )
+    try:
+        stages = tuple(_stage(stage, f"{root}/" if root else "") for stage in report["stages"])
+        return Told(_verdict(report["verdict"]), tuple(_line(text) for text in report.get("preflight", ())), stages)
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise CaptureFormatError(f"the report is damaged: {fault!r}", where=where, hint="run the check again") from fault
+
+
+def _verdict(value: Any) -> str:
+    if value not in VERDICTS:
+        raise ValueError(f"no verdict: {shortened(repr(value))}")
+    return str(value)
+
+
+def _stage(stage: dict[str, Any], prefix: str) -> StageTold:
+    faults = tuple(_fault(fault, prefix) for fault in _faults(stage))
+    causes = tuple(Cause(_line(f["rule"]), _line(f["cause"]), _line(f["fix"]), bool(f["proven"])) for f in stage.get("findings", ()))
+    pairs = tuple(_pair(pair) for pair in stage.get("pairs", ()))
+    failure = stage.get("failure") or {}
+    failed = f"the {failure.get('side')} failed: {failure.get('type')}: {failure.get('message')}" if failure else ""
+    own = StageTold(
+        name=_line(stage["name"]),
+        verdict=_verdict(stage["verdict"]),
+        sentence="",
+        method=_line(stage.get("method", "")),
+        coverage=tuple(_amount(part) for part in stage.get("coverage", ())),
+        ratio=number(stage.get("ratio")),
+        faults=faults,
+        causes=causes,
+        pairs=pairs,
+        warnings=tuple(_line(text) for text in stage.get("warnings", ())),
+        notes=tuple(_line(text) for text in stage.get("notes", ())),
+        failure=_line(failed),
+        frames=tuple(_line(text) for text in failure.get("frames", ())),
+        seconds=number((stage.get("seconds") or {}).get("total")) or 0.0,
+        follows=tuple(_line(text) for text in stage.get("follows", ())),
+    )
+    return StageTold(**{**own.__dict__, "sentence": shortened(_sentence(own), SENTENCE)})
+
+
+def _faults(stage: dict[str, Any]) -> list[dict[str, Any]]:
+    listed = list(stage.get("divergences") or ())
+    return listed or ([stage["divergence"]] if stage.get("divergence") else [])
+
+
+def _fault(fault: dict[str, Any], prefix: str) -> Fault:
+    first, second = (None if fault.get(side) is None else _place(side, fault[side], prefix) for side in ("reference", "candidate"))
+    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), _line(fault.get("what", "")), _line(fault.get("rule", "")))
+
+
+def _place(side: str, point: dict[str, Any], prefix: str) -> Place:
+    file, _, line = str(point.get("source") or "").rpartition(":")
+    known = file and line.isascii() and line.isdigit()
+    arguments = point.get("arguments")
+    return Place(
+        side,
+        _line(file) if known else "",
+        _line(file.removeprefix(prefix)) if known else "",
+        int(line) if known else 0,
+        _line(point.get("code") or ""),
+        _line(point.get("op") or ""),
+        _line(point["name"]),
+        {_line(str(key)): value for key, value in arguments.items()} if isinstance(arguments, dict) else {},
+    )
+
+
+def _evidence(fault: dict[str, Any]) -> str:
+    error, noise, after = (number(fault.get(what)) for what in ("error", "noise", "error_after"))
+    parts = [] if error is None else [f"error {figure(error)}"]
+    if error is not None and noise:
+        parts.append(f"{figure(error / noise)} times its noise")
+    if after is not None:
+        parts.append(f"with the reference's value put here the outputs differ by {figure(after)}")
+    parts.append("confirmed by that run" if fault.get("confirmed") else "not confirmed by a run")
+    return ", ".join(parts)
+
+
+def _pair(pair: dict[str, Any]) -> PairRow:
+    known = pair.get("reference") or pair.get("candidate") or {}
+    shape = " x ".join(str(int(length)) for length in known.get("shape") or ())
+    return PairRow(
+        key=_line(pair["key"]),
+        verdict=_verdict(pair["verdict"]),
+        judged=bool(pair.get("judged", True)),
+        how=_line(pair.get("how") or ""),
+        shape=shape or "scalar",
+        dtype=_line(known.get("dtype") or ""),
+        error=number(pair.get("error")),
+        noise=number(pair.get("noise")),
+        ratio=number(pair.get("ratio")),
+        notes=tuple(_line(text) for text in pair.get("notes", ())),
+    )
+
+
+def _amount(part: dict[str, Any]) -> str:
+    total = part.get("total")
+    of = "" if total in (None, part["compared"]) else f" of {int(total):,}"
+    return f"{int(part['compared']):,}{of} {_line(part['what'])}"
+
+
+def _sentence(stage: StageTold) -> str:
+    """What a reader has to know first."""
+    if stage.failure or stage.verdict == DIVERGED:
+        return stage.failure or _difference(stage)
+    if stage.verdict == ALIGNED:
+        return next(iter(stage.warnings), "")
+    return next(iter((*stage.warnings, *stage.notes)), "nothing was compared")
+
+
+def _difference(stage: StageTold) -> str:
+    """The cause that was proven, else the first line at fault, else the first value that differs."""
+    proven = next((cause for cause in stage.causes if cause.proven), None)
+    if proven is not None:
+        return f"{proven.cause}; {proven.fix}"
+    if stage.faults and (stage.faults[0].kind or not stage.causes):
+        return _of_fault(stage.faults[0])
+    if stage.causes:
+        return f"perhaps {stage.causes[0].cause}; {stage.causes[0].fix}"
+    return _of_pairs(stage)
+
+
+def _of_fault(fault: Fault) -> str:
+    if fault.candidate is None and fault.reference is not None:
+        return f"what the reference does at {where(fault.reference)} has no counterpart in the candidate"
+    if fault.candidate is None:
+        return "a point without a counterpart"
+    code = f": {fault.candidate.code}" if fault.candidate.code else ""
+    against = f" (reference: {where(fault.reference)})" if fault.reference is not None else ""
+    doubt = "" if fault.confirmed else ", not confirmed"
+    return f"right inputs and another result at {where(fault.candidate)}{code}{against}{doubt}"
+
+
+def _of_pairs(stage: StageTold) -> str:
+    wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict == DIVERGED]
+    if not wrong:
+        return "it differs"
+    more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    return f"{wrong[0].key} differs by {figure(wrong[0].error)}{more}"
+
+
+def where(place: Place) -> str:
+    """``file:line``; where the line is not known, the module or operation."""
+    return f"{place.shown}:{place.line}" if place.file else place.module or place.operation or "the model"
+
+
+def number(value: Any) -> float | None:
+    """A figure of a report: infinities and NaN are words there.
+
+    >>> number("inf"), number(None), number(2)
+    (inf, None, 2.0)
+    """
+    if value in ("inf", "-inf", "nan"):
+        return float(value)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def figure(value: float | None) -> str:
+    """A number in three digits; a dash where there is none.
+
+    >>> figure(0.00012345), figure(None), figure(float("inf"))
+    ('0.000123', '-', 'inf')
+    """
+    if value is None:
+        return "-"
+    return str(value) if not math.isfinite(value) else f"{value:.3g}"
+
+
+def _line(text: Any) -> str:
+    return one_line(str(text))

@@ -1,0 +1,232 @@
+"""A report in other forms: JUnit, SARIF, remarks, Markdown, the page; also of hostile names and damaged files."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from paralign import cli
+from paralign.errors import CaptureFormatError, UsageError
+from paralign.model import (
+    ALIGNED,
+    DIVERGED,
+    ERROR,
+    NOT_TESTED,
+    UNDERPOWERED,
+    CheckResult,
+    Divergence,
+    Finding,
+    Noise,
+    Pair,
+    Point,
+    Record,
+    StageResult,
+    Stats,
+)
+from paralign.report.junit import junit
+from paralign.report.markdown import markdown
+from paralign.report.page import html
+from paralign.report.remarks import remarks
+from paralign.report.sarif import sarif
+from paralign.report.told import read, told
+
+HOSTILE = "<img src=x onerror=alert(1)>]]></script>\x1b[2J&`|%\n::error::"
+
+
+def pair(key, verdict, error=0.5):
+    record = Record(0, key, "forward", "output", "float32", (4, 10))
+    stats = Stats(count=40, rel_l2=error)
+    return Pair(key, record, record, stats=stats, noise=Noise(1e-7, "measured"), verdict=verdict, notes=[f"about {key}"])
+
+
+def point(folder, name, line, code, **arguments):
+    return Point(name, "conv2d", f"{folder / name}.py:{line}", code, [], arguments)
+
+
+@pytest.fixture
+def result(tmp_path):
+    for name in ("reference", "candidate"):
+        (tmp_path / f"{name}.py").write_text("".join(f"line_{n} = {n}\n" for n in range(1, 31)))
+    reference, candidate = (point(tmp_path, n, 12, "line_12 = 12", exclusive=n == "candidate", size=3) for n in ("reference", "candidate"))
+    fault = Divergence(reference, candidate, confirmed=True, what="different", rule="setting", error=0.5, noise=1e-7, error_after=1e-12)
+    forward = StageResult("forward", DIVERGED, "float64", [pair("output", DIVERGED)], fault, [fault])
+    backward = StageResult("backward", DIVERGED, "float64", findings=[Finding("update/decay", "decay 0.1", "set 0.01", proven=True)])
+    failed = {"side": "candidate", "type": "KeyError", "message": HOSTILE, "frames": ["port.py:3 in f: x[1]"]}
+    return CheckResult(
+        [
+            StageResult("weights", ALIGNED, "exact", [pair("a", ALIGNED, 0.0)], notes=["1 tensor"]),
+            forward,
+            backward,
+            StageResult("metric", UNDERPOWERED, warnings=["too few"]),
+            StageResult("loss", NOT_TESTED),
+            StageResult("infer", ERROR, failure=failed),
+        ],
+        ["reference: torch"],
+    )
+
+
+def test_the_sentence_of_a_stage_is_its_cause_or_its_line(result, tmp_path):
+    report = told(result.to_dict(), root=tmp_path)
+    sentences = {stage.name: stage.sentence for stage in report.stages}
+    assert sentences["weights"] == ""
+    assert sentences["forward"] == "right inputs and another result at candidate.py:12: line_12 = 12 (reference: reference.py:12)"
+    assert sentences["backward"] == "decay 0.1; set 0.01"
+    assert sentences["metric"] == "too few"
+    assert sentences["loss"] == "nothing was compared"
+    assert sentences["infer"].startswith("the candidate failed: KeyError: <img")
+    assert report.headline == f"infer: {sentences['infer']}"
+
+
+def test_junit_counts_every_verdict_and_only_aligned_passes(result):
+    suite = ET.fromstring(junit(told(result.to_dict()), "port")).find("testsuite")
+    assert {k: suite.get(k) for k in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "3",
+        "errors": "1",
+        "skipped": "1",
+    }
+    cases = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert cases == {
+        "weights": ["system-out"],
+        "forward": ["failure"],
+        "backward": ["failure"],
+        "metric": ["failure"],
+        "loss": ["skipped"],
+        "infer": ["error"],
+    }
+
+
+def test_sarif_has_the_lines_of_both_sides_relative_to_the_root(result, tmp_path):
+    run = json.loads(sarif(told(result.to_dict()), tmp_path))["runs"][0]
+    first = run["results"][0]
+    assert first["locations"][0]["physicalLocation"] == {"artifactLocation": {"uri": "candidate.py"}, "region": {"startLine": 12}}
+    assert first["relatedLocations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "reference.py"}
+    assert [r["level"] for r in run["results"]] == ["error", "error", "warning", "warning", "error"]
+    assert {r["ruleId"] for r in run["results"]} == {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+
+
+def test_remarks_are_one_line_each_whatever_a_message_holds(result, tmp_path):
+    lines = remarks(told(result.to_dict(), root=tmp_path), tmp_path).splitlines()
+    assert lines[0].startswith("::error file=candidate.py,line=12,title=paralign forward diverged::right inputs")
+    assert len(lines) == 5
+    assert all(line.startswith(("::error ", "::warning ")) for line in lines)
+
+
+def test_markdown_shows_text_as_text(result, tmp_path):
+    text = markdown(told(result.to_dict(), root=tmp_path))
+    assert text.startswith("## 💥 paralign: error")
+    assert "candidate.py:12 `line_12 = 12`" in text
+    assert not re.search(r"(?<!\\)<img", text)
+    assert text.count("\n| ") == 7
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts, self.tables = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        given = dict(attrs)
+        if tag == "details" and "data-rows" in given:
+            raw = base64.b64decode(given["data-rows"])
+            self.tables.append(json.loads(zlib.decompress(raw) if given["data-packed"] == "yes" else raw))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_the_page_shows_both_lines_and_runs_nothing_that_a_report_says(result, tmp_path):
+    result.stages[1].pairs.append(pair(HOSTILE, ALIGNED))
+    page = Page(html(told(result.to_dict(), root=tmp_path), title=HOSTILE))
+    text = " ".join(page.texts)
+    assert {"img", "iframe", "link", "object"}.isdisjoint(page.tags)
+    assert page.tags.count("script") == 1
+    assert "line_7 = 7" in text
+    assert "line_17 = 17" in text
+    assert "exclusive=True" in text
+    assert "size=3" not in text
+    assert "\x1b" not in text
+    assert page.tables[1][1][0].startswith("<img src=x")
+    assert "http" not in re.sub(r"http-equiv", "", " ".join(page.texts))
+
+
+def test_the_page_of_ten_thousand_values_is_small(result):
+    result.stages[1].pairs = [pair(f"layer.{n}.weight", DIVERGED if n % 7 == 0 else ALIGNED, n / 1e4) for n in range(10_000)]
+    text = html(told(result.to_dict()))
+    assert len(text) < 1_000_000
+    rows = next(table for table in Page(text).tables if len(table) == 10_000)
+    assert rows[0][1] == DIVERGED
+    assert rows[-1][1] == ALIGNED
+
+
+def test_code_that_has_changed_since_is_not_shown_around_the_line(result, tmp_path):
+    (tmp_path / "candidate.py").write_text("unrelated = 0\n" * 30)
+    text = " ".join(Page(html(told(result.to_dict()))).texts)
+    assert "unrelated" not in text
+    assert "line_12 = 12" in text
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium here: the page was not opened in a browser")
+def test_a_browser_shows_the_page_without_errors(result, tmp_path):
+    result.stages[1].pairs += [pair(f"{HOSTILE} {n}", ALIGNED) for n in range(300)]
+    (tmp_path / "report.html").write_text(html(told(result.to_dict()), language="zh"), encoding="utf-8")
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=3000"]
+    page = (tmp_path / "report.html").as_uri()
+    done = subprocess.run([*command, "--dump-dom", f"{page}#values-2"], capture_output=True, text=True, timeout=120, check=False)
+    assert "CONSOLE" not in done.stderr, done.stderr
+    shown = Page(done.stdout)
+    assert "img" not in shown.tags
+    assert sum("onerror" in text for text in shown.texts) >= 200  # rows of the table, made from packed data
+    assert "未对齐" in done.stdout
+
+
+def write(folder, result):
+    (folder / "result").mkdir()
+    (folder / "result" / "report.json").write_text(result.to_json(), encoding="utf-8")
+    return folder / "result"
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "junit", "sarif"])
+def test_the_command_writes_beside_the_report(result, tmp_path, capsys, form):
+    folder = write(tmp_path, result)
+    assert cli.main(["report", str(folder), "--format", form]) == 0
+    file = capsys.readouterr().out.strip()
+    assert (folder / file.rpartition("/")[2]).stat().st_size > 500
+
+
+def test_the_command_prints_remarks(result, tmp_path, capsys):
+    assert cli.main(["report", str(write(tmp_path, result) / "report.json"), "--format", "github", "--root", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("::error file=candidate.py,line=12,")
+
+
+@pytest.mark.parametrize(
+    ("text", "told_"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "no list of stages"),
+        ('{"schema": 9, "stages": []}', "schema 9"),
+        ('{"schema": 1, "verdict": "fine", "stages": []}', "damaged"),
+        ('{"schema": 1, "verdict": "aligned", "stages": [{"name": "a"}]}', "damaged"),
+        ('{"schema": 1, "verdict": "aligned", "stages": [3]}', "damaged"),
+        ("[" * 100_000, "is no JSON"),
+    ],
+)
+def test_a_damaged_report_is_refused_in_one_line(tmp_path, capsys, text, told_):
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(CaptureFormatError, match=told_):
+        read(tmp_path)
+    assert cli.main(["report", str(tmp_path)]) == 3
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_no_report_is_a_matter_of_usage(tmp_path):
+    with pytest.raises(UsageError, match="there is no report"):
+        read(tmp_path)
