@@ -65,7 +65,7 @@ def weights(sides):
     torch.manual_seed(0)
     model = sides.reference.MobileNetV3Small()
     images = torch.randn(4, 3, 64, 64)
-    sides.reference.train.recalibrate(model, [(images, None)])
+    sides.reference.training.recalibrate(model, [(images, None)])
     return model.double().eval(), images.double()
 
 

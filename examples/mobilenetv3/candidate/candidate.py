@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import paddle
-from mobilenetv3_paddle import data, train
+from mobilenetv3_paddle import data
+from mobilenetv3_paddle import train as training
 from mobilenetv3_paddle.breaks import broken
 from mobilenetv3_paddle.metric import accuracy
 from mobilenetv3_paddle.model import MobileNetV3
@@ -12,6 +13,7 @@ from paddle.nn import functional
 from paddle.static import InputSpec
 
 PROJECT = Path(__file__).resolve().parents[1]
+EPOCHS = 2
 
 
 def build_model():
@@ -36,17 +38,27 @@ def metric(outputs, labels):
 
 
 def loss(outputs, labels):
-    return train.cross_entropy(outputs, labels)
+    return training.cross_entropy(outputs, labels)
 
 
 def build_optimizer(model):
-    return train.build_optimizer(model)
+    return training.build_optimizer(model)
 
 
 def build_scheduler(optimizer):
-    if broken("schedule"):
-        return train.build_scheduler()
-    return optimizer._learning_rate  # noqa: SLF001 - Paddle has no public way to ask for it
+    return training.scheduler_of(optimizer)
+
+
+def train(log):
+    """A short training from scratch, of ``EPOCHS`` epochs."""
+    model = log.model(training.initialise(MobileNetV3()))
+    optimizer = log.optimizer(training.build_optimizer(model, 0.05))
+    scheduler = build_scheduler(optimizer)
+    loader = data.build_dataloader(build_dataset("train"), shuffle=True, batch_size=16)
+    for epoch in range(EPOCHS):
+        training.train_one_epoch(model, loader, optimizer, log, epoch)
+        scheduler.step()
+        log.evaluation(epoch, **training.evaluate(model, build_dataloader("val"), metric)[1])
 
 
 @paddle.no_grad()

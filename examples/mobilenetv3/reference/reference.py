@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import torch
-from mobilenetv3 import data, train
+from mobilenetv3 import data
+from mobilenetv3 import train as training
 from mobilenetv3.metric import accuracy
 from mobilenetv3.model import MobileNetV3Small
 from torch.nn import functional
 
 PROJECT = Path(__file__).resolve().parents[1]
+EPOCHS = 2
 
 
 def build_model():
@@ -42,11 +44,23 @@ def loss(outputs, labels):
 
 
 def build_optimizer(model):
-    return train.build_optimizer(model)
+    return training.build_optimizer(model)
 
 
 def build_scheduler(optimizer):
-    return train.build_scheduler(optimizer)
+    return training.build_scheduler(optimizer)
+
+
+def train(log):
+    """A short training from scratch, of ``EPOCHS`` epochs."""
+    model = log.model(MobileNetV3Small())
+    optimizer = log.optimizer(training.build_optimizer(model, 0.05))
+    scheduler = build_scheduler(optimizer)
+    loader = data.build_dataloader(build_dataset("train"), shuffle=True, batch_size=16)
+    for epoch in range(EPOCHS):
+        training.train_one_epoch(model, loader, optimizer, log, epoch)
+        scheduler.step()
+        log.evaluation(epoch, **training.evaluate(model, build_dataloader("val"), metric)[1])
 
 
 @torch.no_grad()

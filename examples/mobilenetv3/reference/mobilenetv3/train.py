@@ -1,7 +1,9 @@
-"""Loss, optimizer, schedule, and the short training that gives the example its weights."""
+"""Optimizer, schedule, an epoch of training, evaluation."""
 
 import torch
 from torch import nn
+
+from .metric import accuracy
 
 
 def build_optimizer(model, lr=0.01):
@@ -12,19 +14,17 @@ def build_scheduler(optimizer, step_size=2):
     return torch.optim.lr_scheduler.StepLR(optimizer, step_size=step_size, gamma=0.1)
 
 
-def train(model, loader, optimizer, scheduler, epochs):
+def train_one_epoch(model, loader, optimizer, log, epoch):
     criterion = nn.CrossEntropyLoss()
     model.train()
-    for epoch in range(epochs):
-        losses = []
-        for images, labels in loader:
-            loss = criterion(model(images), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        print(f"epoch {epoch}: loss {sum(losses) / len(losses):.4f}")
-        scheduler.step()
+    for _, (images, labels) in log.batches(loader, epoch):
+        outputs = model(images)
+        loss = criterion(outputs, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        (acc,) = accuracy(outputs, labels, topk=(1,))
+        log.step(samples=len(labels), acc=acc, lr=optimizer.param_groups[0]["lr"], loss=loss)
 
 
 @torch.no_grad()
