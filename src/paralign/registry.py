@@ -62,7 +62,7 @@ STAGES: Tuple[Stage, ...] = (
     Stage(
         "backward",
         "3.5, 3.6",
-        {},
+        {"train_step": "train_step(model, optimizer, batch)"},
         "losses",
         follows=("weights", "forward", "loss"),
     ),

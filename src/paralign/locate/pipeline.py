@@ -244,7 +244,11 @@ def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergen
         or not all(context.about[side].get("observes") for side in ("reference", "candidate"))
     ):
         return [], []
-    options: dict[str, Any] = {"mode": MODES[mode], "backward": True, **({"steps": after} if after else {})}
+    options: dict[str, Any] = {
+        "mode": MODES[mode],
+        "backward": True,
+        **({"steps": after, "accumulate": context.settings.pace.accumulate} if after else {}),
+    }
     watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
     judgement = watched.judgement()
     if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways

@@ -61,6 +61,7 @@ class Recorder:
         identity: what the side is (module, interpreter, environment, seed, versions); part of what a capture is known by.
         reuse: whether a capture that nothing has changed under is taken instead of recording again.
         variables: the environment variables that a worker would have now; None where they are not looked at.
+        instead: path of a capture -> the one that this side is given in its place: batches of its own loader.
         depended_on: path -> fingerprint of the files behind all captures that were asked for; whoever looks at it may empty it.
     """
 
@@ -72,6 +73,7 @@ class Recorder:
     variables: dict[str, str] | None = None
     reused: set[str] = field(default_factory=set)
     depended_on: dict[str, str] = field(default_factory=dict)
+    instead: dict[str, Capture] = field(default_factory=dict)
     _worker: Worker | None = None
     _closed: bool = False
     _prelude: list[dict[str, Any]] = field(default_factory=list)
@@ -98,7 +100,8 @@ class Recorder:
         Raises:
             WorkerFailed: the side failed.
         """
-        options, values = options or {}, values or {}
+        options = options or {}
+        values = {n: self.instead.get(str(c.path), c) for n, c in (values or {}).items()}
         key = self._key(task, options, values)
         path = self.folder / name
         job = {

@@ -22,10 +22,12 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence
 from paralign.stages import (
     coarse,
     drawn_steps,
+    feeding,
     forward,
     loss,
     lowered,
     nonfinite,
+    own_step,
     precision,
     resolution,
     running,
@@ -62,8 +64,13 @@ STORAGE = 3.0
 
 def run(context: Context) -> StageResult:
     """Judge every step in every mode; without an optimizer, one forward and backward pass."""
-    result = _run(context)
-    return _run(context) if _draws_in_eval(context, result) else result
+    with feeding.fed(context) as fed:
+        if fed.refused is not None:
+            return fed.refused
+        result = _run(context)
+        result = _run(context) if _draws_in_eval(context, result) else result
+        feeding.judge(context, result, fed)
+    return own_step.judge(context, result)
 
 
 def _run(context: Context) -> StageResult:
@@ -73,7 +80,12 @@ def _run(context: Context) -> StageResult:
     if context.inputs is None:
         return StageResult("backward", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     idle = context.lacking("backward", "build_optimizer")
-    options = {"modes": context.modes, "steps": 0 if idle else context.settings.steps, **schedule.trained(context, 0)}
+    options = {
+        "modes": context.modes,
+        "steps": 0 if idle else context.settings.steps,
+        "accumulate": context.settings.pace.accumulate,
+        **schedule.trained(context, 0),
+    }
     sparing = {"sparing": True, **schedule.trained(context, 1)}
     captures = context.record_labelled("backward", options, {"inputs": context.inputs}, sparing)
     if isinstance(captures, StageResult):

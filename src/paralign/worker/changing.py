@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict
 
 from paralign.adapters.base import Training
+from paralign.worker.feed import batches
 from paralign.worker.session import NATIVE
 from paralign.worker.state import equal
 from paralign.worker.training import train
@@ -23,11 +24,10 @@ def changing(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     with session.untouched() as before:
         session.adapter.train(session.model, "train")
         session.seed()
-        inputs = session.inputs(values["inputs"], NATIVE)
         if "labels" in values and "build_optimizer" in session.functions and isinstance(session.adapter, Training):
-            train(session, inputs, session.tree(values["labels"], "labels", NATIVE), 1)
+            train(session, batches(session, values, NATIVE)[:1], 1)
         else:
-            session.call(session.fresh(inputs))
+            session.call(session.fresh(session.inputs(values["inputs"], NATIVE)))
         after = session.snapshot()
     asked = [name for name in options["names"] if name in before and name in after]
     return {"changed": [name for name in asked if not equal(before[name], after[name])]}

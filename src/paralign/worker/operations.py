@@ -25,11 +25,12 @@ from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker.feed import batches
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.session import DOUBLE, NATIVE, Session
-from paralign.worker.training import scalar_of, train, trainer
+from paralign.worker.training import part_of, scalar_of, train, trainer
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def _pass(
     adapter.train(session.model, options.get("mode", "eval"))
     session.seed()
     if options.get("steps"):
-        train(session, inputs, labels, options["steps"])
+        fed, accumulate = batches(session, values, run), options.get("accumulate", 1)
+        train(session, fed, options["steps"], accumulate)
+        inputs, labels = part_of(fed, options["steps"], accumulate)[0]
     recorder = OperationRecorder(session, writer, run, options, values, gradients=with_loss)
     recorder.name(inputs, labels)
     with recorder:

@@ -289,10 +289,13 @@ class Session:
 
         return rebuild(shape, leaf)
 
-    def inputs(self, capture: Capture, run: str) -> Any:
-        """The recorded ``inputs`` as tensors of this side, floating ones in the precision of the model (float64 in that run)."""
+    def inputs(self, capture: Capture, run: str, name: str = "inputs") -> Any:
+        """The recorded ``inputs``, or another tree, as tensors of this side.
+
+        Floating ones are in the precision of the model, in float64 in that run.
+        """
         precisions = self.precisions()
-        return self.tree(capture, "inputs", run, precision=precisions.pop() if len(precisions) == 1 else "")
+        return self.tree(capture, name, run, precision=precisions.pop() if len(precisions) == 1 else "")
 
     def tensor(self, value: Typed, run: str, precision: str = "") -> Any:
         """A host value as a tensor of this side; floating ones in float64 where the run is, else in ``precision`` where that is given."""

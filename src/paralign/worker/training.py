@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from paralign.adapters.base import Observing, Training
 from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
+from paralign.worker.feed import batches
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.schedule import Walk, advance_after, ahead
@@ -129,11 +130,12 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     the number of random operations, and of those that were given a draw, of each step (``drawn``, by run and mode).
 
     Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer),
-    ``ahead`` (how far the schedule is followed without the model: ``Walk``), ``pace`` (updates between two steps of the schedule), and
-    ``sparing`` (what a run in lower precision adds is left out where the float64 run succeeded; in train mode it is one forward and
-    backward pass). Recorded for every step: ``loss`` and ``lr``; in train mode the first step's ``output``. In eval mode, every
-    gradient, and after the last step every parameter's whole change under its name (role ``parameter``). In train mode, after the first
-    step, every gradient and every buffer: later steps would only
+    ``accumulate`` (batches whose gradients make one update: of each the share of the loss), ``ahead`` (how far the schedule is followed
+    without the model: ``Walk``), ``pace`` (updates between two steps of the schedule), and ``sparing`` (what a run in lower precision
+    adds is left out where the float64 run succeeded; in train mode it is one forward and backward pass). Recorded for every step:
+    ``loss`` and ``lr``; in train mode the first step's ``output``. In eval mode, every gradient, and after the last step every
+    parameter's whole change under its name (role ``parameter``). In train mode, after the first step, every gradient and every buffer:
+    later steps would only
     multiply the differences of the first.
     """
     answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}, "drawn": {}}
@@ -144,7 +146,7 @@ def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
                 if options.get("keep_draws") or options.get("draws"):
                     training.drawing = partial(_drawing, session, writer, options, values.get("draws"))
-                training.pace = options.get("pace", 1)
+                training.pace, training.accumulate = options.get("pace", 1), options.get("accumulate", 1)
                 act = partial(training.perform, values, 0 if spare and mode == "train" else options["steps"], answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
         if options.get("ahead") and options["steps"]:
@@ -159,24 +161,34 @@ def optimizer_of(session: Session) -> Tuple[Any, Any]:
     return optimizer, build_scheduler(optimizer) if build_scheduler else None
 
 
-def train(session: Session, inputs: Any, labels: Any, steps: int, pace: int = 1) -> None:
-    """Train for some steps on one batch, in the mode and precision that the model is in; nothing is recorded.
+def part_of(given: "List[Tuple[Any, Any]]", step: int, accumulate: int) -> "List[Tuple[Any, Any]]":
+    """The batches of a step; after the last comes the first again."""
+    return [given[number % len(given)] for number in range(step * accumulate, (step + 1) * accumulate)]
+
+
+def share(loss: Any, accumulate: int) -> Any:
+    """A batch's share of the loss of a step: gradients that are accumulated make a mean."""
+    return loss if accumulate == 1 else loss / accumulate
+
+
+def train(session: Session, given: "List[Tuple[Any, Any]]", steps: int, accumulate: int = 1) -> None:
+    """Train for some steps, in the mode and precision that the model is in; nothing is recorded.
 
     Args:
         session: of the side.
-        inputs: of the model.
-        labels: of the loss.
+        given: inputs and labels of the batches, one after the other; after the last the first again.
         steps: updates.
-        pace: updates between two steps of the schedule, 0 for more than these.
+        accumulate: batches whose gradients make one update.
     """
     adapter = trainer(session)
     adapter.clear_gradients(session.model, None)
     optimizer, scheduler = optimizer_of(session)
     for number in range(steps):
-        result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
-        adapter.backward(scalar_of(result, session.adapter.is_tensor))
+        for inputs, labels in part_of(given, number, accumulate):
+            result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
+            adapter.backward(share(scalar_of(result, session.adapter.is_tensor), accumulate))
         adapter.step(optimizer)
-        advance_after(adapter, optimizer, scheduler, pace, number + 1)
+        advance_after(adapter, optimizer, scheduler, 1, number + 1)
         adapter.clear_gradients(session.model, optimizer)
 
 
@@ -188,7 +200,7 @@ class _Training:
     ) -> None:
         self.session, self.writer, self.run, self.mode, self.state = session, writer, run, mode, state
         self.drawing: Optional[Callable[[Dict[str, Any]], Redrawing]] = None
-        self.scalars_only, self.pace = scalars_only, 1
+        self.scalars_only, self.pace, self.accumulate = scalars_only, 1, 1
         self.adapter = trainer(session)
 
     def perform(self, values: Dict[str, Capture], steps: int, answer: Dict[str, Any]) -> None:
@@ -197,21 +209,21 @@ class _Training:
         adapter.clear_gradients(session.model, None)  # a run that failed half-way has left its own
         if self.run == DOUBLE:
             session.to_double()
-        inputs = session.inputs(values["inputs"], self.run)
-        labels = session.tree(values["labels"], "labels", self.run)
+        given = batches(session, values, self.run)
         if self.run.startswith("perturbed"):
-            inputs = perturbed(session, inputs, self.state, seed=int(self.run.rsplit("-", 1)[1]))
+            seed = int(self.run.rsplit("-", 1)[1])
+            given = [(perturbed(session, inputs, self.state, seed=seed), labels) for inputs, labels in given]
         mode = (MODES if self.drawing is None else DRAWING)[self.mode]
         session.adapter.train(session.model, mode)
         self._say_trained()
-        if self.mode == "train" and self.drawing is None and _is_random(session, inputs, self.state):
+        if self.mode == "train" and self.drawing is None and _is_random(session, given[0][0], self.state):
             answer["random"][self.run] = "two passes with different seeds differ although dropout layers are off"
             return
         session.adapter.train(session.model, mode)
         session.seed()
         optimizer, scheduler = optimizer_of(session) if steps else (None, None)
         for step in range(max(1, steps)):
-            said = self._one(step, inputs, labels, optimizer)
+            said = self._one(step, part_of(given, step, self.accumulate), optimizer)
             if self.drawing is not None:
                 answer["drawn"].setdefault(f"{self.run}:{self.mode}", []).append(said)
             if steps:
@@ -219,9 +231,9 @@ class _Training:
                 advance_after(adapter, optimizer, scheduler, self.pace, step + 1)
             adapter.clear_gradients(session.model, optimizer)
             if step == 0 and self.mode == "train" and not self.scalars_only:
-                _add_buffers(session, self.writer, self._fields(step))
+                add_buffers(session, self.writer, self._fields(step))
         if steps and self.mode == "eval" and not self.scalars_only:
-            _add_changes(session, self.writer, self.state, self._fields(steps - 1))
+            add_changes(session, self.writer, self.state, self._fields(steps - 1))
 
     def _fields(self, step: int) -> Dict[str, Any]:
         return {"run": f"{self.run}:{self.mode}", "step": step}
@@ -234,20 +246,25 @@ class _Training:
         if kinds and note not in self.writer.manifest.notes:
             self.writer.manifest.notes.append(note)
 
-    def _one(self, step: int, inputs: Any, labels: Any, optimizer: Any) -> "Tuple[int, int]":
+    def _one(self, step: int, given: "List[Tuple[Any, Any]]", optimizer: Any) -> "Tuple[int, int]":
         """Forward and backward of one step; how many random operations it has, and how many of them were given a draw."""
         session, fields = self.session, self._fields(step)
         draws = None if self.drawing is None else self.drawing(fields)
-        with nullcontext() if draws is None else session.adapter.operations(draws, session.model):  # type: ignore[attr-defined] # asked for in _drawing
-            outputs = session.call(session.fresh(inputs))
-            result = session.function("loss")(outputs, session.fresh(labels))
-        if step == 0 and self.mode == "train":
-            session.save_tree(self.writer, "output", outputs, **fields)
-        session.save_tree(self.writer, "loss", result, role="scalar", **fields)
+        whole: Any = None
+        for number, (inputs, labels) in enumerate(given):
+            with nullcontext() if draws is None else session.adapter.operations(draws, session.model):  # type: ignore[attr-defined] # asked for in _drawing
+                outputs = session.call(session.fresh(inputs))
+                result = session.function("loss")(outputs, session.fresh(labels))
+            if step == number == 0 and self.mode == "train":
+                session.save_tree(self.writer, "output", outputs, **fields)
+            scalar = share(scalar_of(result, session.adapter.is_tensor), len(given))
+            with nullcontext() if draws is None else draws.recomputing():
+                self.adapter.backward(scalar)
+            with session.adapter.no_grad():
+                whole = result if len(given) == 1 else scalar if whole is None else whole + scalar
+        session.save_tree(self.writer, "loss", whole, role="scalar", **fields)
         for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
-        with nullcontext() if draws is None else draws.recomputing():
-            self.adapter.backward(scalar_of(result, session.adapter.is_tensor))
         if not self.scalars_only and (self.mode == "eval" or step == 0):
             for name, gradient in self.adapter.gradients(session.model).items():
                 add_gradient(session, self.writer, name, gradient, **fields)
@@ -284,7 +301,8 @@ def _is_random(session: Session, inputs: Any, state: Dict[str, Typed]) -> bool:
     return any(not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(*seen))
 
 
-def _add_buffers(session: Session, writer: CaptureWriter, fields: Dict[str, Any]) -> None:
+def add_buffers(session: Session, writer: CaptureWriter, fields: Dict[str, Any]) -> None:
+    """Record every buffer of the model."""
     from paralign.worker.state import attributes
 
     for entry in session.entries():
@@ -292,7 +310,7 @@ def _add_buffers(session: Session, writer: CaptureWriter, fields: Dict[str, Any]
             writer.add(entry.name, session.adapter.to_array(entry.tensor), role="buffer", op=entry.kind, attrs=attributes(entry), **fields)
 
 
-def _add_changes(session: Session, writer: CaptureWriter, state: Dict[str, Typed], fields: Dict[str, Any]) -> None:
+def add_changes(session: Session, writer: CaptureWriter, state: Dict[str, Typed], fields: Dict[str, Any]) -> None:
     """What the steps changed, parameter by parameter, in float64."""
     from paralign.dtypes import widen
 

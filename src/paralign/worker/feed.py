@@ -1,0 +1,84 @@
+"""The batches that training steps are fed with: one again and again, or real ones in the order in which a loader gave them.
+
+A capture of several batches is one of inputs and labels whose trees ``inputs`` and ``labels`` are the first batch, ``inputs_1`` and
+``labels_1`` the second, and so on: whoever looks at one step alone takes the first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+
+from paralign.errors import UsageError
+from paralign.worker.data import LABEL_KEYS, split_batch
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.session import Session
+
+
+def name_of(what: str, number: int) -> str:
+    """The name of a batch's tree: the first has none of its own."""
+    return f"{what}_{number}" if number else what
+
+
+def feed(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """The first batches of the side's data loader, in order. Options: ``split``, ``count``.
+
+    The answer has ``batches``, how many there were, and ``form``: how inputs and labels lie in a batch, for :func:`joined`.
+
+    Raises:
+        UsageError: the loader gave none, or a batch cannot be split.
+    """
+    session.seed()
+    form: Dict[str, Any] = {}
+    number = 0
+    for number, batch in enumerate(session.function("build_dataloader")(options["split"]), 1):
+        inputs, labels = split_batch(batch)
+        form = _form(batch)
+        session.save_tree(writer, name_of("inputs", number - 1), inputs, role="input")
+        session.save_tree(writer, name_of("labels", number - 1), labels, role="input")
+        if number == options["count"]:
+            break
+    if not number:
+        raise UsageError(
+            f"the data loader of split {options['split']!r} gave no batch",
+            where=session.side,
+            hint="check the data set's length, the batch size and drop_last",
+        )
+    return {"batches": number, "form": form}
+
+
+def _form(batch: Any) -> Dict[str, Any]:
+    if isinstance(batch, dict):
+        return {"kind": "dict", "key": next(key for key in LABEL_KEYS if key in batch)}
+    return {"kind": "list" if isinstance(batch, list) else "tuple"}
+
+
+def joined(inputs: Any, labels: Any, form: Dict[str, Any]) -> Any:
+    """A batch as the loader gave it, of its inputs and labels.
+
+    >>> joined(1, 2, {"kind": "list"}), joined({"image": 1}, 2, {"kind": "dict", "key": "label"}), joined((1, 3), 2, {})
+    ([1, 2], {'image': 1, 'label': 2}, (1, 3, 2))
+    """
+    if isinstance(inputs, dict):
+        return {**inputs, form.get("key", "labels"): labels}
+    parts = [*inputs, labels] if isinstance(inputs, tuple) else [inputs, labels]
+    return parts if form.get("kind") == "list" else tuple(parts)
+
+
+def batches(session: "Session", values: "Dict[str, Capture]", run: str) -> List[Tuple[Any, Any]]:
+    """Inputs and labels of every batch that there is, as tensors of the side in the precision of a run."""
+    trees = values["inputs"].manifest.settings["trees"]
+    numbers = [0]
+    while name_of("inputs", len(numbers)) in trees:
+        numbers.append(len(numbers))
+    return [
+        (session.inputs(values["inputs"], run, name_of("inputs", n)), session.tree(values["labels"], name_of("labels", n), run))
+        for n in numbers
+    ]
+
+
+def form_of(values: "Dict[str, Capture]") -> Dict[str, Any]:
+    """How inputs and labels lie in a batch; empty where no loader gave them."""
+    answer = values["inputs"].manifest.settings.get("answer") or {}
+    return dict(answer.get("form", {}))

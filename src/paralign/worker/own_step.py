@@ -1,0 +1,171 @@
+"""The side's own ``train_step(model, optimizer, batch)``, run as it is: what it returns, and what it does to the model."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+
+from paralign.errors import UnsupportedTensor
+from paralign.worker.feed import batches, form_of, joined
+from paralign.worker.files import system_folders
+from paralign.worker.forward import attempt_run, perturbed
+from paralign.worker.optimizers import construction, steps
+from paralign.worker.schedule import advance_after
+from paralign.worker.session import DOUBLE, Session
+from paralign.worker.training import add_buffers, add_changes, add_gradient, optimizer_of, trainer
+from paralign.worker.trees import leaves, to_value
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.dtypes import Typed
+
+#: the run under another seed: what changes with it is random
+RESEEDED = "reseeded"
+
+#: updates of one step whose gradients are recorded
+RECORDED = 2
+
+
+def own_steps(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+    """Steps of the side's ``train_step``, from the same weights on the same batches, in train mode without dropout.
+
+    Options: ``runs`` (``reseeded`` is a native one under another seed), ``steps``, ``pace``. Recorded for every step: ``result`` (what
+    ``train_step`` returned, as far as it is numbers and tensors; role ``scalar``); every parameter's whole change since the start under
+    its name (role ``parameter``); buffers; and the gradients at the first calls of an optimizer's ``step`` (role ``gradient``, ``call``
+    counts them). The answer has ``updates`` (run -> calls of ``step`` in each step), ``line`` (where the first was called), ``defined``
+    (of ``train_step``) and ``optimizer`` (where it was built).
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}, "updates": {}, "line": None, "defined": _defined(session), "optimizer": None}
+    with session.untouched() as state:
+        for run in options["runs"]:
+            act = partial(_steps, session, writer, run, state, options, values, answer)
+            attempt_run(answer, run, act, partial(session.restore, state))
+    return answer
+
+
+def _defined(session: Session) -> "Optional[str]":
+    code = getattr(session.function("train_step"), "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _steps(
+    session: Session,
+    writer: "CaptureWriter",
+    run: str,
+    state: "Dict[str, Typed]",
+    options: Dict[str, Any],
+    values: "Dict[str, Capture]",
+    answer: Dict[str, Any],
+) -> None:
+    adapter = trainer(session)
+    if run == DOUBLE:
+        session.to_double()
+    given = batches(session, values, run)
+    if run.startswith("perturbed"):
+        given = [(perturbed(session, i, state, seed=int(run.rsplit("-", 1)[1])), labels) for i, labels in given]
+    adapter.clear_gradients(session.model, None)
+    session.adapter.train(session.model, "quiet")
+    session.seed()
+    with construction(steps) as built:
+        optimizer, scheduler = optimizer_of(session)
+    answer["optimizer"] = built.source(next(iter(_optimizers(optimizer)), optimizer))
+    form, counted = form_of(values), []
+    for step in range(options["steps"]):
+        inputs, labels = given[step % len(given)]
+        batch = session.fresh(joined(inputs, labels, form))
+        session.adapter.seed(session.base_seed + step + (1 if run == RESEEDED else 0))
+        fields = {"run": run, "step": step}
+        with _quiet(session), _watched(session, writer, optimizer, fields, answer) as calls:
+            result = session.function("train_step")(session.model, optimizer, batch)
+        counted.append(calls[0])
+        advance_after(adapter, optimizer, scheduler, options["pace"], step + 1)
+        _add_result(session, writer, result, fields)
+        add_changes(session, writer, state, fields)
+        if step == 0:
+            add_buffers(session, writer, fields)
+    answer["updates"][run] = counted
+
+
+def _optimizers(made: Any) -> List[Any]:
+    """The optimizers in what ``build_optimizer`` returned: itself, or those in a list, tuple or dict."""
+    parts = list(made.values()) if isinstance(made, dict) else list(made) if isinstance(made, (list, tuple)) else [made]
+    return [part for part in parts if callable(getattr(part, "step", None))]
+
+
+@contextmanager
+def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[str, Any], answer: Dict[str, Any]) -> "Iterator[List[int]]":
+    """Record the gradients when an optimizer's ``step`` is called inside, and count the calls; afterwards nothing is changed."""
+    calls, kept = [0], []
+
+    def watch(optimizer: Any) -> None:
+        step = optimizer.step
+        kept.append((optimizer, vars(optimizer).get("step")))
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if calls[0] < RECORDED:
+                answer["line"] = answer["line"] or _caller()
+                for name, gradient in trainer(session).gradients(session.model).items():
+                    add_gradient(session, writer, name, gradient, call=calls[0], **fields)
+            calls[0] += 1
+            return step(*args, **kwargs)
+
+        optimizer.step = watched
+
+    for optimizer in _optimizers(made):
+        watch(optimizer)
+    try:
+        yield calls
+    finally:
+        for optimizer, own in kept:
+            if own is None:
+                del optimizer.step
+            else:
+                optimizer.step = own
+
+
+@contextmanager
+def _quiet(session: Session) -> Iterator[None]:
+    """Keep dropout off where ``train_step`` itself calls ``model.train()``."""
+    model = session.model
+
+    def train(*args: Any, **kwargs: Any) -> Any:
+        mode = kwargs.get("mode", args[0] if args else True)
+        del model.train
+        session.adapter.train(model, "quiet" if mode else "eval")
+        model.train = train
+        return model
+
+    model.train = train
+    try:
+        yield
+    finally:
+        del model.train
+
+
+def _caller() -> "Optional[str]":
+    """The innermost line of the user's that led here."""
+    folders = system_folders()
+    frame: "Optional[FrameType]" = sys._getframe(2)  # noqa: SLF001 - the way to the caller's line
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith("<") and not any(path.startswith(folder) for folder in folders):
+            return f"{path}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def _add_result(session: Session, writer: "CaptureWriter", result: Any, fields: Dict[str, Any]) -> None:
+    """Record what a step returned, as far as that can be recorded."""
+    for path, leaf in leaves(result, session.adapter.is_tensor):
+        try:
+            value = to_value(leaf, session.adapter)
+        except UnsupportedTensor as error:
+            note = f"train_step returns {path or 'a value'} that is not compared: {error.what}"
+            if note not in writer.manifest.notes:
+                writer.manifest.notes.append(note)
+            continue
+        writer.add("result", value, role="scalar", leaf=path, **fields)

@@ -1,0 +1,376 @@
+"""The user's own ``train_step`` on both frameworks: clipping, scaling, accumulation, EMA, GAN, gradient penalty, mixed precision; and faults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+
+torch = pytest.importorskip("torch")
+paddle = pytest.importorskip("paddle")
+
+X = np.random.default_rng(0).standard_normal((8, 6)).astype("float32")
+Y = np.random.default_rng(1).standard_normal((8, 3)).astype("float32")
+
+
+def reference():
+    return torch.nn.Sequential(
+        torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(5, 3)
+    )
+
+
+def port():
+    return paddle.nn.Sequential(
+        paddle.nn.Linear(6, 5), paddle.nn.BatchNorm1D(5), paddle.nn.Tanh(), paddle.nn.Dropout(0.5), paddle.nn.Linear(5, 3)
+    )
+
+
+def adam(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def momentum(model):
+    return paddle.optimizer.Momentum(0.1, 0.9, model.parameters())
+
+
+def sides(theirs, ours, models=(reference, port), optimizers=(adam, momentum), **more):
+    functions = [
+        {"build_model": m, "build_optimizer": o, "train_step": s, **more}
+        for m, o, s in zip(models, optimizers, (theirs, ours), strict=True)
+    ]
+    return Side(framework="torch", functions=functions[0]), Side(framework="paddle", functions=functions[1])
+
+
+def checked(theirs, ours, **more):
+    return check(*sides(theirs, ours, **more), inputs=X, labels=Y, stages=["backward"])["backward"]
+
+
+def told(result):
+    return (
+        result.verdict,
+        result.failure,
+        [f.cause for f in result.findings],
+        result.warnings,
+        [p.key for p in result.pairs if p.verdict == DIVERGED][:5],
+    )
+
+
+def mse(outputs, labels):
+    return ((outputs - labels) ** 2).mean()
+
+
+def plain(model, optimizer, batch):
+    model.train()
+    loss = mse(model(batch[0]), batch[1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return {"loss": float(loss)}
+
+
+def ported(model, optimizer, batch):
+    model.train()
+    loss = mse(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    return {"loss": float(loss)}
+
+
+def clipped(model, optimizer, batch):
+    loss = mse(model(batch[0]), batch[1])
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    optimizer.step()
+
+
+def clipped_port(model, optimizer, batch):
+    loss = mse(model(batch[0]), batch[1])
+    loss.backward()
+    paddle.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def accumulated(model, optimizer, batch):
+    optimizer.zero_grad()
+    for part in range(2):
+        loss = mse(model(batch[0][part * 4 : part * 4 + 4]), batch[1][part * 4 : part * 4 + 4]) / 2
+        loss.backward()
+    optimizer.step()
+
+
+def accumulated_port(model, optimizer, batch):
+    for part in range(2):
+        loss = mse(model(batch[0][part * 4 : part * 4 + 4]), batch[1][part * 4 : part * 4 + 4]) / 2
+        loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def penalised(model, optimizer, batch):
+    inputs = batch[0].clone().requires_grad_()
+    outputs = model(inputs)
+    (slope,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+    optimizer.zero_grad()
+    (mse(outputs, batch[1]) + (slope**2).sum()).backward()
+    optimizer.step()
+
+
+def penalised_port(model, optimizer, batch):
+    inputs = batch[0].clone()
+    inputs.stop_gradient = False
+    outputs = model(inputs)
+    (slope,) = paddle.grad(outputs.sum(), inputs, create_graph=True)
+    (mse(outputs, batch[1]) + (slope**2).sum()).backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def lowered(model, optimizer, batch):
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = mse(model(batch[0]), batch[1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def scaled(model, optimizer, batch):
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    optimizer.zero_grad()
+    scaler.scale(mse(model(batch[0]), batch[1])).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def scaled_port(model, optimizer, batch):
+    loss = mse(model(batch[0]), batch[1]) * 1024.0
+    loss.backward()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad = parameter.grad / 1024.0
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+SMOOTH = ((lambda: torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))), (lambda: paddle.nn.Sequential(paddle.nn.Linear(6, 5), paddle.nn.Tanh(), paddle.nn.Linear(5, 3))))  # fmt: skip
+
+RIGHT = {
+    "plain": (plain, ported, {}),
+    "clipping": (clipped, clipped_port, {}),
+    "accumulation": (accumulated, accumulated_port, {}),
+    "second gradients": (penalised, penalised_port, {"models": SMOOTH}),
+    "scaled loss": (scaled, scaled_port, {"models": SMOOTH}),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_step_is_aligned(name):
+    theirs, ours, more = RIGHT[name]
+    result = checked(theirs, ours, **more)
+    assert result.verdict == ALIGNED, told(result)
+    assert {c.what: c.compared for c in result.coverage}["own steps"] == 3
+
+
+def uncleared(model, optimizer, batch):
+    loss = mse(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    return {"loss": float(loss)}
+
+
+def unclipped(model, optimizer, batch):
+    loss = mse(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def undivided(model, optimizer, batch):
+    for part in range(2):
+        loss = mse(model(batch[0][part * 4 : part * 4 + 4]), batch[1][part * 4 : part * 4 + 4])
+        loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def eager(model, optimizer, batch):
+    for part in range(2):
+        loss = mse(model(batch[0][part * 4 : part * 4 + 4]), batch[1][part * 4 : part * 4 + 4]) / 2
+        loss.backward()
+        optimizer.step()
+    optimizer.clear_grad()
+
+
+def summed(model, optimizer, batch):
+    loss = ((model(batch[0]) - batch[1]) ** 2).sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    return {"loss": float(loss)}
+
+
+def unpenalised(model, optimizer, batch):
+    mse(model(batch[0]), batch[1]).backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def slower(model):
+    return paddle.optimizer.Momentum(0.1, 0.8, model.parameters())
+
+
+FAULTS = {
+    "not cleared": (plain, uncleared, {}, "own_step/uncleared", "optimizer.step()"),
+    "not clipped": (clipped, unclipped, {}, "own_step/scale", "loss.backward()"),
+    "not divided": (accumulated, undivided, {}, "own_step/scale", "loss.backward()"),
+    "an update a batch": (accumulated, eager, {}, "own_step/updates", "optimizer.step()"),
+    "sum for mean": (plain, summed, {}, "own_step/scale", "loss.backward()"),
+    "no penalty": (penalised, unpenalised, {"models": SMOOTH}, "own_step/gradients", "mse(model(batch[0]), batch[1]).backward()"),
+    "momentum": (plain, ported, {"optimizers": (adam, slower)}, "own_step/update", "Momentum(0.1, 0.8"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_step_is_found_with_its_cause_and_line(fault):
+    theirs, ours, more, rule, code = FAULTS[fault]
+    result = checked(theirs, ours, **more)
+    assert result.verdict == DIVERGED, told(result)
+    assert rule in [f.rule for f in result.findings], told(result)
+    assert code in result.divergence.candidate.code, result.divergence.candidate
+
+
+class Both(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.generator, self.critic = torch.nn.Linear(6, 3), torch.nn.Linear(3, 1)
+
+
+class BothPorted(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.generator, self.critic = paddle.nn.Linear(6, 3), paddle.nn.Linear(3, 1)
+
+
+def adversarial(clear):
+    def step(model, optimizers, batch):
+        fake = model.generator(batch[0])
+        critic = model.critic(fake.detach()).mean() - model.critic(batch[1]).mean()
+        critic.backward()
+        optimizers["critic"].step()
+        getattr(optimizers["critic"], clear)()
+        (-model.critic(fake).mean()).backward()
+        optimizers["generator"].step()
+        for optimizer in optimizers.values():
+            getattr(optimizer, clear)()
+        return critic
+
+    return step
+
+
+def test_two_optimizers_of_an_adversarial_training():
+    def theirs(model):
+        return {n: torch.optim.Adam(getattr(model, n).parameters(), lr=0.01) for n in ("generator", "critic")}
+
+    def ours(rate):
+        return lambda model: {
+            n: paddle.optimizer.Adam(r, parameters=getattr(model, n).parameters()) for n, r in (("generator", 0.01), ("critic", rate))
+        }
+
+    steps = adversarial("zero_grad"), adversarial("clear_grad")
+    result = checked(*steps, models=(Both, BothPorted), optimizers=(theirs, ours(0.01)))
+    assert result.verdict == ALIGNED, told(result)
+    assert checked(*steps, models=(Both, BothPorted), optimizers=(theirs, ours(0.02))).verdict == DIVERGED
+
+
+def test_a_step_that_draws_numbers_is_not_judged():
+    def noisy(model, optimizer, batch):
+        loss = mse(model(batch[0] + torch.randn_like(batch[0])), batch[1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    result = checked(noisy, ported)
+    assert result.verdict == UNDERPOWERED
+    assert any("train_step of the reference draws random numbers" in w for w in result.warnings)
+
+
+def test_a_step_of_one_side_alone_is_not_run():
+    reference_side, candidate = sides(plain, ported)
+    del candidate.functions["train_step"]
+    result = check(reference_side, candidate, inputs=X, labels=Y, stages=["backward"])["backward"]
+    assert "only the reference has train_step(model, optimizer, batch): it was not run" in result.notes
+
+
+def batches(count, shift=0.0):
+    def build_dataloader(split):
+        random = np.random.default_rng(3)
+        return [
+            (
+                random.standard_normal((4, 6)).astype("float32") + (shift if n == 2 else 0.0),
+                random.standard_normal((4, 3)).astype("float32"),
+            )
+            for n in range(count)
+        ]
+
+    return build_dataloader
+
+
+def tensors(loader, made):
+    return lambda split: [tuple(made(part) for part in batch) for batch in loader(split)]
+
+
+def fed(schedule, candidate=None, optimizer=momentum, **more):
+    loaders = tensors(batches(6), torch.from_numpy), tensors(candidate or batches(6), paddle.to_tensor)
+    made = [
+        Side(framework=f, functions={"build_model": m, "build_optimizer": o, "loss": mse, "build_dataloader": loader, **more})
+        for f, m, o, loader in (("torch", SMOOTH[0], adam, loaders[0]), ("paddle", SMOOTH[1], optimizer, loaders[1]))
+    ]
+    return check(*made, inputs=X, labels=Y, stages=["backward"], schedule=schedule)["backward"]
+
+
+def test_real_batches_in_order_from_each_sides_own_loader():
+    result = fed({"batches": 5})
+    assert result.verdict == ALIGNED, told(result)
+    assert {c.what: (c.compared, c.total) for c in result.coverage}["batches"] == (5, 5)
+    assert len({float(p.stats.rms_reference) for p in result.pairs if p.key.startswith("loss_") and "train" not in p.key}) == 5
+    assert any(p.key == "fed inputs_4" for p in result.pairs)
+
+
+def test_a_batch_that_differs_is_named_and_the_references_batches_show_that_the_step_is_right():
+    result = fed({"batches": 4}, batches(6, shift=0.1))
+    assert result.verdict == DIVERGED
+    assert result.findings[0].cause == "the data loaders give other batches: inputs_2 is the first that differs"
+    result = fed({"batches": 4, "batches_from": "reference"}, batches(6, shift=0.1))
+    assert result.verdict == ALIGNED, told(result)
+
+
+def test_gradients_accumulated_over_real_batches():
+    result = fed({"batches": 6, "accumulate": 2})
+    assert result.verdict == ALIGNED, told(result)
+    assert {c.what: c.compared for c in result.coverage}["steps"] == 3
+    assert fed({"batches": 6, "accumulate": 2}, optimizer=slower).verdict == DIVERGED
+
+
+def test_fewer_batches_than_were_asked_for_are_told():
+    result = fed({"batches": 9})
+    assert "the data loader gave 6 batches, 9 were asked for" in result.warnings
+
+
+def test_mixed_precision_has_its_own_noise_and_is_missed_where_one_side_has_it_alone():
+    def both(theirs, ours):
+        made = [
+            Side(framework="torch", functions={"build_model": SMOOTH[0], "build_optimizer": adam, "train_step": step})
+            for step in (theirs, ours)
+        ]
+        return check(*made, inputs=X, labels=Y, stages=["backward"])["backward"]
+
+    assert both(lowered, lowered).verdict == ALIGNED
+    result = both(plain, lowered)
+    assert result.verdict == DIVERGED, told(result)
+    assert result.findings[0].rule == "own_step/precision"
+    assert "torch.autocast" in result.divergence.candidate.code
+    assert any("mixed precision on one side only?" in w for w in both(lowered, plain).warnings)
