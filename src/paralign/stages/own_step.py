@@ -96,10 +96,7 @@ class Steps:
             if one is None or other is None:
                 self.alone.add(leaf)
                 continue
-            held = [
-                c.value(r) if r is not None and r.location is not None else None
-                for c, r in ((self.reference, one), (self.candidate, other))
-            ]
+            held = [c.value(r) if r.location is not None else None for c, r in ((self.reference, one), (self.candidate, other))]
             pairs.append(compare_pair(f"own result_{step}{'.' + leaf if leaf else ''}", one, other, held[0], held[1]))
         for role, word in (("parameter", "change"), ("buffer", "buffer")):
             for first, second, here, there in self.values(role, runs, step):
