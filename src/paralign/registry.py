@@ -89,7 +89,6 @@ STAGES: Tuple[Stage, ...] = (
         "3.12",
         {
             "distribute": "distribute(model)",
-            "train_step": "train_step(model, optimizer, batch)",
             "evaluate": "evaluate(model)",
             "save": "save(model, folder)",
         },
