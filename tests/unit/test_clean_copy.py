@@ -156,6 +156,16 @@ def test_a_copy_into_the_port_itself_is_refused(source, place):
         write(plan(source), source / place)
 
 
+def test_one_folder_for_both_sides_is_told(source):
+    (source / "paralign.toml").write_text(
+        TOML.replace('"paper"', '"."')
+        .replace('"port"', '"."')
+        .replace('"check_', '"port/check_')
+        .replace("port/check_ref", "paper/check_ref")
+    )
+    assert plan(source).notes[0].startswith("the reference and the port have one folder")
+
+
 def test_a_reference_around_the_port_is_refused(source):
     (source / "paralign.toml").write_text(TOML.replace('root = "paper"', 'root = "."').replace("check_ref.py", "paper/check_ref.py"))
     with pytest.raises(UsageError, match="the reference's folder holds the port"):

@@ -112,8 +112,16 @@ def test_training_data_are_a_step_of_their_own(checked):
     assert (found["3.2"], found["3.7"]) == (State.DONE, State.DONE)
 
 
+def test_one_check_over_several_splits_counts_for_both_steps(checked):
+    checked.write(more="[data]\nsplits = ['val', 'train']")
+    assert one(checked, "3.2").state is State.STALE
+    check_project(checked.folder, ["data"])
+    found = states(checked)
+    assert (found["3.2"], found["3.7"]) == (State.DONE, State.DONE)
+
+
 def test_the_training_step_says_that_the_split_is_another(checked):
-    assert one(checked, "3.7").why == '[data] split names no training data: set split = "train"'
+    assert one(checked, "3.7").why == '[data] names no training data: set splits = ["val", "train"]'
 
 
 def test_a_stage_that_diverged_is_the_next_thing_to_do(checked):

@@ -61,6 +61,7 @@ def _told(found: CleanCopy, most: int | None) -> list[str]:
     if found.left:
         lines.append("left out:")
     lines += _some([f"  {one_line(str(each.path))}: {each.reason.value}" for each in found.left], most)
+    lines += [f"note: {note}" for note in found.notes]
     for fault in found.faults:
         kind = "would not run" if fault.breaks else "note"
         lines.append(f"{kind}: {one_line(str(fault.path))}:{fault.line} {one_line(fault.what)}")

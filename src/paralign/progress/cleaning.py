@@ -87,6 +87,7 @@ class CleanCopy:
     files: list[Path] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def breaking(self) -> list[Fault]:
@@ -98,13 +99,15 @@ class CleanCopy:
 class _Known:
     """What a project file says of its folders and files, as absolute paths.
 
-    ``others`` are folders that imports may lead to as well, ``framework`` is the one that the port shall not need.
+    ``others`` are folders that imports may lead to as well, ``framework`` is the one that the port shall not need,
+    ``shared`` says that both sides have one folder.
     """
 
     root: Path
     paths: dict[Path, Reason]
     others: list[Path] = field(default_factory=list)
     framework: str = ""
+    shared: bool = False
 
 
 def plan(source: str | Path, *, keep: Sequence[str] = (), leave_out: Sequence[str] = ()) -> CleanCopy:
@@ -123,6 +126,10 @@ def plan(source: str | Path, *, keep: Sequence[str] = (), leave_out: Sequence[st
         raise UsageError("there is no such folder", where=str(source), hint="name the folder of paralign.toml, or of the port")
     known = _known(folder.resolve())
     found = CleanCopy(known.root)
+    if known.shared:
+        found.notes.append(
+            "the reference and the port have one folder: files of the reference are copied too, but for those of --leave-out"
+        )
     for path in _walk(known, found, keep, leave_out):
         found.files.append(path)
     found.files.sort()
@@ -155,7 +162,7 @@ def _known(folder: Path) -> _Known:
             hint="name the reference's own folder as its root",
         )
     other = project.reference.framework if project.reference.framework != project.candidate.framework else ""
-    return _Known(root, paths, [folder, reference], other)
+    return _Known(root, paths, [folder, reference], other, shared=reference == root)
 
 
 def _walk(known: _Known, found: CleanCopy, keep: Sequence[str], leave_out: Sequence[str]) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from paralign.progress.steps import State
 from paralign.registry import BY_NAME
 from paralign.report import artifacts
 from paralign.report.text import figure
+from paralign.worker.files import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,7 +189,7 @@ class _Writer:
             found = [name for name in kept.outputs if (self.status.folder / name).is_file()]
             if found:
                 yield self._item("files", ", ".join(code(name) for name in found))
-        inner = [path for path in kept.files if self._short(path) != path]
+        inner = [path for path, known in kept.files.items() if self._short(path) != path and known != ABSENT]
         if inner:
             yield self._item("sources", self._some([code(self._short(path)) for path in sorted(inner)]))
 

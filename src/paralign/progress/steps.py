@@ -200,21 +200,25 @@ def _of_stages(step: Step, project: Project, folder: Path, current: dict[str, st
         names = [each.stage for each in stages if each.state is not State.DONE]
         found.command = f"paralign check DIR {' '.join(names)}"
         if step.training and not _looks_at_training(project):
-            found.why = found.why or '[data] split names no training data: set split = "train"'
+            found.why = found.why or '[data] names no training data: set splits = ["val", "train"]'
     return found
 
 
 def _of_stage(name: str, step: Step, project: Project, folder: Path, current: dict[str, str]) -> StageStatus:
     """One stage: what was kept of it, and whether that still holds."""
-    kept = keeping.read(folder, name, training=step.training)
-    if kept is None and name == "data":  # one run over several splits
-        other = keeping.read(folder, name)
-        kept = other if step.training and other is not None and any(keeping.is_training([split]) for split in other.splits) else None
+    kept = _latest(folder, name) if step.training else keeping.read(folder, name)
     if kept is None:
         return StageStatus(name, State.OPEN)
     changed = keeping.changed(kept, current, keeping.splits_of(project.settings))
     state = State.STALE if changed else _OF_VERDICT.get(kept.verdict, State.NOT_TESTED)
     return StageStatus(name, state, kept, changed)
+
+
+def _latest(folder: Path, name: str) -> Kept | None:
+    """The last result that looked at training data: of a check of its own, or of one over several splits."""
+    found = [keeping.read(folder, name, training=training) for training in (True, False)]
+    fitting = [kept for kept in found if kept is not None and any(keeping.is_training([split]) for split in kept.splits)]
+    return max(fitting, key=lambda kept: kept.made, default=None)
 
 
 def _looks_at_training(project: Project) -> bool:
