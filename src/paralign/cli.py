@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import dataset, doctor, explain, guide, log, report, weights
+from paralign.commands import dataset, doctor, explain, guide, log, report, scan, weights
 from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
@@ -121,6 +121,7 @@ def parser() -> argparse.ArgumentParser:
     explain.add_commands(commands)
     dataset.add_commands(commands)
     report.add_commands(commands)
+    scan.add_commands(commands)
     return top
 
 

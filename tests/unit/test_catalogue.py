@@ -114,7 +114,7 @@ def test_signatures_are_read():
         ("torch.utils.data.DataLoader", "paddle.io.DataLoader"),
         ("torch.cat", "paddle.cat"),
         ("torch.nn.Module.parameters", "paddle.nn.Layer.parameters"),
-        ("torch.Tensor.permute", "paddle.Tensor.transpose"),
+        ("torch.Tensor.permute", "paddle.Tensor.permute"),
         ("torchvision.transforms.CenterCrop", "paddle.vision.transforms.CenterCrop"),
         ("torchvision.models.resnet18", "paddle.vision.models.resnet18"),
         ("torch.nn.utils.rnn.pack_padded_sequence", ""),

@@ -34,6 +34,8 @@ class Names:
     arguments: dict[str, list[str]]
     ignored: frozenset[str]
     missing: dict[str, Words] = field(default_factory=dict)
+    otherwise: dict[str, str] = field(default_factory=dict)
+    otherwise_written: tuple[tuple[re.Pattern[str], Words], ...] = ()
 
 
 @cache
@@ -46,6 +48,8 @@ def names() -> Names:
         content["arguments"],
         frozenset(content["ignored"]["names"]),
         {name: Words(each["en"], each["zh"]) for name, each in content["missing"].items()},
+        content["otherwise"],
+        tuple((re.compile(each["pattern"]), Words(each["en"], each["zh"])) for each in content["written"]),
     )
 
 
@@ -63,6 +67,7 @@ def canonical(name: str) -> str:
     return name
 
 
+@cache
 def torch_signature(name: str) -> Signature:
     """The signature of a callable of PyTorch; of a method that tells none, the function's without its first parameter."""
     table = stored(name.partition(".")[0])
@@ -88,6 +93,7 @@ def function_of(method: str) -> str | None:
     return next((name for name in (f"torch.{last}", f"torch.nn.functional.{last}") if name in table), None)
 
 
+@cache
 def paddle_name(name: str, paddle: Table) -> str:
     """The name of a callable of PyTorch in this Paddle; empty where it has none."""
     known = names()
@@ -100,7 +106,8 @@ def paddle_name(name: str, paddle: Table) -> str:
             candidate = found.expand(replacement)
             if candidate in paddle:
                 return candidate
-    return ""
+    other = known.otherwise.get(name, "")
+    return other if other in paddle else ""
 
 
 def paddle_argument(name: str, mapped: dict[str, str], ours: Signature) -> str | None:
@@ -114,6 +121,6 @@ def paddle_argument(name: str, mapped: dict[str, str], ours: Signature) -> str |
     if name in mapped:
         return mapped[name]
     offered = ours.names
-    if name in offered:
+    if name in offered or name in ours.accepts:
         return name
     return next((each for each in names().arguments.get(name, []) if each in offered), None)

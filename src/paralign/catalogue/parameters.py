@@ -35,10 +35,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a callable; ``known`` is False where the framework tells none."""
+    """The parameters of a callable; ``known`` is False where the framework tells none.
+
+    ``accepts`` are keywords that it takes beside its parameters' names, ``gathers`` says that several arguments may stand for one list.
+    """
 
     parameters: tuple[Parameter, ...] = ()
     known: bool = True
+    accepts: frozenset[str] = frozenset()
+    gathers: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -55,7 +60,7 @@ class Signature:
         return next((each for each in self.parameters if each.name == name), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """All callables of one package in one version."""
 
@@ -95,8 +100,9 @@ def read_table(text: str, package: str = "") -> Table:
             package, _, version = line[2:].partition(" ")
             continue
         name, bracket, rest = line.partition("(")
-        if bracket and rest.endswith(")"):
-            texts[name] = rest[:-1]
+        inside, end, accepted = rest.rpartition(")")
+        if bracket and end:
+            texts[name] = inside + accepted
     return Table(package, version, texts)
 
 
@@ -109,13 +115,15 @@ def stored(package: str) -> Table:
 
 @cache
 def parse(text: str) -> Signature:
-    """Read a list of parameters.
+    """Read a list of parameters, and what follows ``~``.
 
     >>> [each.name for each in parse("x, axis=None, *, out=None").parameters]
     ['x', 'axis', 'out']
     """
+    text, tilde, accepted = text.partition(" ~ ")
+    words = frozenset(accepted.split()) if tilde else frozenset()
     if text == "...":
-        return Signature((), known=False)
+        return Signature((), False, words - {"*"}, "*" in words)
     parameters = []
     kind = Kind.PLAIN
     for part in _parts(text):
@@ -128,7 +136,7 @@ def parse(text: str) -> Signature:
             kind = Kind.KEYWORD
         else:
             parameters.append(Parameter(name, kind, default or None))
-    return Signature(tuple(parameters))
+    return Signature(tuple(parameters), True, words - {"*"}, "*" in words)
 
 
 def _parts(text: str) -> list[str]:

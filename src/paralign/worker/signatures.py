@@ -2,7 +2,8 @@
 
 Run by itself in a side's interpreter: ``python signatures.py paddle paddle.nn …`` prints ``# paddle 3.3.1`` and then lines such as
 ``paddle.nn.Linear(in_features, out_features, weight_attr=None)``. Where a builtin tells no signature, the first line of its
-documentation is taken; where that has none, the line ends in ``(...)``.
+documentation is taken; where that has none, the line ends in ``(...)``. What a decorator accepts beside the signature follows it:
+``paddle.zeros(shape, dtype=None) ~ size *`` takes ``size=`` and several numbers in place of one list.
 """
 
 import ast
@@ -10,10 +11,19 @@ import importlib
 import inspect
 import re
 import sys
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Set, Tuple
 
 #: characters of a default that are kept: longer ones are objects whose text says nothing
 _LONGEST = 40
+
+#: keywords that operations written in C++ accept beside their own names for them, as their parser maps them
+_BUILTIN = ("dim", "input", "other")
+
+#: names of functions that decorators put around others
+_WRAPPERS = ("wrapper", "wrapped_func", "_wrapper", "inner")
+
+#: decorators around one another that are looked through
+_LAYERS = 8
 
 #: characters of a documentation that are looked through: overloads stand at its beginning
 _HEAD = 1500
@@ -39,7 +49,7 @@ def lines(roots: List[str]) -> Iterator[str]:
             yield f"! {root}: {type(error).__name__}"
             continue
         for name, value in _members(home, top):
-            yield f"{root}.{name}({_parameters(value, name)})"
+            yield f"{root}.{name}({_parameters(value, name)}){_accepted(value)}"
 
 
 def _home(root: str) -> Any:
@@ -64,7 +74,7 @@ def _members(home: Any, top: str) -> Iterator[Tuple[str, Any]]:
         except Exception:  # noqa: BLE001, S112 - an attribute that cannot be read offers nothing
             continue
         if inspect.isclass(home):
-            if callable(value):
+            if callable(value) or (home.__name__ == "Tensor" and (inspect.isdatadescriptor(value) or isinstance(value, property))):
                 yield name, value
         elif callable(value) and not inspect.ismodule(value) and _of(value, top):
             yield name, value
@@ -120,6 +130,42 @@ def _documented(value: Any, name: str) -> str:
     text = getattr(value, "__doc__", None)
     found = _first_signature(str(text), name) if text else None
     return "..." if found is None else found
+
+
+def _accepted(value: Any) -> str:
+    """Keywords that decorators of a callable accept beside its signature, and ``*`` where one gathers several arguments into a list."""
+    found: Set[str] = set()
+    if "generated" in str(getattr(value, "__module__", "")) and not getattr(value, "__wrapped__", None):
+        found.update(_BUILTIN)
+    target = value.__init__ if inspect.isclass(value) else value
+    for _ in range(_LAYERS):
+        inner = getattr(target, "__wrapped__", None)
+        if inner is None:
+            break
+        found.update(_of_wrapper(target))
+        target = inner
+    return (" ~ " + " ".join(sorted(found, key=lambda word: (word == "*", word)))) if found else ""
+
+
+def _of_wrapper(wrapper: Any) -> Iterator[str]:
+    code = getattr(wrapper, "__code__", None)
+    if code is None or getattr(code, "co_name", "") not in _WRAPPERS:
+        return
+    codes = [code]
+    for cell in getattr(wrapper, "__closure__", None) or ():
+        content = cell.cell_contents
+        if type(content).__name__.startswith("Forbid"):
+            return
+        if isinstance(content, (list, tuple)):
+            yield from (word for word in content if isinstance(word, str) and word.isidentifier())
+        yield from getattr(content, "alias_mapping", {})
+        process = getattr(type(content), "process", None)
+        if process is not None:
+            codes.append(process.__code__)
+    for each in codes:
+        yield from (word for word in each.co_consts if isinstance(word, str) and word.isidentifier())
+        if "len" in each.co_names:
+            yield "*"
 
 
 def _first_signature(text: str, name: str) -> Optional[str]:

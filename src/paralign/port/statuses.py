@@ -1,0 +1,265 @@
+"""What a use of a callable becomes in Paddle: asked of the catalogue, then of what the installed Paddle offers."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.binding import bind
+from paralign.catalogue.conditions import holds
+from paralign.catalogue.entries import Entry, Outcome, read_all
+from paralign.catalogue.lookup import entries_of
+from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
+from paralign.catalogue.parameters import Kind, Signature, literal, stored
+from paralign.catalogue.rewriting import advice
+from paralign.port.inventory import Basis, Note, Status
+from paralign.port.ownership import LIBRARIES
+from paralign.port.reverse import judge_paddle
+from paralign.port.values import Form, Use
+
+if TYPE_CHECKING:
+    from paralign.catalogue.binding import Bound
+    from paralign.catalogue.parameters import Table
+
+#: stands for the object whose method is called
+_RECEIVER = ast.Name("x", ast.Load())
+
+#: what to do about a call that nothing is known to replace
+_OTHERWISE = (
+    "compose it of other calls and let `paralign check` prove it, write a custom operator (paddle.utils.cpp_extension), or file an issue"
+)
+
+#: parameters of Paddle's methods that the object itself goes to
+_SELF = frozenset({"x", "input", "tensor", "self"})
+
+
+@dataclass
+class Judged:
+    """A use's status, its name in Paddle, what the status rests on, and what to know."""
+
+    status: Status
+    port: str
+    basis: Basis
+    notes: list[Note]
+
+
+def judge(use: Use, paddle: Table) -> Judged:
+    """Say what a use becomes in this Paddle."""
+    root = use.name.partition(".")[0]
+    if root == "paddle":
+        status, basis, notes = judge_paddle(use, paddle)
+        return Judged(status, use.name, basis, notes)
+    if root in LIBRARIES:
+        note = Note(Status.SAME, "of no framework: works on both sides")
+        return Judged(Status.SAME, use.name, Basis.NAME, [note])
+    table = stored(root)
+    if table.texts and use.name not in table:
+        return Judged(
+            Status.UNKNOWN, "", Basis.NAME, [Note(Status.UNKNOWN, f"{table.package} {_short(table.version)} has no public {use.name}")]
+        )
+    notes = _differences(use)
+    port = paddle_name(use.name, paddle)
+    if not port:
+        notes = [_missing(use.name, paddle), *(note for note in notes if note.status is not Status.MISSING)]
+        return Judged(Status.MISSING, "", Basis.SIGNATURES, notes)
+    known = _mapped(use.name)
+    written = _written_otherwise(use.name)
+    if written:
+        notes.append(written)
+    elif any(note.entry in _replacing() for note in notes if note.status in (Status.SILENT, Status.ARGUMENTS)):
+        pass  # the fix replaces the call: its arguments are the fix's business
+    elif use.form is not Form.REFERENCE and not (use.form is Form.SUBCLASS and not use.positional and not use.keywords):
+        notes += _arguments(use, port, paddle, known, _handled(notes))
+    executed = bool(entries_of(use.name))
+    if not executed:
+        notes += _defaults(use, port, paddle)
+    if port != _same_name(use.name):
+        notes.append(Note(Status.RENAMED, f"called {port} in Paddle"))
+    return Judged(_first(notes), port, Basis.EXECUTED if executed else Basis.SIGNATURES, notes)
+
+
+@cache
+def _dropped() -> dict[str, tuple[str, ...]]:
+    """Arguments that the fix of an entry leaves out."""
+    return {entry.id: entry.fix.drop for entry in read_all()}
+
+
+def _handled(notes: list[Note]) -> set[str]:
+    """Arguments that the fixes of notes rename or leave out."""
+    return {name for note in notes for name in _dropped().get(note.entry, ())}
+
+
+@cache
+def _replacing() -> frozenset[str]:
+    """Entries whose fix is another call."""
+    return frozenset(entry.id for entry in read_all() if entry.fix.code or entry.fix.call)
+
+
+@cache
+def _written_otherwise(name: str) -> Note | None:
+    """What is written in another way altogether, such as schedules, which take a rate and no optimizer."""
+    for pattern, words in names().otherwise_written:
+        if pattern.match(name):
+            return Note(Status.ARGUMENTS, words.en)
+    return None
+
+
+def _short(version: str) -> str:
+    return version.partition("+")[0]
+
+
+def _first(notes: list[Note]) -> Status:
+    return next((status for status in Status if any(note.status is status for note in notes)), Status.SAME)
+
+
+@cache
+def _same_name(name: str) -> str:
+    """The name in Paddle if nothing but the package were another."""
+    for ours, theirs in (("torchvision.", "paddle.vision."), ("torch.", "paddle.")):
+        if name.startswith(ours):
+            return theirs + name[len(ours) :]
+    return name
+
+
+@cache
+def _mapped(name: str) -> dict[str, str]:
+    """Arguments as the catalogue's entries of this callable map them."""
+    found: dict[str, str] = {}
+    for entry in entries_of(name):
+        if name == entry.torch or name in entry.also:
+            found.update(entry.arguments)
+    return found
+
+
+def _bound(use: Use, name: str) -> Bound:
+    """The use's arguments by the parameters of ``name``: its own, or those of the function of the same name as its method."""
+    receiver = _RECEIVER if use.form is Form.METHOD and name != use.name else None
+    bound = bind(torch_signature(name), use.positional, use.keywords, receiver)
+    if use.form is Form.REFERENCE or (use.form is Form.SUBCLASS and not use.positional and not use.keywords):
+        bound.open = True
+    return bound
+
+
+def _differences(use: Use) -> list[Note]:
+    """What the catalogue knows of this call."""
+    found: list[Note] = []
+    for entry in entries_of(use.name):
+        if entry.outcome is Outcome.EQUAL:
+            continue
+        own = use.name == entry.torch or use.name in entry.also
+        function = None if own else function_of(use.name)
+        bound = _bound(use, function or use.name)
+        truth = holds(entry.when, bound)
+        if truth is False:
+            continue
+        note = _difference(entry, bound, certain=truth is True and not entry.data.en)
+        if (note.status, note.write) not in {(other.status, other.write) for other in found}:  # one fix for several differences
+            found.append(note)
+    return found
+
+
+def _difference(entry: Entry, bound: Bound, *, certain: bool) -> Note:
+    text = entry.differs.en
+    if not certain:
+        text += f" Only {entry.data.en}." if entry.data.en else f" Only when {entry.when}."
+    write = advice(entry, bound)
+    fix = f"{entry.fix.words.en} → {write}" if write and write not in entry.fix.words.en else entry.fix.words.en
+    if not certain:
+        status = Status.CONDITIONAL
+    elif entry.outcome is Outcome.RAISES:
+        status = Status.ARGUMENTS if entry.paddle else Status.MISSING
+    else:
+        status = Status.SILENT
+    return Note(status, text, fix, entry.id)
+
+
+def _missing(name: str, paddle: Table) -> Note:
+    words = names().missing.get(name)
+    function = function_of(name)
+    if words is None and function is not None:
+        words = names().missing.get(function)
+    text = f"Paddle {paddle.version} has no counterpart."
+    if words is not None:
+        return Note(Status.MISSING, text, words.en)
+    if function is not None and paddle_name(function, paddle):
+        return Note(Status.MISSING, f"Paddle {paddle.version} has no such method.", f"{paddle_name(function, paddle)}(x, …)")
+    return Note(Status.MISSING, text, _OTHERWISE)
+
+
+def _ours(port: str, paddle: Table) -> Signature:
+    """The parameters of Paddle's callable; of a method without the object itself."""
+    found = paddle.signature(port)
+    if port.startswith("paddle.Tensor.") and found.parameters and found.parameters[0].name in _SELF:
+        return replace(found, parameters=found.parameters[1:])
+    return found
+
+
+def _arguments(use: Use, port: str, paddle: Table, known: dict[str, str], handled: set[str]) -> list[Note]:
+    """Arguments that Paddle's callable names or orders differently, or does not take."""
+    signature, ours = torch_signature(use.name), _ours(port, paddle)
+    if not signature.known or not ours.known:
+        return []
+    bound = bind(signature, use.positional, use.keywords)
+    named = {keyword.arg for keyword in use.keywords}
+    found = [note for name in bound.given if name not in handled and (note := _argument(name, name in named, signature, ours, known))]
+    strangers = [] if ours.open else [name for name in bound.unknown if name not in ours.names and name not in ours.accepts]
+    found += [Note(Status.ARGUMENTS, f"neither PyTorch's signature nor Paddle's has {name}") for name in strangers]
+    gathers = ours.gathers or any(each.kind is Kind.ARGUMENTS for each in ours.parameters)
+    if bound.many and not gathers and any(each.kind is Kind.ARGUMENTS for each in signature.parameters):
+        found.append(Note(Status.ARGUMENTS, "several numbers are one list in Paddle", "[…]"))
+    return found
+
+
+def _argument(name: str, keyword: bool, signature: Signature, ours: Signature, known: dict[str, str]) -> Note | None:
+    """What to know of one argument."""
+    target = paddle_argument(name, known, ours)
+    offered = ours.names
+    if keyword:
+        if target is None or (target not in offered and target not in ours.accepts):
+            return None if ours.open else _not_offered(name)
+        accepted = target == name or name in offered or name in ours.accepts
+        return None if accepted else Note(Status.ARGUMENTS, f"the argument {name} is called {target}", f"{target}=")
+    if target is not None and target not in offered:  # accepted by name only: what it stands for there is named otherwise
+        target = next((each for each in names().arguments.get(name, []) if each in offered), target)
+    theirs = [each.name for each in signature.parameters if each.kind is Kind.PLAIN]
+    places = [each.name for each in ours.parameters if each.kind is Kind.PLAIN]
+    place = theirs.index(name)
+    if ours.gathers or (place < len(places) and (places[place] == target or _free(places[place], theirs, known, ours))):
+        return None
+    if target is None or target not in offered:
+        return None if ours.open else _not_offered(name)
+    return Note(Status.ARGUMENTS, f"the argument {name} stands at another place", f"{target}=")
+
+
+def _free(place: str, theirs: list[str], known: dict[str, str], ours: Signature) -> bool:
+    """Whether a parameter of Paddle is that of no name of PyTorch: it is then the one at its place."""
+    return all(paddle_argument(name, known, ours) != place for name in theirs)
+
+
+def _not_offered(name: str) -> Note:
+    if name in names().ignored:
+        return Note(Status.ARGUMENTS, f"Paddle has no argument {name}; the result does not depend on it", f"without {name}")
+    return Note(Status.ARGUMENTS, f"Paddle has no argument {name}")
+
+
+def _defaults(use: Use, port: str, paddle: Table) -> list[Note]:
+    """Defaults that differ by the signatures, for a pair that the catalogue does not execute."""
+    signature, ours = torch_signature(use.name), _ours(port, paddle)
+    bound = _bound(use, use.name)
+    found = []
+    for each in signature.parameters:
+        target = paddle_argument(each.name, {}, ours)
+        parameter = None if target is None else ours.parameter(target)
+        if parameter is None or each.name in bound.given or each.name in names().ignored:
+            continue
+        try:
+            theirs, mine = literal(each.default), literal(parameter.default)
+        except ValueError:
+            continue
+        if theirs is None or mine is None or theirs == mine or type(theirs) is not type(mine):
+            continue
+        text = f"by the signatures {each.name}={each.default} here and {parameter.name}={parameter.default} in Paddle; not executed"
+        found.append(Note(Status.CONDITIONAL, text, f"{parameter.name}={each.default}"))
+    return found
