@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import dataset, doctor, explain, guide, log, report, scan, weights
+from paralign.commands import dataset, doctor, explain, guide, log, rank_logs, report, scan, weights
 from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
@@ -116,6 +116,7 @@ def parser() -> argparse.ArgumentParser:
     locate.set_defaults(run=_locate)
     weights.add_commands(commands)
     log.add_commands(commands, _number)
+    rank_logs.add_commands(commands)
     doctor.add_commands(commands, _number)
     guide.add_commands(commands)
     explain.add_commands(commands)

@@ -38,7 +38,7 @@ class Launcher(Enum):
 
 
 #: framework -> its own launcher
-_OWN = {"torch": Launcher.TORCHRUN, "paddle": Launcher.PADDLE}
+OWN = {"torch": Launcher.TORCHRUN, "paddle": Launcher.PADDLE}
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class Distributed:
                 return self.launchers[name]
             if name in self.commands:
                 return Launcher.COMMAND
-        if framework not in _OWN:
+        if framework not in OWN:
             raise UsageError(
                 f"framework {framework!r} has no launcher of its own",
                 where=f"[distributed], {side}",
                 hint="set command = 'LAUNCHER … {nproc} … {program}'",
             )
-        return _OWN[framework]
+        return OWN[framework]
 
     def is_own(self, side: str, framework: str) -> bool:
         """Whether a framework's own launcher starts the side, which calls Python itself."""

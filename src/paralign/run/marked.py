@@ -45,13 +45,14 @@ def bearers(mark: str) -> list[int]:
     return found
 
 
-def end_bearers(mark: str, leader: int) -> list[int]:
-    """Kill a launcher's group and all that bear its mark, and wait until they are gone.
+def end_bearers(mark: str, launcher: subprocess.Popen[bytes]) -> list[int]:
+    """Kill a launcher with its group and all that bear its mark, and wait until they are gone.
 
     Returns:
         Those that are left after ``GONE`` seconds: none, unless the system keeps them.
     """
-    kill_group(leader)
+    if launcher.poll() is None:  # else its number may be another's by now
+        kill_group(launcher.pid)
     until = time.monotonic() + GONE
     left = bearers(mark)
     while left and time.monotonic() < until:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,16 +12,31 @@ from typing import Any
 
 from paralign.errors import WorkerFailed, plain_text
 from paralign.run import ranklogs, stacks
-from paralign.worker.launched import rank_file
+from paralign.worker.launched import LOOK, rank_file
 
-#: seconds by which a rank may notice the death of another before that is written down
-LATER = 3.0
+#: what a message has in it that is about processes talking, whoever is at fault
+_TALK = re.compile(r"gloo|nccl|process ?group|TCPStore|init_parallel_env", re.IGNORECASE)
 
 #: lines of a rank's log that are quoted where nothing else tells of it
 TAIL = 8
 
 #: bytes of a file of ours that are read
 MOST = 1 << 20
+
+
+class RanksFailed(WorkerFailed):
+    """A group of ranks that did not come to its end; ``talks`` says that processes have lost one another, or never met."""
+
+    talks: bool = False
+
+    def add(self, line: str) -> None:
+        """Say something more."""
+        if line:
+            self.message = f"{self.message}\n{line}"
+
+
+#: what a rank is at while the processes meet
+MEETING = ("", "import of the framework and of the side's module", "build_model()", "distribute(model)")
 
 
 @dataclass
@@ -66,10 +82,16 @@ class Ended:
         return self.raised or self.died
 
     @property
+    def lost(self) -> bool:
+        """Whether its exception says no more than that another process is gone or late."""
+        return self.answer is not None and self.raised and ranklogs.is_lost(self.told())
+
+    @property
     def time(self) -> float:
-        """When it failed, in seconds since 1970."""
-        known = self.answer or self.end or {"time": float("inf")}
-        return float(known["time"])
+        """When it failed, in seconds since 1970; a death is noticed a little later."""
+        if self.answer is not None:
+            return float(self.answer["time"])
+        return float("inf") if self.end is None else float(self.end["time"]) - 2 * LOOK
 
     def told(self) -> str:
         """How it ended, in words."""
@@ -104,17 +126,13 @@ def _json(text: str) -> dict[str, Any] | None:
 
 
 def culprit(ends: list[Ended]) -> Ended | None:
-    """The rank that failed first: one that died before one that has lost it, else the earliest exception."""
-    died = [end for end in ends if end.died]
-    raised = [end for end in ends if end.raised]
-    first = min(raised, key=lambda end: end.time, default=None)
-    dead = min(died, key=lambda end: end.time, default=None)
-    if dead is not None and (first is None or dead.time < first.time + LATER):
-        return dead
-    return first
+    """The rank that failed first, those left out that only say that they have lost another, unless all do."""
+    failed = [end for end in ends if end.failed]
+    causes = [end for end in failed if not end.lost]
+    return min(causes or failed, key=lambda end: end.time, default=None)
 
 
-def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) -> WorkerFailed:
+def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) -> RanksFailed:
     """The failure of a group of which a rank failed."""
     first = culprit(ends)
     launcher = _text(str(folder / "launcher.log"))
@@ -133,7 +151,9 @@ def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) ->
         said.append(f"last lines of its log:\n{_quoted(first.rank, log)}")
     said += _launchers_words(launcher, first.rank)
     kind = first.answer["type"] if first.answer is not None else ("killed" if first.end and first.end["signal"] else "exited")
-    return WorkerFailed(kind, "\n".join(said), traceback=traceback, log=str(log), side=side, frames=frames)
+    failure = RanksFailed(kind, "\n".join(said), traceback=traceback, log=str(log), side=side, frames=frames)
+    failure.talks = first.raised and (first.lost or first.phase == MEETING[-1] or _TALK.search(first.told()) is not None)
+    return failure
 
 
 def _launchers_words(text: str, first: int) -> list[str]:
@@ -141,21 +161,22 @@ def _launchers_words(text: str, first: int) -> list[str]:
     if not named:
         return []
     ranks = ", ".join(map(str, named))
-    return [f"the launcher's `Out of all … trainers` only says that rank {ranks} ended: the cause is what rank {first} says"]
+    noun = "rank" if len(named) == 1 else "ranks"
+    return [f"the launcher's `Out of all … trainers` only says that {noun} {ranks} ended: the cause is what rank {first} says"]
 
 
-def _unknown(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path, launcher: str) -> WorkerFailed:
+def _unknown(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path, launcher: str) -> RanksFailed:
     """The failure of a group of which no rank has said why: what the logs hold."""
     read = [ranklogs.read(rank, path) for rank, path in logs.items()]
     found = ranklogs.first_failure(read)
     if found is not None and found.failure is not None:
         trace = found.failure
         frames = [str(frame) for frame in trace.frames if frame.is_users]
-        return WorkerFailed(
+        return RanksFailed(
             trace.type or "exited", f"rank {found.rank} of {len(ends)}: {trace.message}", log=str(found.path), side=side, frames=frames
         )
     tail = "\n".join(f"    {plain_text(line)}" for line in launcher.splitlines()[-TAIL:]) or "    (empty)"
-    return WorkerFailed(
+    return RanksFailed(
         "launcher",
         f"no rank has begun its job; last lines of the launcher's log:\n{tail}",
         log=str(folder / "launcher.log"),
@@ -171,7 +192,7 @@ def _quoted(rank: int, log: Path) -> str:
     return "\n".join(f"    {plain_text(line)}" for line in lines) or "    (empty)"
 
 
-def hung(side: str, ends: list[Ended], timeout: float, folder: Path) -> WorkerFailed:
+def hung(side: str, ends: list[Ended], timeout: float, folder: Path) -> RanksFailed:
     """The failure of a group that did not come to an end: which ranks wait, in what, and where the others are."""
     said = [f"the {len(ends)} processes did not come to an end within {timeout:g} s ([distributed] timeout)"]
     frames = []
@@ -185,4 +206,6 @@ def hung(side: str, ends: list[Ended], timeout: float, folder: Path) -> WorkerFa
     if waiting and others:
         listed = [", ".join(map(str, ranks)) for ranks in (waiting, others)]
         said.append(f"rank {listed[0]} waits for rank {listed[1]}, which does not take part: every rank has to make the same calls")
-    return WorkerFailed("timeout", "\n".join(said), log=str(folder / "launcher.log"), side=side, frames=frames)
+    failure = RanksFailed("timeout", "\n".join(said), log=str(folder / "launcher.log"), side=side, frames=frames)
+    failure.talks = all(end.done or end.phase in MEETING for end in ends)
+    return failure

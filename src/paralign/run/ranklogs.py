@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 #: bytes of a log's end that are read: tracebacks stand there
 READ = 1 << 20
 
+#: characters of a line that are read: messages of frameworks have some hundred
+LONGEST = 2000
+
 #: Paddle: ``workerlog.N`` (``worklog.N`` in the guides); torchrun: ``…/attempt_0/N/stderr.log``
 _PADDLE = re.compile(r"^work(?:er)?log\.(\d+)$")
 
 _START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$')
-_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)?)(?:: (?P<message>.*))?$")
+_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,99})(?:: (?P<message>.*))?$")
+
+#: compiled code that throws what nobody catches; what Paddle says of a signal
+_THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^'\n]*)'(?:\s*what\(\):\s*(?P<message>[^\n]*))?")
+_FATAL = re.compile(r"FatalError: `(?P<signal>[^`\n]*)` is detected by the operating system")
 
 #: torchrun writes these before lines of ranks that it shows itself
 _PREFIX = re.compile(r"^\[(?:rank|default)?\d+\]:\s?")
@@ -42,9 +49,14 @@ _LAUNCHERS_WORDS = re.compile(
 )
 
 
+def is_lost(text: str) -> bool:
+    """Whether a message says that another process is gone or late."""
+    return _LOST.search(text) is not None
+
+
 @dataclass(frozen=True)
 class Trace:
-    """A traceback in a log: the exception and its frames, outermost first; ``order`` counts lines from the log's end backwards."""
+    """A traceback in a log: the exception and its frames, outermost first."""
 
     type: str
     message: str
@@ -58,7 +70,7 @@ class Trace:
     @property
     def is_consequence(self) -> bool:
         """Whether it says that another process is gone or late."""
-        return _LOST.search(f"{self.type}: {self.message}") is not None
+        return is_lost(f"{self.type}: {self.message}")
 
 
 @dataclass
@@ -68,14 +80,15 @@ class RankLog:
     rank: int
     path: Path
     traces: list[Trace] = field(default_factory=list)
+    crash: Trace | None = None
     tail: list[str] = field(default_factory=list)
     written: float = 0.0
 
     @property
     def failure(self) -> Trace | None:
-        """The traceback that ended the process: the last of its own."""
+        """The traceback that ended the process: the last of its own; without one, what a crash has left."""
         own = [trace for trace in self.traces if not trace.is_launchers]
-        return own[-1] if own else None
+        return own[-1] if own else self.crash
 
 
 def logs_in(folder: Path) -> dict[int, Path]:
@@ -110,8 +123,8 @@ def read(rank: int, path: Path, lines: int = 12) -> RankLog:
         file.seek(0, 2)
         file.seek(max(0, file.tell() - READ))
         text = file.read().decode("utf-8", errors="replace")
-    every = [_PREFIX.sub("", line) for line in text.splitlines()]
-    return RankLog(rank, path, list(tracebacks(every)), [line for line in every if line.strip()][-lines:], _age(path))
+    every = [_PREFIX.sub("", line[:LONGEST]) for line in text.split("\n")]
+    return RankLog(rank, path, tracebacks(every), crashed(text), [line for line in every if line.strip()][-lines:], _age(path))
 
 
 def tracebacks(lines: list[str]) -> list[Trace]:
@@ -129,6 +142,15 @@ def tracebacks(lines: list[str]) -> list[Trace]:
                 found.append(Trace(error["type"] if error else "", (error["message"] or "") if error else line, frames))
                 break
     return found
+
+
+def crashed(text: str) -> Trace | None:
+    """What compiled code says of its own end: an exception that nobody caught, or a signal that Paddle reports."""
+    thrown = _THROWN.search(text)
+    if thrown:
+        return Trace(thrown["type"], (thrown["message"] or "").strip(), [])
+    fatal = _FATAL.search(text)
+    return Trace("FatalError", fatal["signal"], []) if fatal else None
 
 
 def first_failure(logs: list[RankLog]) -> RankLog | None:

@@ -9,7 +9,7 @@ import json
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,11 @@ from paralign.capture import clear
 from paralign.capture.merged import Merged
 from paralign.errors import EnvironmentUnavailable, WorkerFailed
 from paralign.run import ranklogs
+from paralign.run.distribution import OWN
 from paralign.run.launching import launch
 from paralign.run.marked import VARIABLE, MarkedGuard, end_bearers, new_mark
 from paralign.run.process import MAIN, environment, open_log, write_own
-from paralign.run.rankfailure import Ended, blamed, hung
+from paralign.run.rankfailure import Ended, RanksFailed, blamed, hung
 from paralign.worker.launched import rank_file
 
 if TYPE_CHECKING:
@@ -32,6 +33,17 @@ POLL = 0.1
 
 #: seconds that a launcher has to end the other ranks after one has failed: Paddle's looks every 3
 GRACE = 15.0
+
+#: seconds that a trial of the communication may take: the import of the framework, and a sum
+REHEARSAL = 90.0
+
+#: what to do where processes cannot talk at all
+ADVICE = {
+    "gloo": "let this machine's name resolve (`getent hosts $(hostname)`), or set GLOO_SOCKET_IFNAME to an interface of it "
+    "('lo' will do on one machine) in the side's `env`; see that no proxy or firewall stands before 127.0.0.1",
+    "NCCL": "set NCCL_DEBUG = 'INFO' in the side's `env` and read the ranks' logs; as many cards as processes have to be free; try "
+    "NCCL_P2P_DISABLE = '1' and NCCL_SOCKET_IFNAME, and the NCCL that the framework was built with (`paralign doctor`)",
+}
 
 #: what a rank leaves in the folder of its group
 _FILES = ("answer.json", "answer.json.tmp", "end.json", "end.json.tmp", "stacks", "fault", "progress")
@@ -60,7 +72,8 @@ class Ranks:
     ignore: list[str] = field(default_factory=list)
     _mark: str = ""
     _process: subprocess.Popen[bytes] | None = None
-    _closed: bool = False
+    _ended: bool = False
+    _rehearsal: Ranks | None = None
 
     @property
     def logs(self) -> Path:
@@ -81,34 +94,62 @@ class Ranks:
             options: of the job (``worker/rank.py``).
 
         Raises:
-            WorkerFailed: a rank failed, died or did not come to an end; names it, its frames and what the others were at.
+            WorkerFailed: a rank failed, died or did not come to an end; names it, its frames and what the others were at. Where processes
+                have lost one another or never met, whether the framework's own communication works here.
             EnvironmentUnavailable: the launcher does not start.
         """
-        self._prepare()
         places = [captures / f"distributed-{rank}" for rank in range(self.distributed.nproc)]
         for place in places:
             clear(place)
+        failure = self._attempt(weights, captures, options)
+        if failure is None:
+            return Merged.of(places)
+        if failure.talks and not self._ended:
+            failure.add(self._rehearsed(weights, captures))
+        raise failure
+
+    def _rehearsed(self, weights: Path, captures: Path) -> str:
+        """Whether processes of the same launcher can talk without the user's program, in words; '' where the framework cannot try."""
+        if self.settings.framework not in OWN:
+            return ""
+        limits = replace(self.distributed, timeout=min(REHEARSAL, self.distributed.timeout))
+        folder = self.folder.with_name(f"{self.folder.name}-rehearsal")  # the logs of the failure stay
+        self._rehearsal = Ranks(self.side, self.settings, limits, folder, self.cwd, self.seed)
+        failure = self._rehearsal._attempt(weights, captures, {"rehearsal": True})  # noqa: SLF001 - another of this class
+        way = "gloo" if self.settings.device == "cpu" else "NCCL"
+        if failure is None:
+            return f"{way} by itself works between {self.distributed.nproc} such processes: the fault lies in the program"
+        return f"{way} by itself fails too, without the program: {failure.message.splitlines()[0]}\n  fix: {ADVICE[way]}"
+
+    def _attempt(self, weights: Path, captures: Path, options: dict[str, Any]) -> RanksFailed | None:
+        """Have all ranks do a job; how that failed, None where it did not."""
+        self._prepare()
         deadline = time.time() + self.distributed.timeout
         description = self.folder / "job.json"
         write_own(description, json.dumps(self._description(weights, captures, options, deadline)))
         try:
             timed_out = self._run(description, deadline)
         finally:
-            self.close()
+            self._end()
         ends = [Ended.read(self.folder, rank) for rank in range(self.distributed.nproc)]
-        if timed_out and not all(end.done for end in ends):
-            raise hung(self.side, ends, self.distributed.timeout, self.folder)
-        if not all(end.done for end in ends):
-            raise blamed(self.side, ends, ranklogs.logs_in(self.logs), self.folder)
-        return Merged.of(places)
+        if all(end.done for end in ends):
+            return None
+        if timed_out:
+            return hung(self.side, ends, self.distributed.timeout, self.folder)
+        return blamed(self.side, ends, ranklogs.logs_in(self.logs), self.folder)
 
     def close(self) -> None:
-        """End the launcher and all that it started; also from another thread while the job is under way."""
-        self._closed = True
-        process = self._process
+        """End the launcher and all that it started; also from another thread while the job is under way. There will be no other."""
+        self._ended = True
+        self._end()
+        if self._rehearsal is not None:
+            self._rehearsal.close()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
         if process is None:
             return
-        left = end_bearers(self._mark, process.pid)
+        left = end_bearers(self._mark, process)
         with suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
         if left:
@@ -151,6 +192,8 @@ class Ranks:
         if self.distributed.is_own(self.side, settings.framework):
             program = program[1:]  # the launchers of frameworks start Python themselves, unbuffered
         command = self.distributed.arguments(self.side, settings.framework, settings.python, program, self.logs, settings.device)
+        if self._ended:
+            raise WorkerFailed("stopped", "the check was interrupted", side=self.side)
         with open_log(self.folder / "launcher.log") as log:
             try:
                 self._process = launch(

@@ -16,6 +16,9 @@ _FOREIGN = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python[\d.]+
 #: folders in which frameworks keep what makes processes talk to one another
 _TALK = re.compile(r"[/\\](?:distributed|communication|collective|mpi4py|horovod)[/\\]")
 
+#: functions of decorators, which say nothing
+_WRAPPERS = ("wrapper", "inner", "decorate_context", "_fn", "__impl__")
+
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -72,6 +75,7 @@ def where(frames: list[Frame]) -> str:
         return "has left no stack"
     if frames[0].talks:
         entered = [frame for frame in frames[: frames.index(own[0])] if frame.talks] if own else frames[:1]
-        return f"waits in {entered[-1].function if entered else frames[0].function}, {at}"
+        named = [frame.function for frame in entered if frame.function not in _WRAPPERS]
+        return f"waits in {named[-1] if named else frames[0].function}, {at}"
     inside = "" if not own or frames[0] is own[0] else f"in {frames[0].function} ({Path(frames[0].file).name}:{frames[0].line}), "
     return f"is {inside}{at}"

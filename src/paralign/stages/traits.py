@@ -176,7 +176,7 @@ def _loss(side: Side) -> Trait | None:
     joined = losses.get(str(JOINED))
     if joined is None or None in told or None in own:
         return None
-    count = len(told)
+    count, sizes = len(told), [answer["sizes"][0] or 1 for answer in side.answers]
     sums = [float(value) for value in own if value is not None]
     ways = [
         ("of its own batch", list(own)),
@@ -184,7 +184,9 @@ def _loss(side: Side) -> Trait | None:
         ("the sum over the ranks", [sum(sums)] * count),
         ("of its own batch, divided by the number of ranks", [value / count for value in sums]),
     ]
+    among = np.isclose(np.average(np.array(told, float), weights=sizes), joined, rtol=1e-4, atol=1e-7)
     near = [what for what, values in ways if np.allclose(np.array(told, float), np.array(values, float), rtol=1e-4, atol=1e-7)]
+    near += ["of its own batch as a part of the joined one"] if among else []  # where layers normalise over all ranks
     what = near[0] if near else "nothing that the ranks' batches explain"
     return Trait(
         "loss", f"each rank tells the loss {what}" if near else what, bool(near), *side.place("train_step", "loss"), judged=not near

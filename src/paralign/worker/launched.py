@@ -11,6 +11,9 @@ SIZES = ("WORLD_SIZE", "PADDLE_TRAINERS_NUM", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"
 #: the same for its number on this machine, by which it takes its device
 LOCAL_RANKS = ("LOCAL_RANK", "PADDLE_RANK_IN_NODE", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 
+#: seconds between two looks at the child and at the launcher
+LOOK = 0.05
+
 
 def number(names: Tuple[str, ...]) -> Optional[int]:
     """The first of some environment variables that holds a number; None where none does."""

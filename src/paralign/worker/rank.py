@@ -20,6 +20,7 @@ import numpy as np
 
 from paralign.adapters.base import Lending
 from paralign.adapters.finding import load as load_adapter
+from paralign.adapters.parallel import parallel
 from paralign.capture import Capture
 from paralign.dtypes import widen
 from paralign.errors import UsageError, plain_text
@@ -65,8 +66,14 @@ def main(description: Dict[str, Any], rank: int, failure: Callable[[BaseExceptio
 def _watch_time(folder: str, rank: int, deadline: float) -> None:
     """Have the stacks of all threads written shortly before the time is over, and where the process crashes."""
     stacks = open(rank_file(folder, rank, "stacks"), "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process lives
-    fault = open(rank_file(folder, rank, "fault"), "w", encoding="utf-8")  # noqa: SIM115 - as above
     faulthandler.dump_traceback_later(max(0.1, deadline - BEFORE - time.time()), file=stacks)
+    _watch_crashes(folder, rank)
+
+
+def _watch_crashes(folder: str, rank: int) -> None:
+    """Have the stack written where the process crashes; Paddle puts handlers of its own in place when it is imported."""
+    fault = open(rank_file(folder, rank, "fault"), "a", encoding="utf-8")  # noqa: SIM115 - as above
+    faulthandler.disable()
     faulthandler.enable(file=fault)
 
 
@@ -117,17 +124,47 @@ def _plain(state: Any) -> Any:
     return state.tobytes() if isinstance(state, np.ndarray) else str(state)
 
 
+def _device(description: Dict[str, Any]) -> str:
+    """The device of this process: the CPU, or the card of its number on this machine."""
+    device = str(description["device"])
+    return device if device == "cpu" else f"{device.split(':', maxsplit=1)[0]}:{number(LOCAL_RANKS) or 0}"
+
+
+def _rehearse(description: Dict[str, Any], rank: int, progress: Progress) -> Dict[str, Any]:
+    """Talk to the other processes without the user's program: the sum of what each has.
+
+    Raises:
+        UsageError: the framework has nothing for that, or the sum is wrong.
+    """
+    progress.say("import of the framework")
+    helper, device = parallel(description["framework"]), _device(description)
+    if helper is None:
+        raise UsageError(f"framework {description['framework']!r} has no way of its own for processes to talk")
+    progress.say("joining the group of processes")
+    helper.join(device)
+    progress.say("a sum over the processes")
+    found = helper.total(np.full(4, rank + 1.0, np.float32), device)
+    wanted = description["nproc"] * (description["nproc"] + 1) / 2
+    if not np.all(found == wanted):
+        raise UsageError(f"the sum of 1 to {description['nproc']} over the processes is {found.tolist()}, not {wanted:g}")
+    return {}
+
+
 def _perform(description: Dict[str, Any], rank: int, progress: Progress) -> Dict[str, Any]:
+    if description["options"].get("rehearsal"):
+        return _rehearse(description, rank, progress)
     opened = writes.Writes(description["ignore"])
     printed = writes.watch_prints(opened.is_users)
     progress.say("import of the framework and of the side's module")
     adapter = load_adapter(description["framework"])
     generators = _Generators(adapter, description["seed"], rank)
     functions = load_side(description["module"], description["root"])
-    device = description["device"]
-    if device != "cpu":
-        device = f"{device.split(':')[0]}:{number(LOCAL_RANKS) or 0}"
+    device = _device(description)
+    helper = parallel(description["framework"])
+    if helper is not None and device == "cpu":
+        helper.synchronise_on_cpu()
     session = Session(description["side"], functions, description["framework"], device, description["seed"])
+    _watch_crashes(description["folder"], rank)
     job = _Rank(session, description, rank, progress)
     with session.capture(description["captures"].format(rank=rank), "distributed", {}) as writer:
         answer = job.run(writer, generators)

@@ -11,10 +11,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Optional
 
-from paralign.worker.launched import RANKS, SIZES, number, put, rank_file
-
-#: seconds between two looks at the child and at the launcher
-LOOK = 0.05
+from paralign.worker.launched import LOOK, RANKS, SIZES, number, put, rank_file
 
 #: seconds that a child has to follow the launcher's order to end
 PATIENCE = 3.0

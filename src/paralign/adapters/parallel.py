@@ -1,0 +1,35 @@
+"""What a framework adds where it runs in several processes: batch normalisation over all of them on a CPU, and a trial of talking."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Optional, cast
+
+if TYPE_CHECKING:
+    import numpy as np
+
+try:
+    from typing import Protocol
+except ImportError as missing:  # pragma: no cover - Python 3.7 and older
+    raise ImportError("paralign's worker needs Python 3.8 or newer") from missing
+
+_HOMES = {"torch": "paralign.adapters._parallel_torch", "paddle": "paralign.adapters._parallel_paddle"}
+
+
+class Parallel(Protocol):
+    """One framework's part; a module has these functions."""
+
+    def synchronise_on_cpu(self) -> None:
+        """Let ``SyncBatchNorm`` compute on the CPU, where the frameworks have no kernel for it. It stays so until the process ends."""
+
+    def join(self, device: str) -> None:
+        """Join the group of processes that the launcher has started: with gloo on the CPU, with NCCL on GPUs."""
+
+    def total(self, value: "np.ndarray[Any, Any]", device: str) -> "np.ndarray[Any, Any]":
+        """The sum over all processes; every one of them has to call it."""
+
+
+def parallel(framework: str) -> Optional[Parallel]:
+    """A framework's part; None of one that has none."""
+    home = _HOMES.get(framework)
+    return None if home is None else cast("Parallel", import_module(home))
