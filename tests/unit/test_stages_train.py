@@ -301,3 +301,92 @@ def test_the_guides_files_are_written(tmp_path):
     text = (tmp_path / "log" / "train_align_diff_log.txt").read_text()
     assert "eval.mse" in text
     assert "paralign: underpowered" in text
+
+
+# -- what is wrong by itself, cross experiments, speed ----------------------------------------------------------------------------------
+
+
+def findings(result):
+    return {f.rule: f for f in reversed(result.findings)}
+
+
+def test_a_training_that_explodes_is_stopped_with_its_tensor_and_reason():
+    result = checked(side(), side(rate=50.0), runs=1, exact_steps=0, cross="never")
+    found = findings(result)["train/exploded"]
+    assert "candidate, seed 2: the parameters' norm has grown to" in found.cause
+    assert "by epoch 0, batch 1; parameters." in found.cause
+    assert any("ended early" in note for note in result.notes)
+    assert result.divergence.candidate.name.startswith("parameters.")
+
+
+def test_what_is_not_finite_is_a_finding_with_its_step():
+    def broken(log):
+        inner = log.step
+
+        def step(samples, loss, lr):
+            inner(samples, loss=float("nan") if len(log.steps) == 5 else loss, lr=lr)
+
+        log.step = step
+        training()(log)
+
+    candidate = Side(framework="numpy", functions={"build_model": Net, "train": broken})
+    result = checked(side(), candidate, runs=1, exact_steps=0, cross="never")
+    assert result.verdict == DIVERGED
+    assert "loss is nan at epoch 1, batch 1" in findings(result)["train/nonfinite"].cause
+
+
+def test_parameters_that_never_move_on_one_side_are_named():
+    result = checked(side(), side(skip=("second",)), runs=1, exact_steps=0, cross="never")
+    assert "parameters that never move" in wrong(result)
+    assert findings(result)["train/still"].cause.startswith("no step moves parameters.second in the candidate")
+    both = checked(side(skip=("second",)), side(skip=("second",)), runs=1, exact_steps=0)
+    assert wrong(both) == []
+    assert "no step moves parameters.second, on either side" in both.notes
+
+
+def test_a_rate_that_is_too_large_is_suspected_where_the_loss_grows():
+    result = checked(side(), side(rate=0.6, momentum=0.0), runs=1, exact_steps=0, cross="never")
+    assert "train/rate" in findings(result) or "train/exploded" in findings(result)
+    assert not {"train/rate", "train/exploded"} & set(findings(checked(side(), side(), runs=1, exact_steps=0)))
+
+
+def test_speed_is_told_with_its_spread_and_judged_by_nothing():
+    result = checked(side(), side(), runs=2, exact_steps=0)
+    told = [note for note in result.notes if "samples/s" in note]
+    assert [note.partition(":")[0] for note in told] == ["reference", "candidate"]
+    assert "quartiles" in told[0]
+    assert "reading" in told[0]
+    assert "30 steps timed" in told[0]
+
+
+class Shifted(Net):
+    def __call__(self, x):
+        return super().__call__(x) + np.float32(0.05)
+
+
+class Slow(Net):
+    def backward(self, gradient):
+        return {name: value / 2 for name, value in super().backward(gradient).items()}
+
+
+CROSSED = {
+    "model": side(net=Shifted),
+    "optimizer": side(momentum=0.8),
+    "optimizer, through the gradients": side(net=Slow),
+    "init": side(net=lambda: Net(0.25)),
+    "data": side(shuffle=False),
+}
+
+
+@pytest.mark.parametrize("name", CROSSED)
+def test_the_swap_that_closes_the_gap_is_the_first_finding(name):
+    result = checked(side(), CROSSED[name], runs=3, cross="always")
+    parts = [f.rule.partition("/")[2] for f in result.findings]
+    assert parts[:1] == [name.partition(",")[0]]
+    if name == "optimizer":
+        assert result.findings[0].proven
+        assert "the network and the loss are right" in result.findings[0].cause
+
+
+def test_cross_experiments_accuse_no_part_of_a_right_port():
+    assert checked(side(), side(), runs=3, cross="always").findings == []

@@ -81,7 +81,8 @@ def hush(layers: Sequence[Any]) -> None:
 
 def _quiet(layer: Any) -> None:
     names = [cls.__name__ for cls in type(layer).__mro__]
-    if next(iter(layer.children()), None) is None and any(word in name for name in names for word in _RANDOM):
+    parts = layer.children() if hasattr(layer, "children") else ()  # a layer of plain Python holds none
+    if next(iter(parts), None) is None and any(word in name for name in names for word in _RANDOM):
         layer.training = False
     _silence(layer)
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: share of wrong statements that each one-sided test allows
 LEVEL = 0.05
 
+#: share of right ports that may be called wrong, in each direction
+ACCUSED = 0.005
+
 #: share of cases in which a difference (or equivalence) that is there should be seen
 POWER = 0.8
 
@@ -39,6 +42,7 @@ class Equivalence:
         error: standard error of the difference of the means; NaN where a side has one run, or the spread is zero on both.
         low: lower end of the confidence interval of candidate minus reference, at ``1 - 2 * LEVEL``.
         high: upper end of it.
+        sure: half the width of the interval at ``1 - 2 * ACCUSED``, which has to lie beyond the margin where a port is called wrong.
         smallest: the smallest true difference that these runs would have shown (two-sided at ``LEVEL``) with probability ``POWER``.
         needed: runs a side of such spread that prove equality within the margin with probability ``POWER``; None beyond ``MANY``.
     """
@@ -50,6 +54,7 @@ class Equivalence:
     error: float
     low: float
     high: float
+    sure: float
     smallest: float
     needed: int | None
 
@@ -76,7 +81,7 @@ class Equivalence:
 
     def beyond(self, better: str = "") -> bool:
         """Whether the difference is proven to be larger than the margin (in the worse direction, where one is told)."""
-        lower, higher = self.high < -self.margin, self.low > self.margin
+        lower, higher = self.gap + self.sure < -self.margin, self.gap - self.sure > self.margin
         if better:
             return self.known and (lower if better == "higher" else higher)
         return self.known and (lower or higher)
@@ -104,14 +109,15 @@ def equivalence(reference: Sequence[float], candidate: Sequence[float], margin: 
     parts = [spread**2 / count for spread, count in zip(spreads, counts, strict=True)]
     variance = sum(parts)
     if not variance > 0:  # NaN too: one run, or runs that are all the same
-        return Equivalence(means, (spreads[0], spreads[1]), counts, margin, math.nan, math.nan, math.nan, math.nan, None)
+        return Equivalence(means, (spreads[0], spreads[1]), counts, margin, math.nan, math.nan, math.nan, math.nan, math.nan, None)
     law = student()
     error = math.sqrt(variance)
     freedom = variance**2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
     gap, width = means[1] - means[0], float(law.ppf(1 - LEVEL, freedom)) * error
     smallest = float(law.ppf(1 - LEVEL / 2, freedom) + law.ppf(POWER, freedom)) * error
     needed = _needed((spreads[0] ** 2 + spreads[1] ** 2) / 2, margin)
-    return Equivalence(means, (spreads[0], spreads[1]), counts, margin, error, gap - width, gap + width, smallest, needed)
+    sure = float(law.ppf(1 - ACCUSED, freedom)) * error
+    return Equivalence(means, (spreads[0], spreads[1]), counts, margin, error, gap - width, gap + width, sure, smallest, needed)
 
 
 def _spread(side: Any) -> float:
@@ -169,16 +175,31 @@ def _chance(one: Any, other: Any) -> float:
     return float(2 * student().sf(abs(gap) / math.sqrt(variance), freedom))
 
 
-def student() -> Any:
-    """Student's t of scipy.
+class Student:
+    """Student's t, by ``scipy.special``: importing ``scipy.stats`` takes seconds."""
+
+    def __init__(self, special: Any) -> None:
+        self._special = special
+
+    def ppf(self, share: float, freedom: float) -> float:
+        """The quantile."""
+        return float(self._special.stdtrit(freedom, share))
+
+    def sf(self, value: float, freedom: float) -> float:
+        """The probability of more."""
+        return float(self._special.stdtr(freedom, -value))
+
+
+def student() -> Student:
+    """Student's t.
 
     Raises:
         EnvironmentUnavailable: scipy is not installed.
     """
     try:
-        from scipy import stats
+        from scipy import special
     except ImportError as missing:
         raise EnvironmentUnavailable(
             "comparing several runs needs scipy, which is not installed beside paralign", hint='pip install "paralign[train]"'
         ) from missing
-    return stats.t
+    return Student(special)

@@ -20,6 +20,7 @@ KEYS: dict[str, Any] = {
     "margin": (int, float),
     "margin_in": str,
     "one_sided": bool,
+    "cross": str,
     "reference_log": (str, list),
     "candidate_log": (str, list),
 }
@@ -41,6 +42,7 @@ class Trainings:
         margin: the difference that is allowed at the end.
         margin_in: ``share`` (of the reference's mean) or ``units`` (of the metric).
         one_sided: the candidate may be better by any amount.
+        cross: cross experiments ``auto`` (where the trainings differ), ``always`` or ``never``.
         logs: finished logs of the reference's and the candidate's trainings, in place of runs.
     """
 
@@ -52,6 +54,7 @@ class Trainings:
     margin: float = 0.001
     margin_in: str = "share"
     one_sided: bool = False
+    cross: str = "auto"
     logs: tuple[list[Path], list[Path]] = field(default_factory=lambda: ([], []))
 
 
@@ -68,7 +71,7 @@ def read_trainings(table: dict[str, Any], path: Path) -> Trainings:
             raise UsageError(f"{key!r} must be at least {least}", where=f"{path}: [training] {key}")
     if not 0 < found.seconds < math.inf:
         raise UsageError("'seconds' must be above 0", where=f"{path}: [training] seconds")
-    for key, choices in (("better", ("", "higher", "lower")), ("margin_in", ("share", "units"))):
+    for key, choices in (("better", ("", "higher", "lower")), ("margin_in", ("share", "units")), ("cross", ("auto", "always", "never"))):
         if getattr(found, key) not in choices:
             told = f"{quoted(getattr(found, key))} is not a choice"
             raise UsageError(told, where=f"{path}: [training] {key}", hint="choose one of: " + ", ".join(filter(None, choices)))

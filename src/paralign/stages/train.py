@@ -11,9 +11,11 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.context import spent
 from paralign.model import DIVERGED, NOT_TESTED, Manifest, Pair, StageResult, overall
 from paralign.run.recorder import both
-from paralign.stages import seeded, trajectory
-from paralign.stages.curves import Run, common, of_capture, of_log
+from paralign.run.turns import is_mine
+from paralign.stages import crossed, seeded, speed, trajectory, watchdog
+from paralign.stages.curves import Run, common, of_log
 from paralign.stages.judging import CONSTANTS
+from paralign.stages.watchdog import Trial
 from paralign.training import compare_logs, read_log
 from paralign.trainlog.lines import TRAIN
 
@@ -38,16 +40,25 @@ def run(context: Context) -> StageResult:
         return missing
     result = StageResult("train")
     exact = trajectory.record(context, result)
+    steps = trajectory.compare(context, result, exact) if exact is not None else []
+    result.pairs += steps
     if exact is not None:
-        result.pairs += trajectory.compare(context, result, exact)
         spent(result, exact.reference, exact.candidate)
         if not training.runs:
             result.pairs += [p for p in _settings(([exact.runs[0]], [exact.runs[1]])) if p.key == "learning rate"]
-    sides: Sides = _free(context, result) if training.runs else ([], [])
+    trials = _exact_trials(context, exact)
     if training.runs:
+        free = _free(context, result)
+        trials += free
+        sides: Sides = [t.run for t in free if t.side == "reference"], [t.run for t in free if t.side == "candidate"]
         result.pairs += _settings(sides)
         result.pairs += seeded.compare(result, sides, training)
+        result.notes += speed.told(sides, at_once=not is_mine())
         _align_files(context, sides)
+    result.pairs += watchdog.look(context, result, trials)
+    differs = any(p.judged and p.verdict == DIVERGED for p in result.pairs)
+    if training.cross == "always" or (training.cross == "auto" and differs):
+        crossed.explain(context, result, exact, steps)
     result.method = "; ".join(["step by step"] * (exact is not None) + [f"{training.runs} seeds a side"] * bool(training.runs))
     return _concluded(result)
 
@@ -59,21 +70,32 @@ def _concluded(result: StageResult) -> StageResult:
     return result
 
 
-def _free(context: Context, result: StageResult) -> Sides:
+def _exact_trials(context: Context, exact: trajectory.Exact | None) -> list[Trial]:
+    """The two runs that were compared step by step."""
+    if exact is None:
+        return []
+    own: dict[str, dict[str, Capture]] = {"candidate": {**exact.state, "batches": exact.reference}}
+    own["reference"] = {} if context.weights is None else {"state": context.weights}
+    orders = {"seed": context.settings.seed, "seconds": context.settings.training.seconds, "quiet": True}
+    captures = {"reference": exact.reference, "candidate": exact.candidate}
+    recorders = {"reference": context.reference, "candidate": context.candidate}
+    return [Trial(side, recorders[side], capture, orders, own[side], "step by step") for side, capture in captures.items()]
+
+
+def _free(context: Context, result: StageResult) -> list[Trial]:
     """Trainings as each side makes them, each under a seed of its own."""
     settings, recorders = context.settings, (context.reference, context.candidate)
-    runs: Sides = ([], [])
+    trials = []
     for number in range(settings.training.runs):
         seeds = [(settings.seed + 1 + number + side * settings.training.runs) % 2**32 for side in (0, 1)]
         orders = [{"seed": seed, "seconds": settings.training.seconds} for seed in seeds]
         captures = both(*(partial(r.record, f"train-{number}", "train", o) for r, o in zip(recorders, orders, strict=True)))
         spent(result, *captures)
-        for side, (capture, seed) in enumerate(zip(captures, seeds, strict=True)):
-            runs[side].append(of_capture(capture, f"seed {seed}"))
-    for name, of_side in zip(("reference", "candidate"), runs, strict=True):
-        ended = [(r.name, r.stopped[1]) for r in of_side if r.stopped[0]]
-        result.notes += [f"{name}, {which}: ended early {why}" for which, why in ended]
-    return runs
+        for recorder, capture, order in zip(recorders, captures, orders, strict=True):
+            trials.append(Trial(recorder.side, recorder, capture, order, name=f"seed {order['seed']}"))
+            kind, why = trials[-1].run.stopped
+            result.notes += [f"{recorder.side}, {trials[-1].name}: ended early: {why}"] if kind else []
+    return trials
 
 
 def _settings(sides: Sides) -> list[Pair]:

@@ -28,8 +28,8 @@ def train(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], 
 
     Returns:
         ``stopped`` (kind, why; both '' for a training that came to its end), ``steps``, ``models``, ``optimizers``, ``problems``,
-        ``still``, ``lines``, ``modules`` (path -> line that constructed it), ``batches`` (why those of the other side were not used, or no
-        more were kept).
+        ``still``, ``grown`` (the parameter that grew most), ``witness`` (of the watched step: operation, module, lines), ``lines``,
+        ``modules`` (path -> line that constructed it), ``batches`` (why those of the other side were not used, or no more were kept).
     """
     orders, began = Orders(**options), time.perf_counter()
     session.adapter.seed(orders.seed)
@@ -44,6 +44,8 @@ def train(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], 
             session.function("train")(log)
         except Stopped as reason:
             stopped = reason.kind, reason.why
+        finally:
+            log.witness.close()
         answer = _answer(log, stopped, time.perf_counter() - began)
         if log.models:
             modules = session.adapter.modules(log.models[0])
@@ -63,6 +65,9 @@ def _answer(log: WatchedLog, stopped: "tuple[str, str]", seconds: float) -> Dict
         "optimizers": len(log.optimizers),
         "problems": log.problems,
         "still": log.still(),
+        "grown": log.grown(),
+        "witness": log.witness.found,
+        "watched": log.witness.watched,
         "lines": log.lines,
         "modules": {},
         "batches": why,

@@ -20,6 +20,7 @@ from paralign.trainlog import TrainLog
 from paralign.trainlog.lines import EVAL
 from paralign.worker.files import system_folders
 from paralign.worker.handover import Given, Keeping
+from paralign.worker.witness import Witness
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
@@ -59,6 +60,9 @@ class Orders:
         moved: a seed; before every step each parameter moves by one unit in the last place. None for no move.
         keep: the batches are recorded.
         ends: the parameters are recorded as they are at the end.
+        starts: they are recorded as they are when ``log.model`` is called.
+        states: steps before which they are recorded.
+        watch: a step whose operations are watched, to find the first that makes what is not finite.
     """
 
     seed: int = 0
@@ -68,6 +72,9 @@ class Orders:
     moved: Optional[int] = None
     keep: bool = False
     ends: bool = False
+    starts: bool = False
+    states: int = 0
+    watch: Optional[int] = None
 
 
 @dataclass
@@ -90,7 +97,8 @@ class WatchedLog(TrainLog):
         session: the side.
         writer: of the run's capture.
         orders: what the run is to be.
-        given: captures of what is put in place: ``state`` (initial weights by this side's names), ``batches``, ``bounds``.
+        given: captures of what is put in place: ``state`` (initial weights by this side's names), ``batches``, ``bounds``, ``forced``
+            (parameters before single steps).
         folder: a folder for files that the training writes, removed afterwards.
     """
 
@@ -102,7 +110,9 @@ class WatchedLog(TrainLog):
         self.optimizers: List[Any] = []
         self.lines: Dict[str, Optional[str]] = {}
         self.problems: List[str] = []
-        self._session, self._state = session, given.get("state")
+        self._session, self._writer, self._state = session, writer, given.get("state")
+        self._forced = _by_step(given.get("forced"))
+        self.witness = Witness(session)
         self.keeping = Keeping(session, writer) if orders.keep else None
         self.given = Given(session, given["batches"]) if "batches" in given else None
         self._bounds = _bounds(given.get("bounds"))
@@ -129,6 +139,8 @@ class WatchedLog(TrainLog):
             if self._state is not None:
                 self._load(model, self._state)
             self.first = self._before = self._parameters()
+            if self.orders.starts:
+                self._record("start", 0)
         elif self._state is not None:
             self.problems.append(
                 f"model {len(self.models)} has initial weights of its own: log.model() of one model that holds all gives equal ones"
@@ -193,16 +205,25 @@ class WatchedLog(TrainLog):
             if self.keeping.why:
                 raise Stopped("batches", self.keeping.why)
         for model in self.models:
-            if self.orders.quiet:
-                _modes.hush([module for _, module in adapter.modules(model)])
-            if self._random is not None:
-                _move(self._session, model, self._random)
-        self._rates = []
-        if isinstance(adapter, Training):
-            for optimizer in self.optimizers:
-                self._rates += adapter.learning_rates(optimizer)
+            self._prepare(model)
+        if self.models and len(self.steps) < self.orders.states:
+            self._record("before", len(self.steps))
+        if len(self.steps) in self._forced:
+            adapter.load_state(self.models[0], self._forced[len(self.steps)])
+            self._before = self._parameters()
+        if len(self.steps) == self.orders.watch:
+            self.witness.open(self.models[0] if self.models else None)
+        trains = adapter if isinstance(adapter, Training) else None
+        self._rates = [] if trains is None else [rate for each in self.optimizers for rate in trains.learning_rates(each)]
+
+    def _prepare(self, model: Any) -> None:
+        if self.orders.quiet:
+            _modes.hush([module for _, module in self._session.adapter.modules(model)])
+        if self._random is not None:
+            _move(self._session, model, self._random)
 
     def _end(self, epoch: int, number: int) -> None:
+        self.witness.close()
         step = Step(epoch, number, self._interval.last_samples, dict(self._interval.last), self._rates)
         self.steps.append(step)
         if self.models and (self._small or not self._before):
@@ -217,6 +238,9 @@ class WatchedLog(TrainLog):
         wrong = [name for name, value in step.values.items() if not math.isfinite(value)]
         if wrong:
             raise Stopped("nonfinite", f"{wrong[0]} is {step.values[wrong[0]]} at {where}")
+        broken = [name for name, value in self._before.items() if not np.isfinite(value).all()]
+        if broken:
+            raise Stopped("nonfinite", f"the update at {where} makes {broken[0]} ({len(broken)} of {len(self._before)}) not finite")
         if step.norm > EXPLODED * max(_norm(self.first.values()), 1e-6):
             raise Stopped("exploded", f"the parameters' norm has grown to {step.norm:.3g} by {where}")
         self._compare(step)
@@ -236,6 +260,19 @@ class WatchedLog(TrainLog):
 
     def _parameters(self) -> Dict[str, Any]:
         return {e.name: _wide(self._session, e).copy() for e in self.entries() if e.role == "parameter"}
+
+    def _record(self, run: str, step: int) -> None:
+        for entry in self.entries():
+            value = self._session.adapter.to_array(entry.tensor)
+            self._writer.add(entry.name, value, role=entry.role, run=run, step=step, op=entry.kind)
+
+    def grown(self) -> "Optional[str]":
+        """The parameter that has grown most since the start, one that is not finite before all others."""
+        with np.errstate(all="ignore"):
+            sizes = {
+                name: _norm([value]) / max(_norm([self.first[name]]), 1e-6) for name, value in self._before.items() if name in self.first
+            }
+        return max(sizes, key=lambda name: sizes[name] if math.isfinite(sizes[name]) else math.inf, default=None)
 
     def entries(self) -> "List[Entry]":
         """The tensors of the first model, each once."""
@@ -270,6 +307,14 @@ class WatchedLog(TrainLog):
             )
             return
         self._session.adapter.load_state(model, values)
+
+
+def _by_step(capture: "Optional[Capture]") -> Dict[int, Dict[str, Typed]]:
+    """Step -> parameters by name."""
+    found: Dict[int, Dict[str, Typed]] = {}
+    for record in [] if capture is None else [r for r in capture.records if r.role == "parameter" and r.run in ("", "before")]:
+        found.setdefault(record.step, {})[record.name] = capture.value(record)  # type: ignore[union-attr]
+    return found
 
 
 def _bounds(capture: "Optional[Capture]") -> Dict[str, Tuple[Any, Any]]:

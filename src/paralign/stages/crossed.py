@@ -1,0 +1,296 @@
+"""Cross experiments: parts of the reference's training are put into the candidate's, and the one that closes the gap is the finding.
+
+``data``
+    The candidate trains on the reference's batches.
+``init``
+    It starts from the reference's weights.
+``optimizer``
+    Before every step its parameters become those that the reference's optimizer has made: the network and the loss are what is left.
+``model``
+    The network and the loss in train mode: what is left when the three others do not close the gap.
+
+Where the exact trajectory parts, weights and batches are the same on both sides already: one more run tells the optimizer from the model.
+Where it agrees, all that is computed is right, and what differs is drawn or read: groups of runs tell.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.dtypes import EPS
+from paralign.errors import WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, Finding, Manifest
+from paralign.stages.curves import Run, common, is_rate, of_capture
+from paralign.stages.drawn import data_evidence, draw_evidence, init_evidence
+from paralign.stages.trajectory import LIMIT, UNITS, Exact, is_count, mapped, parting
+from paralign.trainlog.lines import TRAIN
+
+if TYPE_CHECKING:
+    from paralign.context import Context
+    from paralign.model import Pair, StageResult
+
+#: steps after the first that parts that are made once more with the reference's parameters
+FURTHER = 3
+
+#: how much more than one rounding a step may be off whose parameters are the reference's: statistics of layers still add up
+SLACK = 4.0
+
+#: a swap closes the gap where less than this share of it is left
+CLOSED = 0.5
+
+#: steps that are made under several seeds at the same parameters, and how many seeds at least
+DRAWN, SEEDS = 40, 4
+
+#: what to do about each
+FIXES = {
+    "data": "look at the loader: order, augmentation, normalisation, batch size, which samples (paralign check data)",
+    "init": "look at how the weights are drawn (paralign check init)",
+    "optimizer": "look at the optimizer, its groups, schedule, clipping and accumulation, and at the gradients (paralign check backward)",
+    "model": "look at the network in train mode, what it draws (dropout), and the loss (paralign check forward loss)",
+}
+
+
+@dataclass
+class Swap:
+    """One experiment: how far the trainings are apart without it, and with it (None where it was not made)."""
+
+    name: str
+    before: float
+    after: float | None = None
+    shown: list[str] = field(default_factory=list)
+
+    @property
+    def left(self) -> float:
+        """The share of the gap that is left; 1 where it was not tried."""
+        return 1.0 if self.after is None or not self.before > 0 else self.after / self.before
+
+
+@dataclass
+class Budget:
+    """Seconds that the experiments may take."""
+
+    seconds: float
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def spent(self) -> bool:
+        """Whether no further run is begun."""
+        return time.perf_counter() - self.began > self.seconds
+
+
+def explain(context: Context, result: StageResult, exact: Exact | None, judged: list[Pair]) -> list[Swap]:
+    """Find out what is at fault, and say so as the first findings; the likeliest first.
+
+    Args:
+        context: of the check.
+        result: of the stage, with all pairs judged.
+        exact: the runs that were compared step by step; None where they could not be.
+        judged: the pairs of those.
+    """
+    step = parting(exact) if exact is not None else None
+    statistics = step is None and any(p.judged and p.verdict == DIVERGED for p in judged)
+    try:
+        if exact is not None and step is not None:
+            swaps = [_at_start(exact)] if step == 0 else _forced(context, exact, step)
+        elif statistics:
+            swaps = [Swap("model", 1.0, None, ["losses and parameters agree step by step, statistics or evaluations do not"])]
+        else:
+            swaps = _groups(context, result, judged)
+    except WorkerFailed as failed:
+        result.notes.append(f"cross experiments ended: the {failed.side} failed with {failed.type}: {failed.message}")
+        return []
+    said = []
+    for swap in swaps:
+        proven = swap.after is not None and swap.left < CLOSED
+        told = f"{swap.name}: {'; '.join(swap.shown)}"
+        said += [Finding(f"train/{swap.name}", told, FIXES[swap.name], proven, swap.before, swap.after)] if swap.shown else []
+    result.findings[:0] = said
+    return swaps
+
+
+# -- one trajectory ----------------------------------------------------------------------------------------------------------------------
+
+
+def _at_start(exact: Exact) -> Swap:
+    gap = _gap(*exact.runs, 1)
+    return Swap(
+        "model", gap, None, [f"from the reference's weights and on its first batch, before any update, the figures are {gap:.2g} apart"]
+    )
+
+
+def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
+    """Make the first steps again with the reference's parameters before each: does the gap close?"""
+    if context.weights is None:
+        return []
+    count = step + FURTHER
+    orders = {"seed": context.settings.seed, "seconds": context.settings.training.seconds, "steps": count, "quiet": True}
+    states = context.reference.record(
+        "train-states", "train", {**orders, "states": count}, {"state": context.weights, "batches": exact.reference}
+    )
+    forced = _forced_states(context, states, count)
+    values = {"state": mapped(context, context.weights), "batches": exact.reference, "forced": forced}
+    run = of_capture(context.candidate.record("train-forced", "train", orders, values))
+    reference, candidate = exact.runs
+    before, after = _gap(reference, candidate, count), _gap(reference, run, count)
+    closed = _closed(reference, run, count)
+    told = (
+        f"with the reference's parameters before every step the figures are {after:.2g} apart, without {before:.2g}, up to step {count - 1}"
+    )
+    if closed:
+        return [Swap("optimizer", before, after, [told + ": the network and the loss are right"])]
+    return [Swap("model", before, None, [told + ": the gap stays, whatever the optimizer does"]), Swap("optimizer", before, after)]
+
+
+def _forced_states(context: Context, states: Capture, count: int) -> Capture:
+    """The reference's parameters before each step as the candidate's tensors have them."""
+    folder, plan = context.candidate.folder / "train-forced-states", context.plan
+    clear(folder)
+    key = states.manifest.settings.get("key")
+    with CaptureWriter(folder, Manifest(side="candidate", stage="train", settings={"key": f"{key} {count}"})) as writer:
+        for step in range(count if plan is not None else 0):
+            held = {r.name: r for r in states.select(run="before", step=step)}
+            for target in plan.targets if plan is not None and held else ():
+                value = plan.assemble(target.name, lambda name, held=held: states.value(held[name]) if name in held else None)  # type: ignore[union-attr,misc]
+                if value is not None and target.role == "parameter":
+                    writer.add(target.name, value, role="parameter", step=step)
+    return Capture.open(folder)
+
+
+def _figures(reference: Run, candidate: Run) -> list[tuple[str, str]]:
+    return [k for k, v in reference.curves.items() if k[0] == TRAIN and k in candidate.curves and not is_rate(k[1]) and not is_count(v)]
+
+
+def _gap(reference: Run, candidate: Run, count: int) -> float:
+    """The greatest relative distance of a figure in the first steps."""
+    far = [0.0]
+    for key in _figures(reference, candidate):
+        one, other = reference.curves[key][:count], candidate.curves[key][:count]
+        size = np.maximum(np.abs(one[: len(other)]), 1e-30)
+        far.append(float(np.max(np.nan_to_num(np.abs(other - one[: len(other)]) / size, nan=np.inf), initial=0.0)))
+    return max(far)
+
+
+def _closed(reference: Run, candidate: Run, count: int) -> bool:
+    """Whether all figures of the first steps agree within what one step rounds."""
+    return _gap(reference, candidate, count) <= SLACK * LIMIT * UNITS * EPS["float32"]
+
+
+# -- groups of runs ----------------------------------------------------------------------------------------------------------------------
+
+
+def _groups(context: Context, result: StageResult, judged: list[Pair]) -> list[Swap]:
+    """Train groups of candidates with the reference's batches, and with its initial weights."""
+    settings, budget = context.settings, Budget(4 * context.settings.training.seconds)
+    runs = max(2, settings.training.runs)
+    names = ("reference", "candidate", "data", "init")
+    groups: dict[str, list[Capture]] = {name: [] for name in names}
+    for number in range(runs):
+        if budget.spent:
+            result.notes.append(f"cross experiments: {number} of {runs} runs a group, for want of time ([training] seconds)")
+            break
+        _one(context, groups, number)
+    if context.weights is not None and context.plan is not None:
+        mapped(context, context.weights)  # a worker that is started again loads what lies there
+    curves = {name: [of_capture(capture) for capture in found] for name, found in groups.items() if found}
+    if len(curves.get("reference", [])) < 2:  # noqa: PLR2004 - a spread needs two
+        return []
+    before = _distance(curves["reference"], curves["candidate"])
+    evidence = {"data": data_evidence(groups["reference"], groups["candidate"]), "init": init_evidence(context, groups)}
+    swaps = [
+        Swap(name, before, _distance(curves["reference"], curves[name]), evidence[name]) for name in ("data", "init") if name in curves
+    ]
+    drawn = [] if budget.spent else _drawn(context, groups["reference"][0], runs)
+    swaps += [Swap("model", before, None, drawn)] if drawn else []
+    parted = any(p.judged and p.verdict == DIVERGED for p in result.pairs)
+    swaps.sort(key=lambda swap: (not swap.shown, swap.left))
+    if not any(swap.shown for swap in swaps) and parted:
+        best = min((swap for swap in swaps if swap.after is not None), key=lambda swap: swap.left, default=None)
+        if best is not None and best.left < CLOSED:
+            best.shown.append(_apart(best))
+        else:
+            agreed = bool(judged) and all(p.verdict == ALIGNED for p in judged if p.judged)
+            told = "neither the reference's batches nor its initial weights close the gap"
+            name = "model" if agreed or not judged else "optimizer"
+            swaps.insert(0, Swap(name, before, None, [told + (", and all that is not drawn agrees step by step" if agreed else "")]))
+    else:
+        for swap in swaps:
+            if swap.shown and swap.after is not None:
+                swap.shown.append(_apart(swap))
+    return sorted(swaps, key=lambda swap: not swap.shown)
+
+
+def _apart(swap: Swap) -> str:
+    """What a swap did to the curves, in words."""
+    after = f"{swap.after or 0.0:.2g} of the seeds' spread"
+    return f"with the reference's {_called(swap.name)} the curves are {after} apart, without {swap.before:.2g}"
+
+
+def _drawn(context: Context, known: Capture, runs: int) -> list[str]:
+    """What the steps of both sides draw: under several seeds, at the same parameters and on the same batches."""
+    if context.plan is None or not context.plan.complete or not known.select(name="batch"):
+        return []
+    settings = context.settings
+    orders = {"seed": settings.seed, "seconds": settings.training.seconds, "steps": DRAWN}
+    states = context.reference.record("train-drawn-states", "train", {**orders, "states": DRAWN}, {"batches": known})
+    if not states.select(run="before"):
+        return []
+    forced = _forced_states(context, states, min(DRAWN, of_capture(states).steps))
+    sides: list[list[Run]] = [[], []]
+    for number in range(max(runs, SEEDS)):
+        order = {**orders, "seed": (settings.seed + 100 + number) % 2**32}
+        for side, (recorder, given) in enumerate(((context.reference, states), (context.candidate, forced))):
+            capture = recorder.record(f"train-drawn-{number}", "train", order, {"batches": known, "forced": given})
+            sides[side].append(of_capture(capture))
+    told = []
+    for key in _figures(sides[0][0], sides[1][0]):
+        steps = min(len(run.curves[key]) for side in sides for run in side)
+        tables = [np.stack([run.curves[key][:steps] for run in side]) for side in sides]
+        said = draw_evidence(tables[0], tables[1])
+        told += [f"{key[1]}: {said}"] if said else []
+    return told
+
+
+def _called(name: str) -> str:
+    return {"data": "batches", "init": "initial weights"}[name]
+
+
+def _one(context: Context, groups: dict[str, list[Capture]], number: int) -> None:
+    """One run of every group, under one seed a side."""
+    settings = context.settings
+    seeds = [(settings.seed + 1 + number + side * settings.training.runs) % 2**32 for side in (0, 1)]
+    orders: list[dict[str, Any]] = [{"seed": seed, "seconds": settings.training.seconds} for seed in seeds]
+    kept = {"keep": True, "starts": True}
+    reference = context.reference.record(f"train-cross-{number}", "train", {**orders[0], **kept})
+    groups["reference"].append(reference)
+    groups["candidate"].append(context.candidate.record(f"train-cross-{number}", "train", {**orders[1], **kept}))
+    answer = reference.manifest.settings["answer"]
+    if reference.select(name="batch") and not answer["batches"]:
+        found = context.candidate.record(f"train-cross-data-{number}", "train", orders[1], {"batches": reference})
+        if not found.manifest.settings["answer"]["batches"]:
+            groups["data"].append(found)
+    if answer["models"] == 1 and context.plan is not None and context.plan.complete:
+        state = mapped(context, reference, run="start")
+        found = context.candidate.record(f"train-cross-init-{number}", "train", orders[1], {"state": state})
+        if not found.manifest.settings["answer"]["problems"]:
+            groups["init"].append(found)
+
+
+def _distance(reference: list[Run], candidate: list[Run]) -> float:
+    """How far two groups of curves are apart, in units of their own spread: root mean square over epochs and figures."""
+    far = []
+    for kind, figure in common([*reference, *candidate]):
+        sides = [[run.by_epoch(kind, figure) for run in runs] for runs in (reference, candidate)]
+        epochs = sorted(set.intersection(*(set(curve) for side in sides for curve in side)))
+        tables = [np.array([[curve[epoch] for epoch in epochs] for curve in side]) for side in sides]
+        if not epochs or min(map(len, tables)) < 2:  # noqa: PLR2004 - a spread needs two
+            continue
+        spread = np.sqrt(np.mean([table.var(axis=0, ddof=1) for table in tables], axis=0))
+        gap = np.abs(tables[1].mean(axis=0) - tables[0].mean(axis=0))
+        usual = max(float(np.median(spread)), 1e-6 * float(np.abs(tables[0]).mean()), 1e-30)
+        far.append(np.mean((gap / np.maximum(spread, usual)) ** 2))
+    return float(np.sqrt(np.mean(far))) if far else 0.0

@@ -1,0 +1,214 @@
+"""What is drawn in a training, looked at by itself: the batches of a loader, and the initial weights, under several seeds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.comparison.equivalence import student
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+
+Array = np.ndarray[Any, Any]
+
+#: probability by chance below which a figure of the batches or weights differs; a few dozen are looked at
+CHANCE = 1e-4
+
+#: relative differences below this are rounding of the arithmetic that made the batches
+SMALL = 1e-4
+
+#: initial weights whose deviations differ by less are not told apart: as in the stage ``init``, where a tenth is found
+LEAST = 0.05
+
+
+#: standard errors beyond which initial weights differ: hundreds of tensors are looked at
+CERTAIN = 5.0
+
+#: standard errors beyond which a ratio of variances differs: about CHANCE
+SURE = 4.0
+
+
+class Reading:
+    """What a training's batches say of its loader, epoch by epoch."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.sizes: list[int] = []
+        self.counts: dict[int, int] = defaultdict(int)
+        self.moments: dict[str, dict[int, list[tuple[float, float, int]]]] = defaultdict(lambda: defaultdict(list))
+        self.rows: dict[int, list[bytes]] = defaultdict(list)
+        first = next(iter(capture.select(name="batch")), None)
+        for record in capture.select(name="batch"):
+            if record.location is None:
+                continue
+            epoch, array = int(record.attrs["epoch"]), capture.array(record)
+            if first is not None and record.leaf == first.leaf:
+                self.sizes.append(len(array) if array.ndim else 1)
+                self.counts[epoch] += 1
+                self.rows[epoch] += (
+                    [hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=8).digest() for row in array] if array.ndim else []
+                )
+            if array.dtype.kind in "fiub" and array.size:
+                wide = array.astype(np.float64)
+                self.moments[record.leaf][epoch].append((float(wide.mean()), float((wide**2).mean()), array.size))
+
+    def whole(self, leaf: str) -> tuple[list[float], list[float], list[float]]:
+        """Mean and deviation of a tensor in each epoch, and the deviation of the batches' means."""
+        means, deviations, spreads = [], [], []
+        for batches in self.moments[leaf].values():
+            weights = np.array([size for _, _, size in batches], np.float64)
+            mean = float(np.average([m for m, _, _ in batches], weights=weights))
+            square = float(np.average([s for _, s, _ in batches], weights=weights))
+            means.append(mean)
+            deviations.append(float(np.sqrt(max(square - mean**2, 0.0))))
+            spreads.append(float(np.std([m for m, _, _ in batches])) if len(batches) > 1 else 0.0)
+        return means, deviations, spreads
+
+    @property
+    def repeats(self) -> float | None:
+        """The share of epochs whose samples come in the order of the epoch before; None with one epoch."""
+        epochs = list(self.rows.values())
+        return float(np.mean([one == other for one, other in pairwise(epochs)])) if len(epochs) > 1 else None
+
+    @property
+    def distinct(self) -> float:
+        """The share of an epoch's samples that differ from all others of it."""
+        return float(np.mean([len(set(rows)) / max(len(rows), 1) for rows in self.rows.values()])) if self.rows else 1.0
+
+
+def data_evidence(reference: list[Capture], candidate: list[Capture]) -> list[str]:
+    """What differs between the batches of both sides beyond what seeds explain; nothing where a side's were not kept."""
+    sides = [[Reading(capture) for capture in captures] for captures in (reference, candidate)]
+    if not all(reading.sizes for side in sides for reading in side) or not all(sides):
+        return []
+    told = []
+    for what, values in (
+        ("samples a batch", [max(side[0].sizes) for side in sides]),
+        ("batches an epoch", [max(side[0].counts.values()) for side in sides]),
+        ("samples an epoch", [len(next(iter(side[0].rows.values()))) for side in sides]),
+    ):
+        if values[0] != values[1]:
+            told.append(f"{what}: {values[0]} in the reference, {values[1]} in the candidate")
+    orders = [[r.repeats for r in side if r.repeats is not None] for side in sides]
+    if all(orders) and abs(np.mean(orders[0]) - np.mean(orders[1])) > 0.5:  # noqa: PLR2004 - most epochs of one side, few of the other
+        fixed = "candidate" if np.mean(orders[1]) > np.mean(orders[0]) else "reference"
+        told.append(f"the {fixed}'s samples come in the same order in every epoch, the other side's do not")
+    starts = [len({tuple(next(iter(r.rows.values()))) for r in side}) for side in sides]
+    if min(map(len, sides)) > 1 and (starts[0] == 1) != (starts[1] == 1) and not told:
+        told.append(f"the {'reference' if starts[0] == 1 else 'candidate'}'s order is the same under every seed, the other side's is not")
+    shares = [float(np.mean([r.distinct for r in side])) for side in sides]
+    if abs(shares[0] - shares[1]) > 0.02:  # noqa: PLR2004 - one sample in fifty
+        told.append(f"of an epoch's samples {shares[0]:.0%} are distinct in the reference, {shares[1]:.0%} in the candidate")
+    leaves = [list(side[0].moments) for side in sides]
+    for one, other in zip(*leaves, strict=False):
+        told += _moments(one, [[r.whole(leaf) for r in side] for side, leaf in zip(sides, (one, other), strict=True)])
+    return told
+
+
+def _moments(leaf: str, sides: list[list[tuple[list[float], list[float], list[float]]]]) -> list[str]:
+    """Mean, deviation, and spread of the batches of one tensor on both sides, where they differ."""
+    scale = max(float(np.mean([d for run in sides[0] for d in run[1]])), 1e-30)
+    found = []
+    for index, what in enumerate(("mean", "deviation", "deviation of the batches' means")):
+        values = [np.array([value for run in side for value in run[index]]) for side in sides]
+        gap = float(values[1].mean() - values[0].mean())
+        if abs(gap) > SMALL * scale and chance(values[0], values[1]) < CHANCE:
+            found.append(f"{what} of {leaf or 'a batch'}: {values[0].mean():.4g} in the reference, {values[1].mean():.4g} in the candidate")
+    return found
+
+
+def draw_evidence(reference: Array, candidate: Array) -> str:
+    """How a figure of equal steps differs from seed to seed, in its mean or its spread; '' where it does not.
+
+    Args:
+        reference: shape ``(seeds, steps)``: each step with the same parameters and the same batch under every seed.
+        candidate: the same.
+    """
+    count, steps = min(len(reference), len(candidate)), min(reference.shape[1], candidate.shape[1])
+    if count < 2 or not steps:  # noqa: PLR2004 - a spread needs two
+        return ""
+    sides = [side[:count, :steps] for side in (reference, candidate)]
+    spreads = [side.var(axis=0, ddof=1) for side in sides]
+    size = float(np.abs(sides[0]).mean())
+    drawn = [float(np.sqrt(spread.mean())) > SMALL * size for spread in spreads]
+    if drawn[0] != drawn[1]:
+        return f"the {'reference' if drawn[0] else 'candidate'} draws random numbers in a step, the other side does not"
+    gap = float((sides[1] - sides[0]).mean())
+    error = float(np.sqrt((spreads[0] + spreads[1]).sum() / count)) / steps
+    if abs(gap) > SMALL * size and 2 * student().sf(abs(gap) / max(error, 1e-30), 2 * steps * (count - 1)) < CHANCE:
+        means = [float(side.mean()) for side in sides]
+        return (
+            f"at equal parameters and batches, over {count} seeds, it is {means[0]:.5g} in the reference, {means[1]:.5g} in the candidate"
+        )
+    if not drawn[0]:
+        return ""
+    from scipy.special import polygamma
+
+    ratio = float(np.mean(np.log(np.maximum(spreads[1], 1e-30)) - np.log(np.maximum(spreads[0], 1e-30))))
+    sure = float(np.sqrt(2 * polygamma(1, (count - 1) / 2) / steps))  # standard error of the mean logarithm of a ratio of variances
+    if abs(ratio) > SURE * sure:
+        shown = [float(np.sqrt(spread.mean())) for spread in spreads]
+        return (
+            f"at equal parameters and batches it varies by {shown[0]:.3g} with the seed in the reference, {shown[1]:.3g} in the candidate"
+        )
+    return ""
+
+
+def chance(one: Array, other: Array) -> float:
+    """The probability, by Welch's t, of means so far apart; 0 for equal values on each side that differ, 1 for a side with one value."""
+    if min(len(one), len(other)) < 2:  # noqa: PLR2004 - a spread needs two
+        return 1.0
+    parts = [float(side.var(ddof=1)) / len(side) for side in (one, other)]
+    gap, variance = abs(float(other.mean() - one.mean())), sum(parts)
+    if variance <= (1e-9 * gap) ** 2:
+        return 0.0 if gap > 0 else 1.0
+    freedom = variance**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (one, other), strict=True))
+    return float(2 * student().sf(gap / np.sqrt(variance), freedom))
+
+
+def init_evidence(context: Context, groups: dict[str, list[Capture]]) -> list[str]:
+    """Parameters whose initial values have another mean or deviation, over all seeds."""
+    if context.plan is None:
+        return []
+    sides = [
+        [{r.name: c.array(r) for r in c.select(run="start", role="parameter")} for c in groups[name]] for name in ("reference", "candidate")
+    ]
+    told = []
+    for move in context.plan.moves:
+        if move.reference is None or move.candidate is None or not move.whole:
+            continue
+        names = move.reference.name, move.candidate.name
+        if not all(name in run for side, name in zip(sides, names, strict=True) for run in side):
+            continue
+        one, other = (np.stack([run[name].astype(np.float64).ravel() for run in side]) for side, name in zip(sides, names, strict=True))
+        said = _laws(one, other)
+        if said:
+            told.append(f"{names[1]}: {said}")
+    return [*told[:3], *([f"and {len(told) - 3} more"] if len(told) > 3 else [])]  # noqa: PLR2004 - a few suffice
+
+
+def _laws(one: Array, other: Array) -> str:
+    """How the values of one parameter differ, runs by rows; '' where they do not."""
+    spreads = [float(side.std()) for side in (one, other)]
+    drawn = [len(side) > 1 and bool((side != side[0]).any()) for side in (one, other)]
+    means = [float(side.mean()) for side in (one, other)]
+    if drawn[0] != drawn[1]:
+        return f"drawn in the {'reference' if drawn[0] else 'candidate'} only"
+    if not any(drawn):
+        return (
+            f"{means[0]:.4g} in the reference, {means[1]:.4g} in the candidate"
+            if not np.allclose(one[0], other[0]) and np.ptp(one) == np.ptp(other) == 0
+            else ""
+        )
+    ratio = spreads[1] / max(spreads[0], 1e-30)
+    sure = CERTAIN * np.sqrt(1 / (2 * one.size) + 1 / (2 * other.size))  # of the logarithm of a normal's deviation
+    if abs(np.log(max(ratio, 1e-30))) > max(LEAST, sure):
+        return f"deviation {spreads[0]:.4g} in the reference, {spreads[1]:.4g} in the candidate"
+    apart = abs(means[1] - means[0]) / (spreads[0] * np.sqrt(1 / one.size + 1 / other.size))
+    wrong = apart > CERTAIN and abs(means[1] - means[0]) > LEAST * spreads[0]
+    return f"mean {means[0]:.4g} in the reference, {means[1]:.4g} in the candidate" if wrong else ""

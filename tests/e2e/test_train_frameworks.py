@@ -1,0 +1,107 @@
+"""The stage ``train`` on a PyTorch program and its Paddle port, with dropout, batch normalisation, a schedule and workers' batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.model import ALIGNED, DIVERGED, Coverage
+from paralign.run.trainings import Trainings
+
+torch = pytest.importorskip("torch")
+paddle = pytest.importorskip("paddle")
+
+pytestmark = [pytest.mark.torch, pytest.mark.paddle]
+
+
+def data():
+    own = np.random.RandomState(3)
+    x = own.normal(size=(96, 10)).astype("float32")
+    return x, (x[:, :3].argmax(axis=1)).astype("int64")
+
+
+def rows(size=16):
+    order = np.random.permutation(96)  # noqa: NPY002 - what a check seeds
+    return [order[start : start + size] for start in range(0, 96, size)]
+
+
+def torch_model():
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(10, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 3))
+
+
+def torch_train(log):
+    model = log.model(torch_model())
+    optimizer = log.optimizer(torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=1e-3))
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 6, 0.5)
+    x, y = data()
+    for epoch in range(3):
+        model.train()
+        for _, (images, labels) in log.batches([(torch.tensor(x[r]), torch.tensor(y[r])) for r in rows()], epoch):
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            log.step(samples=len(labels), loss=loss)
+        model.eval()
+        with torch.no_grad():
+            out = model(torch.tensor(x))
+        log.evaluation(epoch, acc=(out.argmax(1).numpy() == y).mean(), loss=torch.nn.functional.cross_entropy(out, torch.tensor(y)))
+
+
+def paddle_model():
+    nn = paddle.nn
+    return nn.Sequential(nn.Linear(10, 32), nn.BatchNorm1D(32, momentum=0.9), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 3))
+
+
+def paddle_training(decay=1e-3, gamma=0.5, forget=False):
+    def train(log):
+        model = log.model(paddle_model())
+        schedule = paddle.optimizer.lr.StepDecay(0.01, 6, gamma)
+        optimizer = log.optimizer(paddle.optimizer.Adam(schedule, parameters=model.parameters(), weight_decay=decay))
+        x, y = data()
+        for epoch in range(3):
+            if not (forget and epoch):
+                model.train()
+            for _, (images, labels) in log.batches([(paddle.to_tensor(x[r]), paddle.to_tensor(y[r][:, None])) for r in rows()], epoch):
+                loss = paddle.nn.functional.cross_entropy(model(images), labels)
+                loss.backward()
+                optimizer.step()
+                optimizer.clear_grad()
+                schedule.step()
+                log.step(samples=len(labels), loss=loss)
+            model.eval()
+            with paddle.no_grad():
+                out = model(paddle.to_tensor(x))
+            log.evaluation(
+                epoch, acc=(out.argmax(1).numpy() == y).mean(), loss=paddle.nn.functional.cross_entropy(out, paddle.to_tensor(y))
+            )
+
+    return train
+
+
+REFERENCE = Side(framework="torch", functions={"build_model": torch_model, "train": torch_train})
+
+
+def checked(**changed):
+    candidate = Side(framework="paddle", functions={"build_model": paddle_model, "train": paddle_training(**changed)})
+    return check(REFERENCE, candidate, stages=["train"], training=Trainings(runs=0))["train"]
+
+
+def test_a_right_port_takes_equal_steps():
+    result = checked()
+    assert [(p.key, p.notes) for p in result.pairs if p.judged and p.verdict == DIVERGED] == []
+    assert (result.verdict, result.coverage) == (ALIGNED, [Coverage("steps one by one", 18, 18)])
+
+
+def test_mistakes_of_the_loop_part_at_their_step():
+    found = {}
+    for name, changed in (("decay", {"decay": 2e-3}), ("schedule", {"gamma": 0.1}), ("mode", {"forget": True})):
+        result = checked(**changed)
+        assert result.verdict == DIVERGED
+        found[name] = next(p for p in result.pairs if p.verdict == DIVERGED).notes[0]
+    assert found["decay"].startswith("parts at step 1 ")
+    assert found["schedule"].startswith("parts at step 7 ")
+    assert found["mode"].startswith("parts at step 6 (epoch 1, batch 0)")
