@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: catalogue
+.PHONY: training-faults catalogue
 
 .PHONY: init-rates layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
@@ -26,6 +26,7 @@ help:
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
 	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
 	@echo "make init-rates       how often the stage init accuses right initialisations and misses wrong ones (docs/guide.md)"
+	@echo "make training-faults  plant mistakes that only a training shows, and see which part is blamed (docs/training.md)"
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
 	@echo "make kills            kill workers, paralign or both at random moments, and look at the next check (docs/reliability.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
@@ -88,6 +89,9 @@ bench: $(VENV)/stamp-bench .padiff/stamp
 	.venv-zoo/bin/pip install -q --no-deps --upgrade --target .venv-zoo/formers -r bench/zoo-formers-requirements.txt
 	.venv-zoo/bin/pip install -q --no-deps -e .
 	touch $@
+
+training-faults: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/training_faults.py $(ARGS)
 
 init-rates: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/init_rates.py

@@ -22,6 +22,9 @@ from paralign.run.trainings import Trainings
 
 HALF = 0.5
 
+#: right copies that are judged, and what selects them
+RIGHT, RIGHT_COPIES = 20, "right"
+
 PARTS = ("data", "init", "optimizer", "model")
 
 
@@ -239,18 +242,19 @@ def main(names: list[str]) -> int:
     """Judge the faults of these names, or all, and the right copies; 0 where nine of ten are right and no right copy is accused."""
     right = 0
     chosen = {name: fault for name, fault in FAULTS.items() if not names or name in names}
+    copies = RIGHT if not names or RIGHT_COPIES in names else 0
     for name, (part, program, changed) in chosen.items():
         verdict, found, seconds = judged(program, changed, seed=11)
         right += found[:1] == [part]
         mark = "" if found[:1] == [part] else "WRONG"
         print(f"{name:40} {part:10} {verdict:13} {' '.join(found) or '-':24} {mark:6} {seconds:5.1f} s", flush=True)
-    print(f"{right} of {len(chosen)} right: {right / len(chosen):.0%}")
+    print(f"{right} of {len(chosen)} right: {right / max(len(chosen), 1):.0%}")
     accused = 0
-    for seed in range(0 if names else 8):
+    for seed in range(copies):
         verdict, found, seconds = judged((SGD, ADAM)[seed % 2], {}, seed=100 * seed)
         accused += bool(found) or verdict == "diverged"
         print(f"a right copy, seed {100 * seed:4} {verdict:13} {' '.join(found) or '-'} {seconds:5.1f} s", flush=True)
-    print(f"{accused} right copies accused")
+    print(f"{accused} of {copies} right copies accused")
     return 0 if right >= 0.9 * len(chosen) and not accused else 1
 
 

@@ -105,3 +105,26 @@ def test_mistakes_of_the_loop_part_at_their_step():
     assert found["decay"].startswith("parts at step 1 ")
     assert found["schedule"].startswith("parts at step 7 ")
     assert found["mode"].startswith("parts at step 6 (epoch 1, batch 0)")
+
+
+def test_the_operation_that_makes_a_loss_infinite_is_named_with_its_line():
+    def train(log):
+        model = log.model(torch_model())
+        optimizer = log.optimizer(torch.optim.SGD(model.parameters(), lr=0.01))
+        x, y = (torch.tensor(each) for each in data())
+        for step, _ in log.batches(range(6), 0):
+            probabilities = torch.softmax(model(x), 1).gather(1, y[:, None])
+            if step == 3:
+                probabilities = probabilities * 0
+            loss = -torch.log(probabilities).mean()  # the line to be named
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            log.step(samples=96, loss=loss)
+
+    candidate = Side(framework="torch", functions={"build_model": torch_model, "train": train})
+    result = check(REFERENCE, candidate, stages=["train"], training=Trainings(runs=1, exact_steps=0, cross="never"))["train"]
+    assert result.verdict == DIVERGED
+    finding = next(f for f in result.findings if f.rule == "train/nonfinite")
+    assert "loss is inf at epoch 0, batch 3; the first operation that makes it of finite values is aten.log" in finding.cause
+    assert result.divergence.candidate.code.endswith("# the line to be named")

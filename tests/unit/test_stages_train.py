@@ -390,3 +390,18 @@ def test_the_swap_that_closes_the_gap_is_the_first_finding(name):
 
 def test_cross_experiments_accuse_no_part_of_a_right_port():
     assert checked(side(), side(), runs=3, cross="always").findings == []
+
+
+def test_curves_of_all_runs_are_drawn_where_matplotlib_is(tmp_path):
+    pytest.importorskip("matplotlib")
+    result = check(side(), side(), stages=["train"], training=Trainings(runs=2, exact_steps=0), out=tmp_path)["train"]
+    text = (tmp_path / "train_align.svg").read_text()
+    assert text.count("<!-- reference -->") == text.count("<!-- candidate -->") > 0
+    assert any(note.startswith("curves of 3 of 3 figures") for note in result.notes)
+
+
+def test_without_matplotlib_a_note_says_that_nothing_was_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr("paralign.report.overlaid.find_spec", lambda _: None)
+    result = check(side(), side(), stages=["train"], training=Trainings(runs=1, exact_steps=0), out=tmp_path)["train"]
+    assert "no curves were drawn: matplotlib is not installed (pip install 'paralign[plot]')" in result.notes
+    assert not (tmp_path / "train_align.svg").exists()

@@ -19,7 +19,7 @@ from paralign.compat.reprod_log import report_lines
 from paralign.errors import plain_text, unwritten
 from paralign.model import ALIGNED
 from paralign.registry import BY_NAME, STAGES
-from paralign.report import plots
+from paralign.report import overlaid, plots
 from paralign.report.text import figure
 from paralign.stages.handed import is_given
 from paralign.worker.session import NATIVE
@@ -123,6 +123,8 @@ def write(
             save_foreign(folder / files.candidate, candidate)
             if "schedule" in reference and "schedule" in candidate:
                 plots.schedule(folder, reference["schedule"], candidate["schedule"])
+            if stage.name == "train":
+                overlaid.draw(stage, captures[stage.name], folder)
             replace(folder / files.log, plain_text("\n".join(log(stage, reference, candidate, threshold))) + "\n")
     replace(folder / REPORT, result.to_json() + "\n")
 
@@ -147,7 +149,7 @@ def _forget(stage: str, framework: str, folder: Path) -> None:
     """Remove what an earlier check wrote of a stage: its verdict is not this one's."""
     sides = {"ref", BY_NAME[stage].reference, "pytorch", framework, "candidate", "torch", "paddle", "numpy"}
     logs = [f"log/{stage}_diff.log", f"log/{FILES[stage]}_diff_log.txt"]
-    drawn = [plots.SCHEDULE] if FILES[stage] == "schedule" else []
+    drawn = [plots.SCHEDULE] if FILES[stage] == "schedule" else [overlaid.CURVES] if stage == "train" else []
     for path in (*(f"{FILES[stage]}_{side}.npy" for side in sides if side), *logs, *drawn):
         (folder / path).unlink(missing_ok=True)
 

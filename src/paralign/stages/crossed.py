@@ -24,7 +24,7 @@ import numpy as np
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, Finding, Manifest
+from paralign.model import DIVERGED, Finding, Manifest
 from paralign.stages.curves import Run, common, is_rate, of_capture
 from paralign.stages.drawn import data_evidence, draw_evidence, init_evidence
 from paralign.stages.trajectory import LIMIT, UNITS, Exact, is_count, mapped, parting
@@ -93,14 +93,20 @@ def explain(context: Context, result: StageResult, exact: Exact | None, judged: 
         judged: the pairs of those.
     """
     step = parting(exact) if exact is not None else None
-    statistics = step is None and any(p.judged and p.verdict == DIVERGED for p in judged)
+    wrong = [p for p in judged if p.judged and p.verdict == DIVERGED]
+    statistics = step is None and any(p.reference is not None for p in wrong)  # parameters and buffers at the end
     try:
         if exact is not None and step is not None:
             swaps = [_at_start(exact)] if step == 0 else _forced(context, exact, step)
         elif statistics:
-            swaps = [Swap("model", 1.0, None, ["losses and parameters agree step by step, statistics or evaluations do not"])]
+            swaps = [Swap("model", 1.0, None, ["losses agree step by step, what the network keeps (statistics of layers) does not"])]
         else:
             swaps = _groups(context, result, judged)
+            if wrong and step is None and not any(swap.shown for swap in swaps):
+                told = (
+                    "parameters and statistics agree step by step, evaluations do not: eval mode, the metric, or the data of the evaluation"
+                )
+                swaps = [Swap("model", 1.0, None, [told])]
     except WorkerFailed as failed:
         result.notes.append(f"cross experiments ended: the {failed.side} failed with {failed.type}: {failed.message}")
         return []
@@ -204,24 +210,37 @@ def _groups(context: Context, result: StageResult, judged: list[Pair]) -> list[S
     swaps = [
         Swap(name, before, _distance(curves["reference"], curves[name]), evidence[name]) for name in ("data", "init") if name in curves
     ]
-    drawn = [] if budget.spent else _drawn(context, groups["reference"][0], runs)
+    drawn = None if budget.spent else _drawn(context, groups["reference"][0], runs)
     swaps += [Swap("model", before, None, drawn)] if drawn else []
-    parted = any(p.judged and p.verdict == DIVERGED for p in result.pairs)
+    for swap in swaps:
+        swap.shown += [_apart(swap)] if swap.shown and swap.after is not None else []
     swaps.sort(key=lambda swap: (not swap.shown, swap.left))
-    if not any(swap.shown for swap in swaps) and parted:
-        best = min((swap for swap in swaps if swap.after is not None), key=lambda swap: swap.left, default=None)
-        if best is not None and best.left < CLOSED:
-            best.shown.append(_apart(best))
-        else:
-            agreed = bool(judged) and all(p.verdict == ALIGNED for p in judged if p.judged)
-            told = "neither the reference's batches nor its initial weights close the gap"
-            name = "model" if agreed or not judged else "optimizer"
-            swaps.insert(0, Swap(name, before, None, [told + (", and all that is not drawn agrees step by step" if agreed else "")]))
-    else:
-        for swap in swaps:
-            if swap.shown and swap.after is not None:
-                swap.shown.append(_apart(swap))
-    return sorted(swaps, key=lambda swap: not swap.shown)
+    parted = any(p.judged and p.verdict == DIVERGED for p in result.pairs)
+    shown = any(swap.shown for swap in swaps)
+    return swaps if shown or not parted else _remaining(swaps, before, judged, compared=drawn is not None)
+
+
+def _remaining(swaps: list[Swap], before: float, judged: list[Pair], *, compared: bool) -> list[Swap]:
+    """What is at fault where the trainings differ and no part does by itself.
+
+    Args:
+        swaps: the experiments with batches and initial weights.
+        before: how far the curves are apart.
+        judged: the pairs of the exact trajectory; empty where it was not compared.
+        compared: steps at equal parameters were compared under several seeds, and agree.
+    """
+    told = "neither the reference's batches nor its initial weights close the gap"
+    if any(p.judged and p.verdict == DIVERGED for p in judged):
+        return swaps  # evaluations of equal parameters
+    best = min((swap for swap in swaps if swap.after is not None), key=lambda swap: swap.left, default=None)
+    if best is not None and best.left < CLOSED:
+        best.shown.append(_apart(best))
+        return sorted(swaps, key=lambda swap: not swap.shown)
+    if judged:
+        return [Swap("model", before, None, [f"{told}, and all that is not drawn agrees step by step"]), *swaps]
+    if compared:
+        return [Swap("optimizer", before, None, [f"{told}, and steps at equal parameters agree"]), *swaps]
+    return swaps
 
 
 def _apart(swap: Swap) -> str:
@@ -230,15 +249,15 @@ def _apart(swap: Swap) -> str:
     return f"with the reference's {_called(swap.name)} the curves are {after} apart, without {swap.before:.2g}"
 
 
-def _drawn(context: Context, known: Capture, runs: int) -> list[str]:
-    """What the steps of both sides draw: under several seeds, at the same parameters and on the same batches."""
+def _drawn(context: Context, known: Capture, runs: int) -> list[str] | None:
+    """What the steps of both sides draw, under several seeds, at the same parameters and on the same batches; None where they cannot."""
     if context.plan is None or not context.plan.complete or not known.select(name="batch"):
-        return []
+        return None
     settings = context.settings
     orders = {"seed": settings.seed, "seconds": settings.training.seconds, "steps": DRAWN}
     states = context.reference.record("train-drawn-states", "train", {**orders, "states": DRAWN}, {"batches": known})
     if not states.select(run="before"):
-        return []
+        return None
     forced = _forced_states(context, states, min(DRAWN, of_capture(states).steps))
     sides: list[list[Run]] = [[], []]
     for number in range(max(runs, SEEDS)):

@@ -12,12 +12,12 @@ from paralign.context import spent
 from paralign.model import DIVERGED, NOT_TESTED, Manifest, Pair, StageResult, overall
 from paralign.run.recorder import both
 from paralign.run.turns import is_mine
-from paralign.stages import crossed, seeded, speed, trajectory, watchdog
+from paralign.stages import crossed, seeded, speed, trajectory, unsound
 from paralign.stages.curves import Run, common, of_log
 from paralign.stages.judging import CONSTANTS
-from paralign.stages.watchdog import Trial
+from paralign.stages.unsound import Trial
 from paralign.training import compare_logs, read_log
-from paralign.trainlog.lines import TRAIN
+from paralign.trainlog.lines import EVAL, TRAIN
 
 if TYPE_CHECKING:
     from paralign.context import Context
@@ -55,7 +55,7 @@ def run(context: Context) -> StageResult:
         result.pairs += seeded.compare(result, sides, training)
         result.notes += speed.told(sides, at_once=not is_mine())
         _align_files(context, sides)
-    result.pairs += watchdog.look(context, result, trials)
+    result.pairs += unsound.look(context, result, trials)
     differs = any(p.judged and p.verdict == DIVERGED for p in result.pairs)
     if training.cross == "always" or (training.cross == "auto" and differs):
         crossed.explain(context, result, exact, steps)
@@ -161,8 +161,20 @@ def _align_files(context: Context, sides: Sides) -> None:
             for kind, figure in shared:
                 ends = np.array([run.end(kind, figure) for run in runs])
                 writer.add(f"{kind.lower()}.{figure}", np.array([ends.mean()]), role="output")
+            for number, made in enumerate(runs):
+                for (kind, figure), values in made.curves.items():
+                    steps = np.arange(len(values)) if kind == TRAIN else _evaluated(made, len(values))
+                    writer.add("curve", np.stack([steps, values]), role="state", leaf=f"{figure} ({kind.lower()}) {number}")
         captures.append(Capture.open(folder))
     context.artifacts["train"] = captures[0], captures[1]
+
+
+def _evaluated(run: Run, count: int) -> trajectory.Array:
+    """After how many steps each evaluation was made; a log tells the epoch only."""
+    places = run.places[EVAL][:count]
+    if not run.printed:
+        return places[:, 1].astype(np.float64)
+    return np.array([float((run.places[TRAIN][:, 0] <= epoch).sum()) for epoch in places[:, 0]])
 
 
 # -- finished logs ---------------------------------------------------------------------------------------------------------------------

@@ -5,5 +5,6 @@ Needs Python 3.8 or newer, and numpy for the memory of predictions; a framework 
 
 from paralign.trainlog.inference import InferenceLog
 from paralign.trainlog.log import TrainLog
+from paralign.trainlog.watchdog import Unstable, Watchdog
 
-__all__ = ["InferenceLog", "TrainLog"]
+__all__ = ["InferenceLog", "TrainLog", "Unstable", "Watchdog"]

@@ -28,8 +28,9 @@ def train(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], 
 
     Returns:
         ``stopped`` (kind, why; both '' for a training that came to its end), ``steps``, ``models``, ``optimizers``, ``problems``,
-        ``still``, ``grown`` (the parameter that grew most), ``witness`` (of the watched step: operation, module, lines), ``lines``,
-        ``modules`` (path -> line that constructed it), ``batches`` (why those of the other side were not used, or no more were kept).
+        ``moves`` (of each parameter), ``grown`` (the parameter that grew most), ``witness`` (of the watched step: operation, module,
+        lines), ``lines``, ``modules`` (path -> line that constructed it), ``batches`` (why those of the other side were not used, or no
+        more were kept).
     """
     orders, began = Orders(**options), time.perf_counter()
     session.adapter.seed(orders.seed)
@@ -64,7 +65,7 @@ def _answer(log: WatchedLog, stopped: "tuple[str, str]", seconds: float) -> Dict
         "models": len(log.models),
         "optimizers": len(log.optimizers),
         "problems": log.problems,
-        "still": log.still(),
+        "moves": log.moves(),
         "grown": log.grown(),
         "witness": log.witness.found,
         "watched": log.witness.watched,

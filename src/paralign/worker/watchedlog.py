@@ -36,6 +36,9 @@ EXPLODED = 1e4
 #: steps after the first beyond its bounds that are still made, so that a text can say whether the curves come together again
 AFTER = 10
 
+#: size of an element that is granted to parameters that start at zero
+LEAST = 1e-2
+
 #: names that the log keeps for itself
 RATE = "rate"
 
@@ -278,13 +281,15 @@ class WatchedLog(TrainLog):
         """The tensors of the first model, each once."""
         return [e for e in self._session.entries(self.models[0]) if e.shared is None] if self.models else []
 
-    def still(self) -> List[str]:
-        """Trainable parameters that are at the end what they were at the beginning, bit for bit."""
-        return [
-            e.name
-            for e in self.entries()
-            if e.trainable and e.name in self.first and np.array_equal(_wide(self._session, e), self.first[e.name])
-        ]
+    def moves(self) -> Dict[str, float]:
+        """How far each parameter has moved from its start, as a share of its size; 0 where it is the same bit for bit."""
+        found = {}
+        for entry in self.entries():
+            if entry.name in self.first:
+                start = self.first[entry.name]
+                size = max(_norm([start]), LEAST * math.sqrt(max(start.size, 1)))
+                found[entry.name] = _norm([_wide(self._session, entry) - start]) / size
+        return {name: value if math.isfinite(value) else 1.0 for name, value in found.items()}
 
     def evaluations(self) -> "List[Tuple[int, int, Dict[str, float]]]":
         """Epoch, number of the step before it, and figures of every evaluation."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: a training loss at the end so many times that of the beginning has grown
 GROWN = 1.5
 
+#: motion, as a share of a parameter's size, below which it may be rounding alone: a bias before a normalisation has no gradient but that
+STILL = 1e-5
+
 #: tensors that a text lists
 LISTED = 3
 
@@ -120,19 +123,14 @@ def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
 
 def _still(context: Context, result: StageResult, trials: list[Trial]) -> list[Pair]:
     """Parameters that no step has moved, on one side only."""
-    sides = []
-    for side in ("reference", "candidate"):
-        runs = [t.run for t in trials if t.side == side and t.run.steps > 1 and t.run.answer.get("models")]
-        sides.append(set.intersection(*(set(run.answer["still"]) for run in runs)) if runs else None)
-    first, second = sides
-    if first is None or second is None or context.plan is None:
-        return []
-    ends = [(m.reference.name, m.candidate.name) for m in context.plan.moves if m.reference is not None and m.candidate is not None]
+    first, second = (_moves([t.run for t in trials if t.side == side]) for side in ("reference", "candidate"))
+    ends = [(m.reference.name, m.candidate.name) for m in (context.plan.moves if context.plan else []) if m.reference and m.candidate]
+    known = [(one, other) for one, other in ends if one in first and other in second]
     wrong = {
-        "candidate": [o for one, o in ends if o in second and one not in first],
-        "reference": [o for one, o in ends if one in first and o not in second],
+        "candidate": [other for one, other in known if second[other] == 0 and first[one] > STILL],
+        "reference": [one for one, other in known if first[one] == 0 and second[other] > STILL],
     }
-    both = [one for one, o in ends if one in first and o in second]
+    both = [one for one, other in known if first[one] == second[other] == 0]
     result.notes += [f"no step moves {_some(both)}, on either side"] if both else []
     pairs = []
     for side, names in wrong.items():
@@ -152,6 +150,12 @@ def _still(context: Context, result: StageResult, trials: list[Trial]) -> list[P
         result.divergence = result.divergence or result.divergences[0]
         pairs.append(pair)
     return pairs
+
+
+def _moves(runs: list[Run]) -> dict[str, float]:
+    """How far each parameter moves in the run that moves it least; runs of one step or without ``log.model`` do not count."""
+    told = [run.answer["moves"] for run in runs if run.steps > 1 and run.answer.get("models")]
+    return {name: min(moves.get(name, 0.0) for moves in told) for name in told[0]} if told else {}
 
 
 def _some(names: list[str]) -> str:
