@@ -81,7 +81,8 @@ def test_the_first_samples_and_the_last_are_recorded(do):
     assert array(capture, "length") == 5
     answer = capture.manifest.settings["answer"]
     assert answer.pop("whole") == {"count": 5, "failed": {}, "total": 5}
-    assert (sorted(answer.pop("facts")), answer.pop("classes")) == (["0", "1"], None)
+    assert (sorted(answer.pop("facts")), answer.pop("classes"), answer.pop("draws")) == (["0", "1"], None, 0)
+    assert isinstance(answer.pop("decoders"), list)
     assert answer == {"dataset": True, "dataloader": False, "transforms": False, "truncated": False}
     assert capture.array(capture.select(name="samples.numbers", leaf="1")[0])[:, 0].tolist() == [0, 1, 2, 3, 4]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.context import spent
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, overall
-from paralign.stages import facts, manifests, nonfinite, reading, samplers, samples
+from paralign.stages import augmented, facts, kinds_of_data, manifests, nonfinite, reading, samplers, samples
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.places import part_of, sample_of
 
@@ -51,6 +51,7 @@ def _split(context: Context) -> StageResult:
         reading.dataset(context, result, reference, candidate)
     if kept["dataloader"]:
         reading.loader(context, result, reference, candidate)
+    augmented.settle(context, result, (reference, candidate))
     nonfinite.excuse_seen_elsewhere(result.pairs, _leaf)
     _say_left_out(result, answers, settings)
     conclude(result, ROUNDING)
@@ -58,6 +59,8 @@ def _split(context: Context) -> StageResult:
         result.divergence = first(result.pairs)
         samples.follow(context, result, reference, candidate)
         reading.explain_shuffled(context, result, reference, candidate)
+        kinds_of_data.explain(result, reference, candidate)
+    kinds_of_data.decoders(result, reference, candidate)
     _beside(result, reference, candidate, kept, settings.manifests)
     return result
 

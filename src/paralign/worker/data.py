@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from paralign.errors import UsageError
 from paralign.worker import loaders, whole
-from paralign.worker.facts import class_names
+from paralign.worker.facts import class_names, decoders
+from paralign.worker.tape import Tape
 from paralign.worker.trees import leaves, to_value
 
 if TYPE_CHECKING:
@@ -69,21 +70,25 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
             f"the data set of split {options['split']!r} is empty", where=session.side, hint="check the path that build_dataset reads from"
         )
     steps = _transforms(session, options["split"])
-    seconds = []
+    seconds, drawn = [], 0
     for index in sorted({*range(min(options["samples"], length)), length - 1}):
         session.seed()
         began = time.perf_counter()
         attribute = transform_attribute(dataset)
-        if steps and attribute:
-            answer["transforms"] = True
-            with _traced(session, writer, dataset, attribute, steps, f"sample_{index}"):
-                sample = dataset[index]
-        else:
+        tape = Tape(session)
+        with ExitStack() as stack:
+            stack.enter_context(tape.running())
+            if steps and attribute:
+                answer["transforms"] = True
+                stack.enter_context(_traced(session, writer, dataset, attribute, steps, f"sample_{index}"))
             sample = dataset[index]
+        drawn += len(tape.draws)
         seconds.append(time.perf_counter() - began)
         add_leaves(session, writer, f"sample_{index}", sample)
     found = whole.read(session, dataset, min(seconds), until=options["patience"], most=options.get("limit"))
     answer["whole"] = {**found.write(writer, "samples"), "total": length}
+    answer["draws"] = drawn
+    answer["decoders"] = decoders()
     answer["facts"], answer["classes"] = found.facts.told(), class_names(dataset)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
@@ -66,3 +67,26 @@ def class_names(dataset: Any) -> Optional[List[str]]:
             return [str(name)[:NAME] for name in names][:LISTED]
         dataset = getattr(dataset, "dataset", None)
     return None
+
+
+#: libraries that decode videos: module -> what it is called
+DECODERS = {
+    "decord": "decord",
+    "av": "PyAV",
+    "torchcodec": "torchcodec",
+    "torchvision.io.video": "torchvision",
+    "imageio_ffmpeg": "imageio-ffmpeg",
+    "moviepy": "moviepy",
+    "cv2": "OpenCV",
+}
+
+
+def decoders() -> List[str]:
+    """The libraries for videos that this process has imported, with versions; OpenCV, which also reads pictures, where no other is."""
+    found: List[str] = []
+    for module, name in DECODERS.items():
+        loaded = sys.modules.get(module)
+        if loaded is not None and not (module == "cv2" and found):
+            version = getattr(sys.modules.get(module.partition(".")[0]), "__version__", "")
+            found.append(f"{name} {version}".strip())
+    return found

@@ -193,7 +193,9 @@ def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
     for axis in range(reference.ndim):
         error = apart(np.flip(reference, axis), candidate)
         if reference.shape[axis] > 1 and error <= EQUAL:
-            if 1 < reference.shape[axis] <= CHANNELS:
+            if reference.ndim <= 2 and axis == reference.ndim - 1:  # noqa: PLR2004 - a row of values, or columns
+                yield "columns", "the values of each row are in reverse order", "select columns in the reference's order", error
+            elif 1 < reference.shape[axis] <= CHANNELS:
                 yield (
                     "channels",
                     "the channels are in reverse order (RGB against BGR)",
@@ -262,9 +264,10 @@ def _normalised(given: Array | None, reference: Array, candidate: Array) -> Iter
             if error > EQUAL or not all(slopes):
                 continue
             if flipped:
+                bgr = " (RGB against BGR)" if reference.ndim > 2 else ""  # noqa: PLR2004 - height, width, channels
                 yield (
                     "channels",
-                    "the channels are in reverse order (RGB against BGR), then each is scaled",
+                    f"the channels are in reverse order{bgr}, then each is scaled",
                     "reverse the channels on one side",
                     error,
                 )
@@ -382,7 +385,8 @@ def _resized(given: Array | None, reference: Array, candidate: Array) -> Iterato
         yield "interpolation", f"resized by {ways[0]} in the reference, by {ways[1]} in the candidate", fix, _best(given, candidate, axes)
     else:
         known = f" (the reference's is {ways[0]})" if ways[0] else (f" (the candidate's is {ways[1]})" if ways[1] else "")
-        yield "interpolation", f"the same picture, resized in another way{known}", fix, None
+        what = "picture" if reference.ndim > 2 else "content"  # noqa: PLR2004 - height, width, channels
+        yield "interpolation", f"the same {what}, resized in another way{known}", fix, None
 
 
 def _best(given: Array, candidate: Array, axes: tuple[int, int]) -> float:

@@ -1,0 +1,204 @@
+"""Samples with random transforms: the reference's draws are put in the candidate, or, where that cannot be, distributions compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.comparison.twosample import distance, kolmogorov
+from paralign.errors import WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Pair, Record, StageResult
+from paralign.run.recorder import both
+from paralign.stages.judging import ROUNDING, paired, points_of
+from paralign.stages.places import batch_of, is_loaders, sample_of
+from paralign.worker import redrawn
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+
+#: samples whose draws are replayed; those that differ first, then others spread over the set
+REPLAYED = 32
+
+#: times that a sample is drawn where draws cannot be replayed, and of how many samples: a share of 0.3 for 0.5 shows
+TIMES, OF = 500, 6
+
+#: seconds that drawing samples many times may take
+PATIENCE = 20.0
+
+#: the probability below which two distributions count as different, before it is divided by the number of tests
+CHANCE = 1e-4
+
+#: indices that a note lists
+SHOWN = 8
+
+NOTE = "random: the samples agree with the reference's draws in place of the candidate's"
+
+
+def settle(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
+    """Judge samples that are made with draws by their replay, under several seeds; nothing where one side draws nothing."""
+    answers = [c.manifest.settings["answer"] for c in captures]
+    total = answers[0].get("whole", {}).get("total")
+    if (
+        not total
+        or not all(answer.get("draws") for answer in answers)
+        or any(p.key == "length" and p.verdict == DIVERGED for p in result.pairs)
+    ):
+        return
+    wrong = sorted({place.index for p in result.pairs if p.judged and p.verdict == DIVERGED and (place := sample_of(p.key)) is not None})
+    spread = np.random.RandomState(0).permutation(total)[: REPLAYED - len(wrong[: REPLAYED // 2])]
+    indices = sorted({*wrong[: REPLAYED // 2], *(int(i) for i in spread)})
+    try:
+        _Replay(context, result, indices, int(total)).run()
+    except WorkerFailed as failed:
+        result.notes.append(f"draws were not replayed: the {failed.side} failed with {failed.type}: {failed.message}")
+
+
+@dataclass
+class _Replay:
+    """The replay of one split's draws."""
+
+    context: Context
+    result: StageResult
+    indices: list[int]
+    total: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"split": self.context.settings.split, "indices": self.indices}
+
+    def name(self, what: str) -> str:
+        """The folder of a capture."""
+        return f"{what}-{self.context.part}" if self.context.part else what
+
+    def run(self) -> None:
+        """Draw on both sides; the reference's draws in the candidate where the two are not one stream."""
+        sides = self.context.reference, self.context.candidate
+        own = both(*(partial(side.record, self.name("draws"), "replayed", self.options) for side in sides))
+        if not all(any(c.manifest.settings["answer"]["draws"].values()) for c in own):
+            return
+        if all(_one_stream(*own, index) for index in self.indices):
+            self._same_stream(own)
+            return
+        candidate = self.context.candidate.record(self.name("draws-given"), "replayed", self.options, {"draws": own[0]})
+        misfits = candidate.manifest.settings["answer"]["misfits"]
+        pairs = self._pairs(own[0], candidate)
+        if misfits:
+            self._distributions(f"draws could not be replayed ({next(iter(misfits.values()))})")
+        elif _bad(pairs):
+            bad = _bad(pairs)
+            listed = ", ".join(map(str, bad[:SHOWN]))
+            self._distributions(f"{len(bad)} of {len(self.indices)} samples differ also with the reference's draws in place: {listed}")
+        else:
+            self._agreed(pairs, own[0])
+
+    def _pairs(self, reference: Capture, candidate: Capture) -> list[Pair]:
+        records = [[r for r in c.records if r.role != "state"] for c in (reference, candidate)]
+        return paired(reference, candidate, points_of(*records), ROUNDING, self.context.settings.tolerance_of("data"))
+
+    def _same_stream(self, own: tuple[Capture, Capture]) -> None:
+        """Both sides draw the same numbers by themselves: under other seeds, too, the samples must agree."""
+        pairs = self._pairs(*own)
+        known = {place.index for p in self.result.pairs if p.verdict == DIVERGED and (place := sample_of(p.key)) is not None}
+        bad = [index for index in _bad(pairs) if index not in known]
+        if bad and not known:
+            self.result.pairs += [p for p in pairs if p.verdict == DIVERGED]
+            listed = ", ".join(map(str, bad[:SHOWN]))
+            self.result.notes.append(f"random: {len(bad)} of {len(self.indices)} samples differ under seeds of their own: {listed}")
+
+    def _agreed(self, pairs: list[Pair], reference: Capture) -> None:
+        result = self.result
+        first = [p for p in result.pairs if p.key == "length"]
+        batches = [p for p in result.pairs if is_loaders(p)]
+        for pair in pairs:
+            pair.notes.append(NOTE)
+        result.pairs = [*first, *pairs, *batches]
+        _release("random, drawn otherwise on each side", batches)
+        result.coverage = [c for c in result.coverage if c.what not in ("samples", "batches")]
+        result.coverage.append(Coverage("samples with draws replayed", len(self.indices), self.total))
+        kinds = sorted({str(r.attrs["said"]) for r in reference.records if r.role == "state"})
+        result.notes = [note for note in result.notes if " differ: " not in note]
+        result.notes.append(f"{NOTE} ({', '.join(kinds)}); {len(self.indices)} of {self.total:,} samples were compared so")
+
+    def _distributions(self, why: str) -> None:
+        """Draw some samples many times on both sides, and compare how their figures are distributed."""
+        options = {**self.options, "indices": self.indices[:OF], "times": TIMES, "patience": PATIENCE}
+        sides = self.context.reference, self.context.candidate
+        captures = both(*(partial(side.record, self.name("drawn"), "replayed", options) for side in sides))
+        chances = _chances(*captures)
+        told = f"{why}; up to {TIMES} draws of each of {len(options['indices'])} samples were compared by their distributions"
+        worst = min(chances, key=lambda key: chances[key], default=None)
+        result = self.result
+        if worst is None or chances[worst] < CHANCE / len(chances):
+            more = (
+                ""
+                if worst is None
+                else f": the {worst[1]} of {worst[0] or 'the sample'} has one law with a probability of {chances[worst]:.1e}"
+            )
+            result.notes.append(told + more)
+            if not any(p.judged and p.verdict == DIVERGED for p in result.pairs):
+                result.pairs.append(_pair("samples drawn many times", DIVERGED, told + more))
+            return
+        _release("random, drawn otherwise on each side", result.pairs)
+        result.notes = [note for note in result.notes if " differ: " not in note]
+        note = f"{told}: no difference was seen, which proves no equality"
+        result.pairs.append(_pair("samples drawn many times", UNDERPOWERED, note))
+        result.notes.append(note)
+
+
+def _pair(key: str, verdict: str, note: str) -> Pair:
+    end = Record(0, key, "data", "sample", "none", ())
+    return Pair(key, end, end, verdict=verdict, notes=[note])
+
+
+def _bad(pairs: list[Pair]) -> list[int]:
+    return sorted({place.index for p in pairs if p.verdict == DIVERGED and (place := sample_of(p.key)) is not None})
+
+
+def _one_stream(reference: Capture, candidate: Capture, index: int) -> bool:
+    """Whether both sides drew the same numbers by themselves, one after the other."""
+    one, other = redrawn.read(reference, index), redrawn.read(candidate, index)
+    return len(one) == len(other) and all(
+        a.kind is b.kind
+        and a.span == b.span
+        and a.values.size == b.values.size
+        and np.allclose(a.values.ravel(), b.values.ravel(), atol=1e-6)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _chances(reference: Capture, candidate: Capture) -> dict[tuple[str, str], float]:
+    """Leaf and figure -> the probability that all samples' figures have one law, by Kolmogorov's test and Fisher's combination."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for record in reference.records:
+        others = candidate.select(name=record.name, leaf=record.leaf)
+        if not record.name.startswith("figures_") or not others:
+            continue
+        one, other = reference.array(record), candidate.array(others[0])
+        for number, figure in enumerate(redrawn.FIGURES):
+            size = len(one) * len(other) / (len(one) + len(other))
+            found.setdefault((record.leaf, figure), []).append(kolmogorov(distance(_near(one[:, number]), _near(other[:, number])), size))
+    return {key: _fisher(chances) for key, chances in found.items()}
+
+
+def _near(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Values rounded to what float32 tells apart: equal ones must tie."""
+    return np.round(values / (np.abs(values).max() or 1.0), 5)
+
+
+def _fisher(chances: list[float]) -> float:
+    """The probability that independent tests give such small ones, after Fisher (1932)."""
+    half = -sum(math.log(max(chance, 1e-300)) for chance in chances)
+    return math.exp(-half) * math.fsum(half**k / math.factorial(k) for k in range(len(chances)))
+
+
+def _release(why: str, pairs: list[Pair]) -> None:
+    """Do not judge what holds other draws: samples, batches, and facts that depend on them."""
+    for pair in pairs:
+        if pair.verdict == DIVERGED and (batch_of(pair.key) is not None or sample_of(pair.key) is not None or pair.key == "dataloader"):
+            pair.judged, pair.verdict = False, ALIGNED
+            pair.notes = [f"{why}: not compared one by one"]

@@ -1,0 +1,169 @@
+"""Data that are no pictures: rows of time, token numbers, texts, boxes, frames; what is found by kind, and what is not said of them."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.locate.data import kinds
+from paralign.model import ALIGNED, DIVERGED
+from paralign.worker.facts import decoders
+
+SERIES = np.random.RandomState(0).randn(200, 7).cumsum(axis=0)
+
+
+class Data:
+    def __init__(self, sample, length=12):
+        self.sample, self.length = sample, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return self.sample(index)
+
+
+def compared(reference, candidate):
+    sides = [Side(framework="numpy", functions={"build_dataset": lambda _, f=f: Data(f)}) for f in (reference, candidate)]
+    return check(*sides, stages=["data"])["data"]
+
+
+def window(index, start=0, scale=1.0, order=slice(None)):
+    rows = SERIES[index * 3 + start : index * 3 + start + 24, order]
+    return {
+        "history": (rows / np.linspace(1, 3, 7) * scale).astype("float32"),
+        "future": SERIES[index * 3 + 24 : index * 3 + 30].astype("float32"),
+    }
+
+
+def tokens(index, pad=0, left=False, more=0, bos=True, length=16, eos=3):
+    words = 10 + np.random.RandomState(index).randint(0, 90, 5 + index % 4) + more
+    words = np.concatenate([[1] if bos else [], words, [eos]])[:length].astype("int64")
+    fill = np.full(max(0, length - len(words)), pad, "int64")
+    return {"ids": np.concatenate([fill, words] if left else [words, fill]), "text": f"sentence {index}"}
+
+
+def boxes(index, act=lambda b: b):
+    random = np.random.RandomState(index)
+    corner = random.rand(3 + index % 3, 2) * 50 + 5
+    made = np.concatenate([corner, corner + random.rand(len(corner), 2) * 40 + 1], axis=1).astype("float32")
+    return {"image": np.full((3, 8, 8), index, "float32"), "target": {"boxes": act(made), "labels": np.arange(len(made)) % 4}}
+
+
+def special(index, more=False):
+    return {"ids": np.concatenate([np.random.RandomState(index).randint(5, 90, 6 + index), [2] if more else []]).astype("int64")}
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "rule", "told"),
+    [
+        (window, lambda i: window(i, start=2), "data/window", "history: the window begins 2 steps later"),
+        (
+            lambda i: SERIES[i : i + 24],
+            lambda i: SERIES[i : i + 24][:, [0, 2, 1, 3, 4, 5, 6]].copy(),
+            "data/columns",
+            "the reference's 0, 2, 1, 3",
+        ),
+        (
+            window,
+            lambda i: window(i, scale=np.linspace(1, 1.5, 7)),
+            "data/scaler",
+            "history: the columns are scaled with other constants: column 6",
+        ),
+        (
+            tokens,
+            lambda i: tokens(i, left=True),
+            "data/padding",
+            "ids: the tokens agree, the padding does not: at the end in the reference",
+        ),
+        (tokens, lambda i: tokens(i, pad=99), "data/padding", "with 0 in the reference, with 99 in the candidate"),
+        (special, lambda i: special(i, more=True), "data/special-token", "ids: the candidate has the token 2 at the end"),
+        (boxes, lambda i: boxes(i, kinds._corner_size), "data/box-form", "two corners in the reference, a corner and the size in the"),
+        (boxes, lambda i: boxes(i, kinds._centre_size), "data/box-form", "two corners in the reference, the centre and the size in the"),
+        (boxes, lambda i: boxes(i, lambda b: b[:, [1, 0, 3, 2]]), "data/box-axes", "target.boxes: x and y of the boxes are exchanged"),
+        (boxes, lambda i: boxes(i, lambda b: b / 100), "data/box-unit", "shares of the picture in the candidate"),
+        (boxes, lambda i: boxes(i, lambda b: b[::-1].copy()), "data/box-order", "the same boxes in another order"),
+        (boxes, lambda i: boxes(i, lambda b: b[1:]), "data/boxes-left-out", "the candidate leaves out"),
+    ],
+)
+def test_what_is_wrong_is_found_by_kind(reference, candidate, rule, told):
+    assert compared(reference, reference).verdict == ALIGNED
+    stage = compared(reference, candidate)
+    assert stage.verdict == DIVERGED
+    causes = [f.cause for f in stage.findings]
+    assert stage.findings[0].rule == rule, causes
+    assert told in causes[0]
+    assert not any(word in text for text in [*causes, *stage.notes] for word in ("RGB", "OpenCV", "resized"))
+
+
+def pair(reference, candidate, count=3):
+    return [(np.asarray(reference(i)), np.asarray(candidate(i))) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "rule"),
+    [
+        (lambda i: SERIES[i : i + 20], lambda i: SERIES[i + 1 : i + 21], "data/window"),
+        (lambda i: SERIES[i : i + 20], lambda i: SERIES[i : i + 20][:, [1, 0, 2, 3, 4, 5, 6]], "data/columns"),
+        (lambda i: SERIES[i : i + 20], lambda i: SERIES[i : i + 20] * np.arange(1, 8) + 2, "data/scaler"),
+        (lambda i: tokens(i)["ids"], lambda i: tokens(i, more=1, eos=4)["ids"] + (tokens(i)["ids"] == 1), "data/token-offset"),
+        (lambda i: np.arange(20) + i, lambda i: np.arange(12) + i, "data/truncation"),
+    ],
+)
+def test_a_rule_that_holds_in_several_samples_is_proven(reference, candidate, rule):
+    finding = kinds.explain("x", pair(reference, candidate))
+    assert (finding.rule, finding.proven) == (rule, True)
+    assert kinds.explain("x", pair(reference, candidate, 1)).proven is False
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [],
+        [(np.zeros((0, 4)), np.zeros((2, 4)))],
+        [(np.zeros(0, int), np.zeros(3, int))],
+        [(np.random.RandomState(0).randn(20, 7), np.random.RandomState(1).randn(20, 7))],
+        [(np.random.RandomState(0).randint(0, 99, 20), np.random.RandomState(1).randint(0, 99, 20))],
+        [(np.full((5, 4), np.nan), np.ones((5, 4)))],
+        [(np.array("a"), np.array("b"))],
+    ],
+    ids=["none", "no boxes", "no tokens", "series", "tokens", "nan", "text"],
+)
+def test_what_no_rule_explains_is_left_alone(pairs):
+    assert kinds.explain("x", pairs) is None or kinds.explain("x", pairs).rule == "data/boxes-left-out"
+
+
+# -- videos ------------------------------------------------------------------------------------------------------------------------
+
+
+def video(index, wrong=()):
+    frames = np.random.RandomState(index).rand(8, 3, 6, 6).astype("float32")
+    for frame in wrong:
+        frames[frame] += 0.1
+    return frames, index % 2
+
+
+def test_the_first_frame_that_differs_is_named_with_the_decoders():
+    stage = compared(video, lambda i: video(i, wrong=(5, 6)))
+    assert stage.verdict == DIVERGED
+    told = next(note for note in stage.notes if "frame 5 is the first that differs, 2 frames do" in note)
+    assert "in the reference" in told
+
+
+def test_frames_that_begin_later_are_a_window():
+    finding = kinds.explain("", pair(lambda i: video(i)[0], lambda i: np.roll(video(i)[0], -1, 0)))
+    assert finding.rule == "data/window"
+
+
+def test_decoders_are_those_that_were_imported(monkeypatch):
+    for name in ("decord", "av", "cv2", "torchcodec", "torchvision.io.video", "imageio_ffmpeg", "moviepy"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert decoders() == []
+    monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(__version__="4.9"))
+    assert decoders() == ["OpenCV 4.9"]
+    monkeypatch.setitem(sys.modules, "decord", SimpleNamespace(__version__="0.6"))
+    assert decoders() == ["decord 0.6"]
