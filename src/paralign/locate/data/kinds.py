@@ -59,7 +59,9 @@ def _rules(pairs: Pairs, *, whole: bool) -> list[Rule]:
         return [_box_form, _box_scale, _box_order, _fewer_boxes, _window]
     if axes == COLUMNS and whole:
         return [_padding, _token_offset, _window]
-    return [_window, _columns, _scaler] if axes == COLUMNS else [_window]
+    if axes == COLUMNS:
+        return [_window, _columns, _scaler]
+    return [_window] if axes > VIDEO else []  # three axes are a picture, whose shift is a crop
 
 
 def frames(reference: Array, candidate: Array) -> tuple[int, int] | None:
