@@ -51,6 +51,9 @@ ALIKE = {
     "RMSprop": (
         T.RMSprop, {"lr": 0.01, "alpha": 0.95, "eps": 1e-6, "centered": True}, P.RMSProp, {"learning_rate": 0.01, "centered": True},
     ),
+    "RMSprop momentum": (
+        T.RMSprop, {"lr": 0.01, "alpha": 0.95, "eps": 1e-6, "momentum": 0.9}, P.RMSProp, {"learning_rate": 0.01, "momentum": 0.9},
+    ),
     "NAdam": (T.NAdam, {"lr": 0.01}, P.NAdam, {"learning_rate": 0.01}),
     "RAdam": (T.RAdam, {"lr": 0.01}, P.RAdam, {"learning_rate": 0.01}),
     "Rprop": (T.Rprop, {"lr": 0.01, "step_sizes": (1e-5, 50)}, P.Rprop, {"learning_rate": 0.01, "learning_rate_range": (1e-5, 50)}),
@@ -64,9 +67,13 @@ def test_one_update_of_every_optimizer_that_both_have(name):
     assert result.verdict == ALIGNED, told(result)
     assert {c.what: (c.compared, c.total) for c in result.coverage}["updates"] == (5, None)
     assert len(result.tables[-1].rows) == 1
+    carried = {c.what: c.compared for c in result.coverage}.get("states carried across", 0)
+    assert carried == (0 if name in ("NAdam", "RAdam", "Rprop") else 2), result.notes
 
 
-@pytest.mark.parametrize("name", [n for n in ALIKE if n not in ("Rprop", "RMSprop")])  # Paddle's Rprop and RMSProp take no groups
+@pytest.mark.parametrize(
+    "name", [n for n in ALIKE if n not in ("Rprop", "RMSprop", "RMSprop momentum")]
+)  # Paddle's Rprop and RMSProp take no groups
 def test_the_same_with_groups_of_their_own_rates(name):
     theirs, settings, ours, own = ALIKE[name]
     settings = {**settings, "lr": settings["lr"]}
@@ -140,7 +147,13 @@ def test_schedules_of_both_frameworks_followed_whole_and_resumed():
         lambda o: S.CosineAnnealingLR(o, 90),
     )
     assert result.verdict == ALIGNED, told(result)
-    assert {c.what: c.compared for c in result.coverage} == {"learning rates": 200, "resumed rates": 100, "parameters": 6, "updates": 5}
+    assert {c.what: c.compared for c in result.coverage} == {
+        "learning rates": 200,
+        "resumed rates": 100,
+        "parameters": 6,
+        "updates": 5,
+        "states carried across": 2,
+    }
 
 
 def test_schedules_that_wait_for_a_metric_get_one():
@@ -155,6 +168,19 @@ def test_schedules_that_wait_for_a_metric_get_one():
     assert any(note.startswith("both schedules wait for a metric, which was made up") for note in result.notes)
     assert len({row[1] for row in result.tables[0].rows}) > 2
     assert checked(lambda m: T.SGD(m.parameters(), 0.1), plateau(0.1), theirs).verdict == DIVERGED
+
+
+class Forgetful(P.Adam):
+    """Loses what it remembers when it is loaded."""
+
+    def set_state_dict(self, state_dict):
+        pass
+
+
+def test_an_optimizer_that_is_not_resumed_is_found():
+    result = checked(lambda m: T.Adam(m.parameters(), lr=0.01), lambda m: Forgetful(0.01, parameters=m.parameters()))
+    assert result.verdict == DIVERGED
+    assert "resumed updates of the candidate" in [p.key for p in result.pairs if p.verdict == DIVERGED]
 
 
 def test_an_optimizer_that_needs_a_closure_is_not_called_aligned():

@@ -289,6 +289,14 @@ class Training(Protocol):
 
 
 @runtime_checkable
+class Numbering(Protocol):
+    """A framework that numbers what optimizers keep across a process."""
+
+    def numbered_anew(self) -> AbstractContextManager[None]:
+        """Numbers begin anew inside, as in a program that builds one optimizer; afterwards they go on as before."""
+
+
+@runtime_checkable
 class Lending(Protocol):
     """A framework whose live objects can be given back as they were, bit for bit."""
 

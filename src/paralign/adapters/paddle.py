@@ -368,6 +368,12 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
             optimizer._dtype = (first["params"][0] if isinstance(first, dict) else first).dtype  # noqa: SLF001 - as above
         optimizer.step()
 
+    @contextmanager
+    def numbered_anew(self) -> Iterator[None]:
+        """By ``paddle.utils.unique_name.guard``: a second optimizer of a parameter would call what it keeps ``…_1``."""
+        with paddle.utils.unique_name.guard():
+            yield
+
     def learning_rates(self, optimizer: Any) -> List[float]:
         """One a parameter group: the global rate times the group's ``learning_rate``, which is a factor in Paddle.
 

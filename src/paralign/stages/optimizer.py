@@ -12,7 +12,7 @@ from paralign.context import spent
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
 from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
-from paralign.stages import groups, schedule, update
+from paralign.stages import groups, resumption, schedule, update
 from paralign.stages.judging import conclude
 from paralign.worker.session import DOUBLE
 
@@ -48,6 +48,8 @@ def run(context: Context) -> StageResult:
     result = StageResult("optimizer")
     scheduled = _schedules(context, result)
     experiment = _updates(context, result)
+    if experiment is not None:
+        resumption.judge(context, result, experiment, across=all(p.verdict == ALIGNED for p in result.pairs))
     conclude(result, METHOD)
     if experiment is not None:
         result.tables += groups.tell(result, experiment)

@@ -160,7 +160,7 @@ class _Made:
         found = []
         for part in (self.optimizer, self.schedule):
             save = getattr(part, "state_dict", None)
-            if not callable(save) or _loader_of(part) is None:
+            if not callable(save) or loader_of(part) is None:
                 answer["unresumed"] = f"{type(part).__name__} has no state_dict() that can be loaded"
                 return None
             try:
@@ -173,7 +173,7 @@ class _Made:
     def load(self, saved: List[Any]) -> None:
         """Take what was saved: first the optimizer's, then the schedule's."""
         for part, state in zip((self.optimizer, self.schedule), saved):
-            load = _loader_of(part)
+            load = loader_of(part)
             if load is not None:
                 load(state)
 
@@ -198,9 +198,9 @@ def advance_after(adapter: Training, optimizer: Any, scheduler: Any, pace: int, 
         adapter.step_scheduler(optimizer, scheduler)
 
 
-def _loader_of(part: Any) -> "Optional[Callable[[Any], Any]]":
-    """``load_state_dict`` or, in Paddle, ``set_state_dict``."""
-    for name in ("load_state_dict", "set_state_dict"):
+def loader_of(part: Any) -> "Optional[Callable[[Any], Any]]":
+    """``set_state_dict`` as in Paddle, or ``load_state_dict``."""
+    for name in ("set_state_dict", "load_state_dict"):  # Paddle has the second as an alias, which a subclass does not change
         load = getattr(part, name, None)
         if callable(load):
             return load  # type: ignore[no-any-return]

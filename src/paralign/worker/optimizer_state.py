@@ -1,0 +1,187 @@
+"""What an optimizer remembers of each parameter, under the names that PyTorch's optimizers use, read and written.
+
+Read by the attributes that optimizers of PyTorch (``state``) and Paddle (``_accumulators``) have, so that no framework is imported here.
+PyTorch counts ``step``; Paddle keeps powers of Adam's betas instead, of an exponent that is one ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from paralign.dtypes import narrow, typed, widen
+from paralign.errors import UsageError
+
+if TYPE_CHECKING:
+    from paralign.worker.session import Session
+
+#: parameter -> slot -> its values; ``step`` has no axes
+State = Dict[str, Dict[str, "np.ndarray[Any, Any]"]]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Optimizers that remember the same: ``slots`` maps PyTorch's names to Paddle's, ``powers`` are Paddle's powers of betas.
+
+    ``scaled`` are the slots that hold the learning rate in Paddle and not in PyTorch. ``counted``: PyTorch wants a number of steps, which
+    Paddle does not tell where it keeps no powers; then nothing but Adagrad's ``lr_decay`` would depend on it.
+    """
+
+    slots: Dict[str, str]
+    powers: Tuple[str, ...] = ()
+    scaled: Tuple[str, ...] = ()
+    counted: bool = True
+
+
+_ADAM = Family({"exp_avg": "moment1", "exp_avg_sq": "moment2", "max_exp_avg_sq": "moment2_max"}, ("beta1_pow_acc", "beta2_pow_acc"))
+
+#: words in the names of classes, the more special first -> what they remember; None for those that remember otherwise in each framework
+FAMILIES: Dict[str, Optional[Family]] = {
+    "nadam": None,
+    "radam": None,
+    "sparseadam": None,
+    "asgd": None,
+    "adadelta": Family({"square_avg": "_avg_squared_grad", "acc_delta": "_avg_squared_update"}),
+    "adagrad": Family({"sum": "moment"}),
+    "adamax": Family({"exp_avg": "moment", "exp_inf": "inf_norm"}, ("beta1_pow_acc",)),
+    "rmsprop": Family({"square_avg": "mean_square", "momentum_buffer": "momentum", "grad_avg": "mean_grad"}, scaled=("momentum_buffer",)),
+    "lamb": _ADAM,
+    "adam": _ADAM,
+    "momentum": Family({"momentum_buffer": "velocity"}, counted=False),
+    "sgd": Family({"momentum_buffer": "velocity"}, counted=False),
+}
+
+
+def family_of(optimizer: Any) -> Family:
+    """What an optimizer remembers, by the name of its class or of one that it derives from.
+
+    Raises:
+        UsageError: its state is not known to be the same in another framework.
+    """
+    for cls in type(optimizer).__mro__:
+        word = next((word for word in FAMILIES if word in cls.__name__.lower()), None)
+        found = FAMILIES[word] if word is not None else None
+        if found is not None:
+            return found
+        if word is not None:
+            break
+    known = "SGD, Momentum, Adam, AdamW, Adamax, Adagrad, Adadelta, RMSprop, Lamb"
+    raise UsageError(f"the state of {type(optimizer).__name__} cannot be mapped", hint=f"those that can: {known}")
+
+
+def is_paddles(optimizer: Any) -> bool:
+    """Whether an optimizer keeps what it remembers as Paddle's do."""
+    return hasattr(optimizer, "_accumulators")
+
+
+def read(session: "Session", optimizer: Any) -> State:
+    """What an optimizer remembers of each parameter of the model; parameters without a step yet are left out."""
+    family = family_of(optimizer)
+    found: State = {}
+    for entry in session.entries():
+        if entry.role == "parameter" and entry.shared is None:
+            kept = (
+                _paddles(session, optimizer, entry.tensor, family) if is_paddles(optimizer) else _torchs(session, optimizer, entry.tensor)
+            )
+            if kept:
+                found[entry.name] = kept
+    return found
+
+
+def _torchs(session: "Session", optimizer: Any, parameter: Any) -> "Dict[str, np.ndarray[Any, Any]]":
+    known = session.adapter.is_tensor
+    state = optimizer.state.get(parameter, {})
+    return {
+        slot: widen(session.adapter.to_array(value)).copy() if known(value) else np.asarray(value, np.float64)
+        for slot, value in state.items()
+        if value is not None
+    }
+
+
+def _paddles(session: "Session", optimizer: Any, parameter: Any, family: Family) -> "Dict[str, np.ndarray[Any, Any]]":
+    held = {_plain(optimizer, name): per[parameter.name] for name, per in optimizer._accumulators.items() if parameter.name in per}  # noqa: SLF001 - no public name
+    arrays = {name: widen(session.adapter.to_array(value)).copy() for name, value in held.items()}
+    found = {slot: arrays[name] for slot, name in family.slots.items() if name in arrays}
+    rate = float(optimizer.get_lr())
+    for slot in family.scaled:
+        if slot in found and rate:
+            found[slot] = found[slot] / rate
+    powers = [float(arrays[name].ravel()[0]) for name in family.powers if name in arrays]
+    if powers:
+        found["step"] = np.asarray(float(steps_of(powers, _betas(optimizer))))
+    return found
+
+
+def _plain(optimizer: Any, name: str) -> str:
+    """The name of an accumulator without the optimizer's own."""
+    prefix = f"{getattr(optimizer, '_name', None) or ''}_"
+    return name[len(prefix) :] if len(prefix) > 1 and name.startswith(prefix) else name
+
+
+def _betas(optimizer: Any) -> List[float]:
+    return [float(getattr(optimizer, name, 0.0)) for name in ("_beta1", "_beta2")]
+
+
+def steps_of(powers: List[float], betas: List[float]) -> int:
+    """The number of steps behind powers of betas, each of which is one ahead; from the first that has not vanished.
+
+    Powers are kept in float32: those of 0.9 vanish after about 800 steps, those of 0.999 after about 87,000, when no correction is left.
+
+    >>> steps_of([0.9**11, 0.999**11], [0.9, 0.999]), steps_of([0.0, 0.999**5001], [0.9, 0.999])
+    (10, 5000)
+    """
+    for power, beta in zip(powers, betas):
+        if power > np.finfo(np.float32).tiny and 0.0 < beta < 1.0:
+            return max(0, round(math.log(power) / math.log(beta)) - 1)
+    return 100_000
+
+
+def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
+    """Have an optimizer that has taken no step remember what another one did; in Paddle accumulators must be numbered anew.
+
+    Returns:
+        What a program would save of it then.
+
+    Raises:
+        UsageError: as :func:`family_of`, or a parameter's values have another shape.
+    """
+    family = family_of(optimizer)
+    entries = {e.name: e.tensor for e in session.entries() if e.role == "parameter" and e.shared is None}
+    for name, kept in state.items():
+        shape = tuple(entries[name].shape) if name in entries else ()
+        wrong = next((slot for slot, value in kept.items() if value.ndim and value.shape != shape), None)
+        if name not in entries or wrong is not None:
+            told = f"has shape {list(kept[wrong].shape)}, its parameter {list(shape)}" if wrong is not None else "is of no parameter"
+            raise UsageError(f"the state of {name!r} {told}", where=session.side)
+    if is_paddles(optimizer):
+        return _write_paddles(session, optimizer, state, entries, family)
+    for name, kept in state.items():
+        own = session.adapter.to_array(entries[name]).dtype
+        slots = {s: session.adapter.from_array(narrow(v, own)) for s, v in kept.items() if v.ndim or s in family.slots}
+        if family.counted:
+            slots["step"] = session.adapter.from_array(typed(np.asarray(kept.get("step", 0.0), np.float32)))
+        optimizer.state[entries[name]] = slots
+    return dict(optimizer.state_dict())
+
+
+def _write_paddles(session: "Session", optimizer: Any, state: State, entries: Dict[str, Any], family: Family) -> Dict[str, Any]:
+    """By ``set_state_dict``, as a ``.pdopt`` is loaded: every accumulator must be there, those that the other has not are zeros."""
+    own = f"{optimizer._name}_" if getattr(optimizer, "_name", None) else ""  # noqa: SLF001 - no public name
+    rate, betas, loaded = float(optimizer.get_lr()), _betas(optimizer), {}
+    for name, kept in state.items():
+        parameter = entries[name]
+        dtype = session.adapter.to_array(parameter).dtype
+        for slot, accumulator in family.slots.items():
+            value = np.asarray(kept.get(slot, np.zeros(tuple(parameter.shape))), np.float64) * (rate if slot in family.scaled else 1.0)
+            loaded[f"{parameter.name}_{own}{accumulator}_0"] = session.adapter.from_array(narrow(value, dtype))
+        for accumulator, beta in zip(family.powers, betas):
+            power = np.full(1, beta ** (float(kept.get("step", 0.0)) + 1.0))
+            loaded[f"{parameter.name}_{own}{accumulator}_0"] = session.adapter.from_array(narrow(power, dtype))
+    schedule: Any = getattr(optimizer, "_learning_rate", None)
+    if hasattr(schedule, "state_dict"):
+        loaded["LR_Scheduler"] = schedule.state_dict()
+    optimizer.set_state_dict(loaded)
+    return loaded

@@ -1,0 +1,107 @@
+"""Updates that are interrupted: what the optimizer remembers is saved in between and loaded into a new one, its own or the other side's."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+
+from paralign.adapters.base import Numbering
+from paralign.dtypes import typed, widen
+from paralign.errors import UsageError
+from paralign.worker.forward import attempt_run
+from paralign.worker.optimizer_state import State, read, write
+from paralign.worker.schedule import advance_after, loader_of, schedule_of
+from paralign.worker.training import add_changes, optimizer_of, trainer
+from paralign.worker.update import give, prepared
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.dtypes import Typed
+    from paralign.worker.session import Session
+
+
+def resuming(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+    """Steps from given gradients, as the task ``update`` takes them, interrupted after ``at`` of them.
+
+    Without ``state`` among the values the optimizer's ``state_dict()`` (and the schedule's) is loaded into a new one, as a program does;
+    with it, the new one gets that state, in which role ``state``, name and leaf are a parameter and a slot. Options: as ``update`` has
+    them, and ``at``. Recorded: what the first optimizer remembered, likewise; every parameter's whole change after the last step.
+    """
+    answer: Dict[str, Any] = {"runs": [], "failed": {}, "unmapped": ""}
+    with session.untouched() as state:
+        for run in options["runs"]:
+            act = partial(_steps, session, writer, run, state, options, values, answer)
+            attempt_run(answer, run, act, partial(session.restore, state))
+    return answer
+
+
+def _steps(
+    session: "Session",
+    writer: "CaptureWriter",
+    run: str,
+    state: "Dict[str, Typed]",
+    options: Dict[str, Any],
+    values: "Dict[str, Capture]",
+    answer: Dict[str, Any],
+) -> None:
+    at, steps = options["at"], list(enumerate(options["steps"]))
+    with _names(session):
+        made = prepared(session, run)
+        _take(session, made, steps[:at], options, values["gradients"])
+        try:
+            add_state(writer, read(session, made[0]), run)
+        except UsageError as error:
+            answer["unmapped"] = str(error)
+        saved = [copy.deepcopy(part.state_dict()) for part in _parts(made)] if "state" not in values else []
+    with _names(session):
+        again = optimizer_of(session)
+        if "state" in values:
+            for number in range(at):
+                advance_after(trainer(session), *again, options.get("pace", 1), number + 1)
+            write(session, again[0], state_of(values["state"]))
+        for part, kept in zip(_parts(again), saved):
+            load = loader_of(part)
+            if load is not None:
+                load(kept)
+        _take(session, again, steps[at:], options, values["gradients"])
+    add_changes(session, writer, state, {"run": run, "step": len(steps) - 1})
+
+
+def _parts(made: Tuple[Any, Any]) -> List[Any]:
+    """The optimizer and its schedule, as far as they can be saved."""
+    return [part for part in (made[0], schedule_of(*made)) if hasattr(part, "state_dict")]
+
+
+def _take(session: "Session", made: Tuple[Any, Any], steps: List[Any], options: Dict[str, Any], gradients: "Capture") -> None:
+    """Some steps of an optimizer."""
+    adapter = trainer(session)
+    adapter.clear_gradients(session.model, made[0])
+    for number, (step, factor) in steps:
+        give(session, gradients, options["given"], step, factor)
+        adapter.step(made[0])
+        advance_after(adapter, *made, options.get("pace", 1), number + 1)
+        adapter.clear_gradients(session.model, made[0])
+
+
+def _names(session: "Session") -> "AbstractContextManager[None]":
+    """Where a framework numbers what its optimizers keep, numbers begin anew inside, as they do in a program of its own."""
+    return session.adapter.numbered_anew() if isinstance(session.adapter, Numbering) else nullcontext()
+
+
+def add_state(writer: "CaptureWriter", state: State, run: str = "") -> None:
+    """Record what an optimizer remembers: role ``state``, a record a parameter and slot."""
+    for name, kept in state.items():
+        for slot, value in kept.items():
+            writer.add(name, typed(value), role="state", leaf=slot, run=run)
+
+
+def state_of(capture: "Capture") -> State:
+    """What :func:`add_state` recorded."""
+    found: State = {}
+    for record in capture.select(role="state"):
+        found.setdefault(record.name, {})[record.leaf] = widen(capture.value(record))
+    return found
