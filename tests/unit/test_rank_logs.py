@@ -69,6 +69,14 @@ def test_logs_of_torchrun_are_those_of_the_newest_run_without_the_launchers_own_
     assert [str(frame) for frame in log.failure.frames] == ["/data/paper/loss.py:12 in forward"]
 
 
+def test_logs_of_earlier_launches_are_deleted_and_nothing_else(tmp_path):
+    for name in ("a_1/attempt_0/1/stderr.log", "a_1/attempt_0/1/stdout.log", "workerlog.0", "endpoints.log", "b/mine.txt", "b/workerlog.1"):
+        write(tmp_path / name, "x", age=0)
+    (tmp_path / "c").symlink_to(tmp_path / "b")
+    ranklogs.forget(tmp_path)
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["b", "b/mine.txt", "c"]
+
+
 @pytest.mark.parametrize(
     ("text", "failure"),
     [

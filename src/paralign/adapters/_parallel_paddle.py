@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator
 
 import numpy as np
 import paddle
@@ -59,6 +60,22 @@ def synchronise_on_cpu() -> None:
         return _forward(self, x) if x.place.is_cpu_place() else original(self, x)
 
     nn.SyncBatchNorm.forward = forward
+
+
+@contextmanager
+def after_backward(act: Callable[[], None]) -> Iterator[None]:
+    """Around ``Tensor.backward``."""
+    original = paddle.Tensor.backward
+
+    def backward(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        act()
+
+    paddle.Tensor.backward = backward
+    try:
+        yield
+    finally:
+        paddle.Tensor.backward = original
 
 
 def join(device: str) -> None:

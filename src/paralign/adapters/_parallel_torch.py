@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator
 
 import numpy as np
 import torch
@@ -72,6 +73,22 @@ def synchronise_on_cpu() -> None:
             refuse(self, module)
 
     DistributedDataParallel._passing_sync_batchnorm_handle = handle  # noqa: SLF001 - it refuses the CPU
+
+
+@contextmanager
+def after_backward(act: Callable[[], None]) -> Iterator[None]:
+    """Around ``torch.autograd.backward``, which ``Tensor.backward`` calls."""
+    original = torch.autograd.backward
+
+    def backward(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        act()
+
+    torch.autograd.backward = backward
+    try:
+        yield
+    finally:
+        torch.autograd.backward = original
 
 
 def join(device: str) -> None:

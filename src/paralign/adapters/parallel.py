@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Optional, cast
+from typing import TYPE_CHECKING, Any, Callable, Optional, cast
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import numpy as np
 
 try:
@@ -21,6 +23,9 @@ class Parallel(Protocol):
 
     def synchronise_on_cpu(self) -> None:
         """Let ``SyncBatchNorm`` compute on the CPU, where the frameworks have no kernel for it. It stays so until the process ends."""
+
+    def after_backward(self, act: "Callable[[], None]") -> "AbstractContextManager[None]":
+        """Call ``act`` after each backward pass inside the context: gradients are exchanged by then, and neither clipped nor used."""
 
     def join(self, device: str) -> None:
         """Join the group of processes that the launcher has started: with gloo on the CPU, with NCCL on GPUs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ LONGEST = 2000
 
 #: Paddle: ``workerlog.N`` (``worklog.N`` in the guides); torchrun: ``…/attempt_0/N/stderr.log``
 _PADDLE = re.compile(r"^work(?:er)?log\.(\d+)$")
+
+#: other files that launchers leave beside them
+_NAMES = ("stdout.log", "stderr.log", "endpoints.log", "error.json")
 
 _START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$')
@@ -99,6 +103,17 @@ def logs_in(folder: Path) -> dict[int, Path]:
         if rank is not None and path.is_file() and not path.is_symlink():
             found[rank] = path
     return dict(sorted(found.items()))
+
+
+def forget(folder: Path) -> None:
+    """Delete the logs of earlier launches from a folder of ours: files that the launchers name, and folders that this empties."""
+    for path in sorted(folder.rglob("*"), reverse=True):  # what lies in a folder comes before it
+        named = path.name in _NAMES or _PADDLE.match(path.name) is not None
+        with suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()  # refused where something else is in it
+            elif named:
+                path.unlink()
 
 
 def _age(path: Path) -> float:

@@ -162,8 +162,7 @@ class Ranks:
         for rank in range(self.distributed.nproc):
             for what in _FILES:
                 Path(rank_file(str(self.folder), rank, what)).unlink(missing_ok=True)
-        for path in ranklogs.logs_in(self.logs).values():
-            path.unlink()
+        ranklogs.forget(self.logs)
         write_own(self.folder / "launcher.log", "")
 
     def _description(self, weights: Path, captures: Path, options: dict[str, Any], deadline: float) -> dict[str, Any]:

@@ -23,9 +23,6 @@ LEAST = 1e-6
 #: how far a metric may be from what it is taken for, relative: a float32 mean over a million samples
 METRIC = 1e-5
 
-#: an element of an update is left out where its gradient is below this share of the greatest: the sign of rounding decides it in Adam
-UNSURE = 1e-4
-
 
 class Way(Enum):
     """How something of the ranks relates to what one process makes of the joined batch."""
@@ -38,6 +35,7 @@ class Way(Enum):
     PART = "as of one process on the joined batch, divided by the number of ranks"
     OWN = "each rank keeps its own: nothing is exchanged"
     FIRST = "rank 0's"
+    GIVEN = "what one process's optimizer makes of the ranks' gradients"
     OTHER = "nothing that the ranks' batches explain"
     NOTHING = "there is none"
 
@@ -55,7 +53,7 @@ class Found:
 Tensors = "Mapping[str, Array]"
 
 
-def distance(one: Mapping[str, Array], other: Mapping[str, Array], masks: Mapping[str, Array] | None = None) -> float:
+def distance(one: Mapping[str, Array], other: Mapping[str, Array]) -> float:
     """The relative L2 distance of two sets of tensors, of the first from the second; infinite where names or NaN disagree."""
     if set(one) != set(other):
         return float("inf")
@@ -64,7 +62,7 @@ def distance(one: Mapping[str, Array], other: Mapping[str, Array], masks: Mappin
         a, b = value.astype(np.float64), other[name].astype(np.float64)
         if a.shape != b.shape or bool(np.any(np.isfinite(a) != np.isfinite(b))):
             return float("inf")
-        kept = np.isfinite(a) if masks is None else np.isfinite(a) & masks[name]
+        kept = np.isfinite(a)
         far += float(np.sum((a[kept] - b[kept]) ** 2))
         whole += float(np.sum(b[kept] ** 2))
     return float(np.sqrt(far / whole)) if whole else float(np.sqrt(far))
@@ -86,7 +84,6 @@ class Evidence:
         joined: what one process makes of the joined batch.
         native: the same natively, where the others are in float64; None where they are not.
         sizes: samples of each rank's batch.
-        masks: elements that are looked at; None for all.
     """
 
     ranks: Sequence[Mapping[str, Array]]
@@ -94,12 +91,11 @@ class Evidence:
     joined: Mapping[str, Array]
     native: Mapping[str, Array] | None
     sizes: Sequence[int]
-    masks: Mapping[str, Array] | None = None
 
     @property
     def noise(self) -> float:
         """How far one process is from itself by rounding."""
-        return LEAST if self.native is None else max(LEAST, distance(self.native, self.joined, self.masks))
+        return LEAST if self.native is None else max(LEAST, distance(self.native, self.joined))
 
     def told(self, scale: float = 1.0) -> Found:
         """What the ranks have, as the first way that explains it within rounding.
@@ -110,11 +106,11 @@ class Evidence:
         if not self.joined or not all(self.ranks):
             return Found(Way.NOTHING)
         noise, first = self.noise, self.ranks[0]
-        together = all(distance(rank, first, self.masks) <= LIMIT * noise for rank in self.ranks[1:])
+        together = all(distance(rank, first) <= LIMIT * noise for rank in self.ranks[1:])
         if not together:
-            own = max(distance(rank, _times(alone, scale), self.masks) for rank, alone in zip(self.ranks, self.alone, strict=True))
+            own = max(distance(rank, _times(alone, scale)) for rank, alone in zip(self.ranks, self.alone, strict=True))
             return Found(Way.OWN if own <= LIMIT * noise else Way.OTHER, own, noise)
-        tried = {way: distance(first, _times(value, scale), self.masks) for way, value in self._ways()}
+        tried = {way: distance(first, _times(value, scale)) for way, value in self._ways()}
         for way, error in tried.items():
             if error <= LIMIT * noise:
                 return Found(way, error, noise)
@@ -146,12 +142,6 @@ def _summed(sets: Sequence[Mapping[str, Array]], factors: Sequence[float]) -> di
         for name in sets[0]
         if name in names
     }
-
-
-def certain(gradients: Mapping[str, Array]) -> dict[str, Array]:
-    """Which elements of an update are looked at: those whose gradient is no rounding."""
-    most = max((float(np.max(np.abs(value), initial=0.0)) for value in gradients.values()), default=0.0)
-    return {name: np.abs(value) >= UNSURE * most for name, value in gradients.items()}
 
 
 # -- samples -------------------------------------------------------------------------------------------------------------------

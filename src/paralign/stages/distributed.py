@@ -165,8 +165,8 @@ def _pair(result: StageResult, key: str, ends: list[Trait | None]) -> Pair:
         return pair
     judge(pair, limit=LIMIT)
     pair.notes = [f"{present[0].told} in the reference, {present[1].told} in the candidate"] if pair.verdict == DIVERGED else []
-    weak = [trait.weak for trait in present if trait.weak]
-    if pair.verdict != DIVERGED and weak:
+    weak = [f"{side}: {trait.weak}" for side, trait in zip(SIDES, present, strict=True) if trait.weak]
+    if weak and (pair.verdict != DIVERGED or present[0].weak):  # what the reference does is not known: nothing to be held against
         pair.verdict = UNDERPOWERED
         pair.notes += [note for note in weak if note not in pair.notes]
     _tell(result, pair, ends)

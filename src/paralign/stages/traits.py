@@ -10,7 +10,7 @@ import numpy as np
 from paralign.stages import behaviour
 from paralign.stages.behaviour import Average, Evidence, Found, Spread, Way, Writers
 from paralign.worker.session import DOUBLE, NATIVE
-from paralign.worker.single import JOINED
+from paralign.worker.single import GIVEN, JOINED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 #: what is said of ways of bringing gradients together that are sound; all others are warned of where both sides have them
-_SOUND = (Way.JOINED, Way.SAMPLES, Way.MEAN, Way.NOTHING)
+_SOUND = (Way.JOINED, Way.SAMPLES, Way.MEAN, Way.GIVEN, Way.NOTHING)
 
 
 @dataclass
@@ -97,11 +97,12 @@ def _values(capture: Capture, role: str, **fields: Any) -> dict[str, Array]:
 def traits(side: Side) -> Iterator[Trait]:
     """Everything that is said of a side, in the order in which it is looked at."""
     yield _start(side)
-    yield from _replicas(side)
-    yield from _numbers(side)
     yield _rate(side)
     yield _batch(side)
     yield _samples(side)
+    yield from _kind(side)
+    yield from _replicas(side)
+    yield from _numbers(side)
     yield from _statistics(side)
     yield from _metrics(side)
     yield from _files(side)
@@ -133,7 +134,11 @@ def _replicas(side: Side) -> Iterator[Trait]:
     yield Trait("replicas", "equal after every step", True, *side.place("train_step", "distribute"))
 
 
+_LAYERS = "layers that normalise over the batch see one rank's samples alone: convert BatchNorm on both sides, or on neither"
+
 _BRING = {
+    Way.SAMPLES: _LAYERS,
+    Way.MEAN: _LAYERS,
     Way.SUM: "divide by the number of ranks after the sum, or all-reduce with the mean",
     Way.TIMES: "divide by the number of ranks after the sum, or all-reduce with the mean",
     Way.OWN: "wrap the model (DistributedDataParallel, DataParallel), or all-reduce the gradients",
@@ -150,12 +155,12 @@ def _numbers(side: Side) -> Iterator[Trait]:
         found = gradients.told()
         yield _brought("gradients", found, place)
     update = side.evidence("parameter")
-    if gradients.joined:
-        update.masks = behaviour.certain({n: gradients.joined.get(n, np.ones(v.shape)) for n, v in update.joined.items()})
+    given = _values(side.one, "parameter", run=GIVEN, rank=JOINED)
     moved = any(np.any(value) for value in update.joined.values())
-    if moved:
-        found = update.told(side.scale or 1.0)
-        yield _brought("update", found, place)
+    if moved and given:
+        yield _brought("update", _made(update.ranks[0], given, side.scale or 1.0), side.place("train_step", "build_optimizer"))
+    elif moved:
+        yield _brought("update", update.told(side.scale or 1.0), place)
     else:
         yield Trait("update", "no parameter moves", False, *place, weak="one process moves no parameter in its first step")
     loss = _loss(side)
@@ -163,8 +168,16 @@ def _numbers(side: Side) -> Iterator[Trait]:
         yield loss
 
 
+def _made(update: Mapping[str, Array], given: Mapping[str, Array], scale: float) -> Found:
+    """Whether an update is what one process's optimizer makes of the same gradients, times the factor of the rate."""
+    wanted = {name: value * scale for name, value in given.items()}
+    error = behaviour.distance(update, wanted)
+    within = error <= behaviour.LIMIT * behaviour.LEAST
+    return Found(Way.GIVEN if within else Way.OTHER, error, worst="" if within else behaviour.worst(update, wanted))
+
+
 def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
-    weak = f"nothing explains it on either side (most differs {found.worst})" if found.way is Way.OTHER else ""
+    weak = f"nothing explains it (most differs {found.worst})" if found.way is Way.OTHER else ""
     return Trait(key, found.way.value, found.way in _SOUND, *place, fix=_BRING.get(found.way, ""), found=found, weak=weak)
 
 
@@ -229,14 +242,19 @@ def _samples(side: Side) -> Trait:
     return Trait("samples", found.told(), sound, *side.place("build_dataloader"), fix=_SPREAD_FIX.get(found.spread, ""), weak=weak)
 
 
-def _statistics(side: Side) -> Iterator[Trait]:
-    """Running statistics of normalisation layers: of each rank's batch, or of all ranks'; and the class of the layers."""
+def _kind(side: Side) -> Iterator[Trait]:
+    """The class of the normalisation layers."""
     place = side.place("distribute", "build_model")
     kinds = set(side.answers[0]["layers"].values())
     if kinds:
         mixed = any("sync" in kind.lower() for kind in kinds)
         told = "synchronised layers (SyncBatchNorm)" if mixed else "layers that normalise each rank by itself"
         yield Trait("kind of BatchNorm", told, True, *place, fix="convert the layers on both sides (convert_sync_batchnorm), or on neither")
+
+
+def _statistics(side: Side) -> Iterator[Trait]:
+    """Running statistics of normalisation layers: of each rank's batch, or of all ranks'."""
+    place = side.place("distribute", "build_model")
     evidence = side.evidence("buffer")
     names = [
         n
@@ -288,9 +306,9 @@ def _metrics(side: Side) -> Iterator[Trait]:
         found = behaviour.average([each[path] for each in told], own, counts, value)
         sound = found in (Average.SAMPLES, Average.PADDED)
         fix = "sum the metric times the samples over the ranks, and divide by the sum of the samples"
-        even = found is Average.SAMPLES and counts is not None and len(set(counts)) == 1
+        even = sound and counts is not None and len(set(counts)) == 1
         remark = "all ranks have as many samples: an average over the ranks would not show" if even else ""
-        weak = "nothing explains it on either side" if found is Average.OTHER else ""
+        weak = "nothing explains it" if found is Average.OTHER else ""
         place = side.place("evaluate")
         yield Trait(f"metric {path}".strip(), found.value, sound, *place, fix="" if sound else fix, weak=weak, remark=remark)
 

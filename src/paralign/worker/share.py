@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from paralign.adapters.base import Training
-from paralign.dtypes import Typed, widen
+from paralign.adapters.parallel import parallel
+from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.data import split_batch
 from paralign.worker.training import scalar_of, trainer
@@ -44,27 +46,52 @@ def rates(session: "Session", built: Any) -> List[float]:
     return [float(built.get_lr())] if hasattr(built, "get_lr") else []
 
 
-def step(session: "Session", model: Any, built: Any, scheduler: Any, batch: Any) -> Tuple[Any, Dict[str, Any]]:
+def step(
+    session: "Session", model: Any, built: Any, scheduler: Any, batch: Any, given: "Optional[Dict[str, Typed]]" = None
+) -> Tuple[Any, Dict[str, Any]]:
     """One step on a batch, by the side's own ``train_step`` or by its loss and optimizer.
 
+    Args:
+        session: the side.
+        model: what is trained.
+        built: its optimizer, None where the side has none.
+        scheduler: its schedule, or None.
+        batch: as the loader gave it.
+        given: gradients that take the place of those of the backward pass, by name; None leaves these.
+
     Returns:
-        The loss (what ``train_step`` returned), and by name what gradients there are: those before the update, or those
-        that ``train_step`` has left.
+        The loss (what ``train_step`` returned), and by name what gradients the last backward pass left, before they were clipped or used.
     """
-    adapter = session.adapter
+    adapter, found = session.adapter, {}
+
+    def look() -> None:
+        if given is not None:
+            _put(session, model, given)
+        found.update({name: _copied(value) for name, value in _gradients(session, model).items()})
+
+    helper = parallel(adapter.name)
     if is_whole(session):
-        result = session.function("train_step")(model, built, batch)
-        return result, _gradients(session, model)
+        with nullcontext() if helper is None else helper.after_backward(look):
+            result = session.function("train_step")(model, built, batch)
+        return result, found
     trains = trainer(session)
     inputs, labels = split_batch(batch)
     result = session.function("loss")(session.call(session.fresh(inputs), model), session.fresh(labels))
     trains.backward(scalar_of(result, adapter.is_tensor))
-    found = {name: _copied(value) for name, value in _gradients(session, model).items()}
+    look()
     if built is not None:
         trains.step(built)
         trains.step_scheduler(built, scheduler)
     trains.clear_gradients(model, built)
     return result, found
+
+
+def _put(session: "Session", model: Any, given: "Dict[str, Typed]") -> None:
+    """Lay gradients on the parameters that have one."""
+    for entry in session.entries(model):
+        if entry.name in given and entry.tensor.grad is not None:
+            own = session.adapter.to_array(entry.tensor).dtype
+            entry.tensor.grad = session.adapter.from_array(narrow(widen(given[entry.name]), own))
 
 
 def _gradients(session: "Session", model: Any) -> Dict[str, Any]:

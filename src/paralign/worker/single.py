@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 import numpy as np
 
+from paralign.adapters.base import Training
 from paralign.dtypes import is_floating, narrow, widen
 from paralign.errors import UsageError
 from paralign.worker import share
@@ -16,10 +17,14 @@ from paralign.worker.trees import rebuild
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
+    from paralign.dtypes import Typed
     from paralign.model import Record
 
 #: the number that the joined batch has in place of a rank's
 JOINED = -1
+
+#: the run whose gradients are those of the ranks: what the optimizer makes of them, whatever it clips or adapts
+GIVEN = "given"
 
 
 def single(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
@@ -62,29 +67,45 @@ def _steps(
     if run == DOUBLE:
         session.to_double()
     batches = [_batch(session, values[f"rank-{rank}"], run) for rank in range(nproc)]
-    given: List[Any] = [*enumerate(batches), (JOINED, share.joined(session, batches))]
+    whole = share.joined(session, batches)
     start = session.snapshot()
-    for rank, batch in given:
-        session.adapter.train(session.model, "quiet")
-        session.seed()
-        built, scheduler = share.optimizer(session, session.model)
-        result, gradients = share.step(session, session.model, built, scheduler, batch)
-        answer["losses"].setdefault(run, {})[str(rank)] = share.loss_of(session, result)
-        for name, value in gradients.items():
-            writer.add(name, value, role="gradient", run=run, rank=rank)
-        for entry in session.entries():
-            if entry.shared is not None:
-                continue
-            now = session.adapter.to_array(entry.tensor)
-            if entry.role == "parameter":
-                change = widen(now).astype(np.float64) - widen(start[entry.name])
-                writer.add(entry.name, change, role="parameter", run=run, rank=rank)
-            else:
-                writer.add(entry.name, now, role="buffer", run=run, rank=rank)
-        session.adapter.load_state(session.model, start)
-        clear = getattr(session.adapter, "clear_gradients", None)
-        if clear is not None:
-            clear(session.model, None)
+    for rank, batch in [*enumerate(batches), (JOINED, whole)]:
+        answer["losses"].setdefault(run, {})[str(rank)] = _step(session, writer, run, rank, batch, start)
+    gradients = values["rank-0"].select(role="gradient")
+    if run == NATIVE and gradients:
+        given = {r.name: values["rank-0"].value(r) for r in gradients if r.location is not None}
+        _step(session, writer, GIVEN, JOINED, whole, start, given)
+
+
+def _step(
+    session: Session,
+    writer: "CaptureWriter",
+    run: str,
+    rank: int,
+    batch: Any,
+    start: "Dict[str, Typed]",
+    given: "Optional[Dict[str, Typed]]" = None,
+) -> Optional[float]:
+    """One step from the start, recorded; the model is put back."""
+    session.adapter.train(session.model, "quiet")
+    session.seed()
+    built, scheduler = share.optimizer(session, session.model)
+    result, gradients = share.step(session, session.model, built, scheduler, batch, given)
+    for name, value in gradients.items():
+        writer.add(name, value, role="gradient", run=run, rank=rank)
+    for entry in session.entries():
+        if entry.shared is not None:
+            continue
+        now = session.adapter.to_array(entry.tensor)
+        if entry.role == "parameter":
+            change = widen(now).astype(np.float64) - widen(start[entry.name])
+            writer.add(entry.name, change, role="parameter", run=run, rank=rank)
+        else:
+            writer.add(entry.name, now, role="buffer", run=run, rank=rank)
+    session.adapter.load_state(session.model, start)
+    if isinstance(session.adapter, Training):
+        session.adapter.clear_gradients(session.model, None)
+    return share.loss_of(session, result)
 
 
 def _batch(session: Session, capture: "Capture", run: str) -> Any:
