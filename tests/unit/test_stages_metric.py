@@ -159,6 +159,38 @@ def test_an_own_evaluation_that_fails_is_a_warning_and_hides_nothing():
     assert any(w.startswith("the candidate's own evaluation failed with ValueError") for w in stage.warnings)
 
 
+class Drawing(Model):
+    """Adds noise in eval mode too; ``waste`` numbers of the generator are drawn first, as another framework's stream differs."""
+
+    def __init__(self, noise=0.3, waste=0, bias=0.0):
+        super().__init__()
+        self.noise, self.waste, self.bias = noise, waste, bias
+
+    def __call__(self, x):
+        np.random.rand(self.waste)  # noqa: NPY002 - what sides are seeded with
+        return super().__call__(x) + self.noise * np.random.randn(len(x), 3) + self.bias  # noqa: NPY002
+
+
+def error(outputs, labels):
+    return {"error": float(np.mean(np.asarray(outputs)[np.arange(len(labels)), labels])) if len(labels) else 0.0}
+
+
+def drawn(one, other):
+    sides = [Side(framework="numpy", model=model, metric=error, dataloader=lambda _: batches()) for model in (one, other)]
+    return judged(*sides)
+
+
+def test_evaluations_of_models_that_draw_in_eval_mode_are_judged_by_their_own_spread():
+    stage = drawn(Drawing(), Drawing(waste=1))
+    assert stage.verdict == ALIGNED
+    assert any(note.startswith("the model draws random numbers in eval mode: 5 evaluations a side") for note in stage.notes)
+
+
+@pytest.mark.parametrize("other", [Drawing(waste=1, bias=0.5), Drawing(noise=0.0, bias=0.5), Drawing(waste=1, bias=np.nan)])
+def test_a_wrong_model_that_draws_is_not_excused(other):
+    assert drawn(Drawing(), other).verdict == DIVERGED
+
+
 # -- metrics that keep a state -----------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, Coverage, Finding, Pair, Record
+from paralign.stages import redrawn_evaluations
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -51,8 +52,10 @@ def compare(context: Context, result: StageResult) -> None:
         cause = f"the two evaluations count different samples: {told}"
         fix = "compare drop_last, what the data sets leave out, and the padding of a distributed sampler"
         result.findings.append(Finding("metric/samples", cause, fix, proven=True))
-    values = [_values(c, "own_all" if all(a["joined"] for a in answers) else "own_0") for c in captures]
+    name = "own_all" if all(a["joined"] for a in answers) else "own_0"
+    values = [_values(c, name) for c in captures]
     apart = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], min(counts))]
+    apart = _redrawn(context, result, options, values, apart, name)
     for leaf in values[0]:
         if leaf in values[1]:
             notes = [f"{_said(values[0][leaf])} and {_said(values[1][leaf])} over {told}"] if leaf in apart else []
@@ -65,6 +68,23 @@ def compare(context: Context, result: StageResult) -> None:
     if apart and all(p.verdict != DIVERGED for p in result.pairs if p.judged and not p.key.startswith("own_")):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
         result.findings.append(Finding("metric/evaluation", cause, "look at the stages forward and data", proven=False))
+
+
+def _redrawn(
+    context: Context, result: StageResult, options: dict[str, Any], values: list[dict[str, Any]], apart: list[str], name: str
+) -> list[str]:
+    """The results that differ by more than what both models draw in eval mode explains."""
+    if not apart:
+        return apart
+    try:
+        redrawn = redrawn_evaluations.judge(context, options, values, apart, lambda c: _values(c, name))
+    except WorkerFailed as failed:
+        result.notes.append(f"evaluations under other seeds: the {failed.side} failed with {failed.type}: {failed.message}")
+        return apart
+    if redrawn is None:
+        return apart
+    result.notes.append(redrawn.note)
+    return redrawn.apart
 
 
 def _pair(key: str, reference: str, candidate: str, wrong: list[str]) -> Pair:

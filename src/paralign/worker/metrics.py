@@ -123,12 +123,12 @@ KEPT = 1 << 28
 def own(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
     """The side's own evaluation: its model over its loader, its metric per batch, over all of them, and how many samples that were.
 
-    Options: ``split``; ``patience`` (seconds after which no more batches are taken).
+    Options: ``split``; ``patience`` (seconds after which no more batches are taken); ``shift`` (added to the seed).
     """
     answer: Dict[str, Any] = {"samples": 0, "batches": 0, "whole": True, "joined": False}
     function = stateful.function_of(session)
     kept: List[Tuple[Any, Any]] = []
-    session.seed()
+    session.adapter.seed(session.base_seed + options.get("shift", 0))
     with session.untouched():
         session.adapter.train(session.model, "eval")
         with session.passing():
