@@ -60,7 +60,8 @@ demo-informer: $(VENV)/stamp-demo
 	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer $(STAGES)
 	$(BIN)/paralign convert weights examples/informer/checkpoint.pth examples/informer/data/model_state.pdparams --model examples/informer --force
 	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer/initial.toml
-	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer/training.toml
+	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer train
+	$(BIN)/paralign logbook examples/informer --without 3.8 --without 3.10 --without 3.12
 
 test: $(VENV)/stamp-test .venv-oldest/stamp lint types unit
 

@@ -14,7 +14,7 @@ from paralign.trainlog import TrainLog
 EXAMPLE = Path(__file__).parents[2] / "examples" / "informer"
 BREAKS_FILE = EXAMPLE / "candidate" / "informer_paddle" / "breaks.py"
 BREAKS = runpy.run_path(str(BREAKS_FILE))["BREAKS"]
-OWN = ("reference", "candidate", "fixed_keys", "untrained", "prepare", "informer", "informer_paddle")
+OWN = ("reference", "candidate", "untrained", "prepare", "informer", "informer_paddle")
 ROWS = 720
 
 

@@ -45,9 +45,10 @@ def build_scheduler(optimizer):
     return training.build_scheduler(optimizer)
 
 
-def train(log, build=Informer):
-    """A training from scratch, of ``EPOCHS`` epochs."""
-    model = log.model(build())
+def train(log):
+    """A training from scratch, of ``EPOCHS`` epochs, with one sample of keys for all calls: two trainings can be compared step by step."""
+    model = log.model(Informer())
+    fix_keys(model, 0)
     optimizer = log.optimizer(build_optimizer(model))
     training.fit(model, optimizer, {split: build_dataloader(split) for split in ("train", "val")}, log, EPOCHS)
 
