@@ -155,6 +155,35 @@ def test_a_step_that_was_not_tested_says_what_is_missing(project):
     assert (each.state, each.why) == (State.NOT_TESTED, "loss: neither side has loss(outputs, labels)")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("forward_diff.log", "[2021/12/21 15:00:38] root INFO: diff check passed\n", "compares nothing"),
+        (
+            "loss_diff_log.txt",
+            "[2021/12/21 15:00:38] root INFO: x:\n[2021/12/21 15:00:38] root INFO: \tmean diff: check passed: True, value: 0\n",
+            "passed",
+        ),
+        ("loss_diff.log", "2021-09-28 01:07:44,832 - reprod_log.utils - INFO - diff check failed\n", "compares nothing"),
+        ("losses_diff_log.txt", "[2021/12/21 15:00:38] root INFO: paralign: diverged\n", "failed"),
+        ("metric_diff.log", "something else\n", ""),
+    ],
+)
+def test_a_log_of_the_users_own_scripts_is_told_and_is_no_verdict(project, name, text, told):
+    (project.folder / "result" / "log").mkdir(parents=True)
+    (project.folder / "result" / "log" / name).write_text(text)
+    said = {"forward": "3.1", "loss": "3.4", "losses": "3.6", "metric": "3.3"}[name.partition("_")[0]]
+    each = one(project, said)
+    assert each.state is State.OPEN
+    found = [stage.log for stage in each.stages if stage.log]
+    assert found == ([f"{name} of another program {told}; paralign has not checked it"] if told else [])
+
+
+def test_the_next_command_names_the_output_folder(project, tmp_path):
+    found = status(project.folder, out=tmp_path / "other place")
+    assert found.next.command == f"paralign check {project.folder} --out '{tmp_path / 'other place'}' weights forward"
+
+
 def test_steps_can_be_left_out(project):
     found = states(project, without=["3.12", "train", "log"])
     assert {number for number, state in found.items() if state is State.LEFT_OUT} == {"3.9", "3.10", "3.12"}

@@ -8,11 +8,13 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.errors import UsageError, quoted
+from paralign.compat.reprod_log import read_diff_log
+from paralign.errors import CaptureFormatError, UsageError, quoted
 from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED
 from paralign.progress import kept as keeping
 from paralign.progress.evidence import Evidence, look
 from paralign.registry import BY_NAME
+from paralign.report.artifacts import FILES, Naming, names
 from paralign.run.project import read as read_project
 
 if TYPE_CHECKING:
@@ -81,12 +83,21 @@ STEPS = (
 
 @dataclass
 class StageStatus:
-    """How far one stage of a step has come; ``changed`` says what is not as it was when it ran."""
+    """How far one stage of a step has come.
+
+    Args:
+        stage: its name.
+        state: how far.
+        kept: what the last check left; None where it was never checked.
+        changed: what is not as it was then.
+        log: what a log of differences says that no check wrote; '' where there is none.
+    """
 
     stage: str
     state: State
     kept: Kept | None = None
     changed: list[str] = field(default_factory=list)
+    log: str = ""
 
 
 @dataclass
@@ -160,7 +171,8 @@ def status(directory: str | Path, *, out: str | Path | None = None, without: Seq
         found = _of_logs(step, project, folder) if not step.stages else _of_stages(step, project, folder, current)
         if step.number in left_out:
             found.state, found.why, found.command = State.LEFT_OUT, "left out by --without", ""
-        found.command = found.command.replace("DIR", shlex.quote(str(directory)))
+        place = shlex.quote(str(directory)) + ("" if out is None else f" --out {shlex.quote(str(out))}")
+        found.command = found.command.replace("DIR", place)
         steps.append(found)
     return Status(project, folder, steps)
 
@@ -197,8 +209,8 @@ def _of_stages(step: Step, project: Project, folder: Path, current: dict[str, st
     pressing = next(each for each in stages if each.state is state)
     found.why = _why(pressing)
     if state is not State.DONE:
-        names = [each.stage for each in stages if each.state is not State.DONE]
-        found.command = f"paralign check DIR {' '.join(names)}"
+        left = [each.stage for each in stages if each.state is not State.DONE]
+        found.command = f"paralign check DIR {' '.join(left)}"
         if step.training and not _looks_at_training(project):
             found.why = found.why or '[data] names no training data: set splits = ["val", "train"]'
     return found
@@ -208,10 +220,26 @@ def _of_stage(name: str, step: Step, project: Project, folder: Path, current: di
     """One stage: what was kept of it, and whether that still holds."""
     kept = _latest(folder, name) if step.training else keeping.read(folder, name)
     if kept is None:
-        return StageStatus(name, State.OPEN)
+        return StageStatus(name, State.OPEN, log=_own_log(name, folder))
     changed = keeping.changed(kept, current, keeping.splits_of(project.settings))
     state = State.STALE if changed else _OF_VERDICT.get(kept.verdict, State.NOT_TESTED)
     return StageStatus(name, state, kept, changed)
+
+
+def _own_log(name: str, folder: Path) -> str:
+    """What a log of the user's own scripts says of a stage, in either of the guides' namings: evidence, but no verdict of ours."""
+    if name not in FILES:
+        return ""
+    for naming in Naming:
+        path = folder / names(name, "torch", "", naming).log
+        if path.is_file():
+            try:
+                passed = read_diff_log(path).passed
+            except CaptureFormatError:
+                continue  # another file of that name
+            told = {True: "passed", False: "failed", None: "compares nothing"}[passed]
+            return f"{path.name} of another program {told}; paralign has not checked it"
+    return ""
 
 
 def _latest(folder: Path, name: str) -> Kept | None:
@@ -229,7 +257,7 @@ def _why(found: StageStatus) -> str:
     """A line about the state of a stage."""
     kept = found.kept
     if kept is None:
-        return ""
+        return found.log
     if found.state is State.STALE:
         more = f" and {len(found.changed) - 1} more" if len(found.changed) > 1 else ""
         return f"{kept.stage} was {kept.verdict}; since then changed: {Path(found.changed[0]).name}{more}"
@@ -238,7 +266,7 @@ def _why(found: StageStatus) -> str:
         return f"{kept.stage}: {_where(report)}"
     if found.state is State.ERROR:
         failure = report.get("failure") or {}
-        return f"{kept.stage}: the {failure.get('side', 'side')} failed: {failure.get('type', '')}"
+        return f"{kept.stage}: the {failure.get('side', 'side')} failed: {failure.get('type', '')}: {failure.get('message', '')}"
     if found.state is State.DONE:
         return ""
     told = [*(report.get("warnings") or []), *(report.get("notes") or [])]
