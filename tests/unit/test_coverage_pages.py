@@ -140,7 +140,7 @@ def place(tmp_path_factory, project_in):
         save_foreign(folder / name, {"logits": np.ones(4) + shift})
     np.savez(folder / "w.npz", weight=np.ones((2, 3), np.float32))
     (folder / "paper").mkdir()
-    (folder / "paper" / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n")
+    (folder / "paper" / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\nlayer = nn.Linear(2, 3)\n")
     (folder / "train.log").write_text(
         "[Epoch 0, iter: 0] loss: 1.0, avg_reader_cost: 0.1 sec, avg_batch_cost: 0.2 sec, avg_ips: 10.0 images/sec.\n"
     )
@@ -163,6 +163,8 @@ CHEAP = {
     "paralign weights diff w.npz w.npz": 0,
     "paralign convert weights w.npz v.npz --all": 0,
     "paralign explain torch.nn.AvgPool2d --lang zh": 0,
+    "paralign scan paper --markdown": 0,
+    "paralign report port/result --format markdown --out report.md": 0,
     "paralign status port --without train": 4,
     "paralign logbook port --lang zh --out log.md": 0,
     "paralign pack port": 4,
