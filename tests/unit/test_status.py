@@ -176,7 +176,7 @@ def test_a_log_of_the_users_own_scripts_is_told_and_is_no_verdict(project, name,
     each = one(project, said)
     assert each.state is State.OPEN
     found = [stage.log for stage in each.stages if stage.log]
-    assert found == ([f"{name} of another program {told}; paralign has not checked it"] if told else [])
+    assert found == ([f"{name} {told}, but no check has run"] if told else [])
 
 
 def test_the_next_command_names_the_output_folder(project, tmp_path):

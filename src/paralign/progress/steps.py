@@ -220,7 +220,7 @@ def _of_stage(name: str, step: Step, project: Project, folder: Path, current: di
     """One stage: what was kept of it, and whether that still holds."""
     kept = _latest(folder, name) if step.training else keeping.read(folder, name)
     if kept is None:
-        return StageStatus(name, State.OPEN, log=_own_log(name, folder))
+        return StageStatus(name, State.OPEN, log="" if step.training else _own_log(name, folder))
     changed = keeping.changed(kept, current, keeping.splits_of(project.settings))
     state = State.STALE if changed else _OF_VERDICT.get(kept.verdict, State.NOT_TESTED)
     return StageStatus(name, state, kept, changed)
@@ -238,7 +238,7 @@ def _own_log(name: str, folder: Path) -> str:
             except CaptureFormatError:
                 continue  # another file of that name
             told = {True: "passed", False: "failed", None: "compares nothing"}[passed]
-            return f"{path.name} of another program {told}; paralign has not checked it"
+            return f"{path.name} {told}, but no check has run"
     return ""
 
 
