@@ -128,3 +128,35 @@ def test_the_operation_that_makes_a_loss_infinite_is_named_with_its_line():
     finding = next(f for f in result.findings if f.rule == "train/nonfinite")
     assert "loss is inf at epoch 0, batch 3; the first operation that makes it of finite values is aten.log" in finding.cause
     assert result.divergence.candidate.code.endswith("# the line to be named")
+
+
+def functional(framework, p):
+    """A training whose dropout is a function: no layer that could be switched off."""
+    nn = torch.nn if framework == "torch" else paddle.nn
+    tensor = torch.tensor if framework == "torch" else paddle.to_tensor
+
+    def train(log):
+        model = log.model(nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 3)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if framework == "torch" else paddle.optimizer.SGD(0.1, model.parameters())
+        x, y = data()
+        for _, (images, labels) in log.batches([(tensor(x[r]), tensor(y[r])) for r in rows()], 0):
+            hidden = nn.functional.dropout(model[1](model[0](images)), p)
+            loss = nn.functional.cross_entropy(model[2](hidden), labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad() if framework == "torch" else optimizer.clear_grad()
+            log.step(samples=len(labels), loss=loss)
+
+    return Side(
+        framework=framework,
+        functions={"build_model": lambda: nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 3)), "train": train},
+    )
+
+
+def test_draws_of_steps_are_replayed_where_no_layer_can_be_switched_off():
+    right = check(functional("torch", 0.3), functional("paddle", 0.3), stages=["train"], training=Trainings(runs=0))["train"]
+    assert (right.verdict, [p.key for p in right.pairs if p.verdict != ALIGNED]) == (ALIGNED, [])
+    assert "steps draw random numbers: 6 draws of the reference were put in place of the candidate's" in right.notes
+    wrong = check(functional("torch", 0.3), functional("paddle", 0.2), stages=["train"], training=Trainings(runs=0))["train"]
+    assert wrong.verdict == DIVERGED
+    assert wrong.pairs[0].notes[0].startswith("parts at step 0 ")

@@ -134,12 +134,11 @@ def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
     if context.weights is None:
         return []
     count = step + FURTHER
-    orders = {"seed": context.settings.seed, "seconds": context.settings.training.seconds, "steps": count, "quiet": True}
-    states = context.reference.record(
-        "train-states", "train", {**orders, "states": count}, {"state": context.weights, "batches": exact.reference}
-    )
-    forced = _forced_states(context, states, count)
-    values = {"state": mapped(context, context.weights), "batches": exact.reference, "forced": forced}
+    orders = {**exact.orders, "steps": count}
+    own = {k: v for k, v in orders.items() if k != "draws"}
+    given = {"state": context.weights, "batches": exact.batches}
+    states = context.reference.record("train-states", "train", {**own, "states": count}, given)
+    values = {**exact.given, "state": mapped(context, context.weights), "forced": _forced_states(context, states, count)}
     run = of_capture(context.candidate.record("train-forced", "train", orders, values))
     reference, candidate = exact.runs
     before, after = _gap(reference, candidate, count), _gap(reference, run, count)

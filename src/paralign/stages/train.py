@@ -74,12 +74,12 @@ def _exact_trials(context: Context, exact: trajectory.Exact | None) -> list[Tria
     """The two runs that were compared step by step."""
     if exact is None:
         return []
-    own: dict[str, dict[str, Capture]] = {"candidate": {**exact.state, "batches": exact.reference}}
+    own: dict[str, dict[str, Capture]] = {"candidate": exact.given}
     own["reference"] = {} if context.weights is None else {"state": context.weights}
-    orders = {"seed": context.settings.seed, "seconds": context.settings.training.seconds, "quiet": True}
+    orders = {side: {k: v for k, v in exact.orders.items() if k != "draws" or side == "candidate"} for side in own}
     captures = {"reference": exact.reference, "candidate": exact.candidate}
     recorders = {"reference": context.reference, "candidate": context.candidate}
-    return [Trial(side, recorders[side], capture, orders, own[side], "step by step") for side, capture in captures.items()]
+    return [Trial(side, recorders[side], capture, orders[side], own[side], "step by step") for side, capture in captures.items()]
 
 
 def _free(context: Context, result: StageResult) -> list[Trial]:

@@ -7,7 +7,7 @@ the last place before every step. From the step on where that alone moves the lo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -56,12 +56,23 @@ LEAST = 0.5
 
 @dataclass
 class Exact:
-    """The runs of an exact comparison."""
+    """The runs of an exact comparison.
+
+    Args:
+        reference: its run.
+        moved: its runs with moved parameters.
+        candidate: its run.
+        batches: the run that kept the batches which all others were given.
+        given: what the candidate was given beside the batches.
+        orders: those of the candidate's run.
+    """
 
     reference: Capture
     moved: list[Capture]
     candidate: Capture
-    state: dict[str, Capture] = field(default_factory=dict)
+    batches: Capture
+    given: dict[str, Capture]
+    orders: dict[str, Any]
 
     @property
     def runs(self) -> tuple[Run, Run]:
@@ -86,17 +97,33 @@ def record(context: Context, result: StageResult) -> Exact | None:
         return _untested(result, why)
     given = {**own, "batches": reference}
     moved = [context.reference.record(f"train-moved-{n}", "train", {**orders, "moved": n, "ends": True}, given) for n in range(MOVED)]
-    if _draws(context, orders, given, (reference, moved)):
+    drawn = _draws(context, orders, given, (reference, moved))
+    if drawn and not all(context.about[side]["observes"] for side in ("reference", "candidate")):
         return _untested(
             result, "the reference's steps draw random numbers although dropout layers are off: another seed gives other losses"
         )
-    state = {"state": mapped(context, context.weights)}
+    batches = reference
+    if drawn:  # whatever is drawn is recorded, and put in place of what the candidate draws
+        reference = context.reference.record("train-exact-drawn", "train", {**orders, "ends": True, "draws": "keep"}, given)
+    to_candidate = {"state": mapped(context, context.weights), "batches": batches, **({"draws": reference} if drawn else {})}
+    own_orders = {**orders, **({"draws": "use"} if drawn else {})}
     bounds = _bounds(context, reference, moved)
-    candidate = context.candidate.record(
-        "train-exact", "train", {**orders, "ends": True}, {**state, "batches": reference, "bounds": bounds}
+    candidate = context.candidate.record("train-exact", "train", {**own_orders, "ends": True}, {**to_candidate, "bounds": bounds})
+    why = _unfit(candidate, "candidate") or (_unplayed(result, reference, candidate) if drawn else "")
+    return _untested(result, why) if why else Exact(reference, moved, candidate, batches, to_candidate, own_orders)
+
+
+def _unplayed(result: StageResult, reference: Capture, candidate: Capture) -> str:
+    """Why the reference's draws could not all take the place of the candidate's; '' where they could."""
+    ours, theirs = (capture.manifest.settings["answer"]["draws"] for capture in (reference, candidate))
+    for step, ((there, _), (here, given)) in enumerate(zip(ours, theirs, strict=False)):
+        if not there == here == given:
+            counts = f"{there} random operations in the reference, {here} in the candidate"
+            return f"step {step} makes {counts}; {given} could be given the reference's draws"
+    result.notes.append(
+        f"steps draw random numbers: {sum(n for n, _ in theirs):,} draws of the reference were put in place of the candidate's"
     )
-    why = _unfit(candidate, "candidate")
-    return _untested(result, why) if why else Exact(reference, moved, candidate, state)
+    return ""
 
 
 def _untested(result: StageResult, why: str) -> Exact | None:

@@ -28,9 +28,9 @@ def train(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], 
 
     Returns:
         ``stopped`` (kind, why; both '' for a training that came to its end), ``steps``, ``models``, ``optimizers``, ``problems``,
-        ``moves`` (of each parameter), ``grown`` (the parameter that grew most), ``witness`` (of the watched step: operation, module,
-        lines), ``lines``, ``modules`` (path -> line that constructed it), ``batches`` (why those of the other side were not used, or no
-        more were kept).
+        ``moves`` (of each parameter), ``draws`` (of each step: random operations, and those that were given draws), ``grown`` (the
+        parameter that grew most), ``witness`` (of the watched step: operation, module, lines), ``lines``, ``modules`` (path -> line that
+        constructed it), ``batches`` (why those of the other side were not used, or no more were kept).
     """
     orders, began = Orders(**options), time.perf_counter()
     session.adapter.seed(orders.seed)
@@ -46,7 +46,7 @@ def train(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], 
         except Stopped as reason:
             stopped = reason.kind, reason.why
         finally:
-            log.witness.close()
+            log.close_watches()
         answer = _answer(log, stopped, time.perf_counter() - began)
         if log.models:
             modules = session.adapter.modules(log.models[0])
@@ -66,6 +66,7 @@ def _answer(log: WatchedLog, stopped: "tuple[str, str]", seconds: float) -> Dict
         "optimizers": len(log.optimizers),
         "problems": log.problems,
         "moves": log.moves(),
+        "draws": log.draws,
         "grown": log.grown(),
         "witness": log.witness.found,
         "watched": log.witness.watched,

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional,
 import numpy as np
 
 from paralign.adapters import _modes
-from paralign.adapters.base import Training
+from paralign.adapters.base import Observing, Training
 from paralign.dtypes import Typed, is_complex, is_floating, widen
 from paralign.errors import UsageError
 from paralign.trainlog import TrainLog
 from paralign.trainlog.lines import EVAL
 from paralign.worker.files import system_folders
 from paralign.worker.handover import Given, Keeping
+from paralign.worker.redrawing import Redrawing
 from paralign.worker.witness import Witness
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ AFTER = 10
 
 #: size of an element that is granted to parameters that start at zero
 LEAST = 1e-2
+
+#: the run under which draws are recorded
+DRAWS = "draws"
 
 #: names that the log keeps for itself
 RATE = "rate"
@@ -65,6 +69,7 @@ class Orders:
         ends: the parameters are recorded as they are at the end.
         starts: they are recorded as they are when ``log.model`` is called.
         states: steps before which they are recorded.
+        draws: ``keep``: what the operations of a step draw is recorded; ``use``: another training's draws take the place of its own.
         watch: a step whose operations are watched, to find the first that makes what is not finite.
     """
 
@@ -78,6 +83,7 @@ class Orders:
     starts: bool = False
     states: int = 0
     watch: Optional[int] = None
+    draws: str = ""
 
 
 @dataclass
@@ -101,7 +107,7 @@ class WatchedLog(TrainLog):
         writer: of the run's capture.
         orders: what the run is to be.
         given: captures of what is put in place: ``state`` (initial weights by this side's names), ``batches``, ``bounds``, ``forced``
-            (parameters before single steps).
+            (parameters before single steps), ``draws`` (another training's, kept).
         folder: a folder for files that the training writes, removed afterwards.
     """
 
@@ -116,6 +122,8 @@ class WatchedLog(TrainLog):
         self._session, self._writer, self._state = session, writer, given.get("state")
         self._forced = _by_step(given.get("forced"))
         self.witness = Witness(session)
+        self._drawn, self._sink = given.get("draws"), None  # type: Optional[Capture], Optional[Redrawing]
+        self.draws: List[Tuple[int, int]] = []
         self.keeping = Keeping(session, writer) if orders.keep else None
         self.given = Given(session, given["batches"]) if "batches" in given else None
         self._bounds = _bounds(given.get("bounds"))
@@ -216,8 +224,21 @@ class WatchedLog(TrainLog):
             self._before = self._parameters()
         if len(self.steps) == self.orders.watch:
             self.witness.open(self.models[0] if self.models else None)
+        self._watch_draws()
         trains = adapter if isinstance(adapter, Training) else None
         self._rates = [] if trains is None else [rate for each in self.optimizers for rate in trains.learning_rates(each)]
+
+    def _watch_draws(self) -> None:
+        """Record what the operations of a step draw, or put another training's draws in place."""
+        adapter, step = self._session.adapter, len(self.steps)
+        if not self.orders.draws or not isinstance(adapter, Observing):
+            return
+        options: Dict[str, Any] = {"keep_draws": True}
+        if self.orders.draws == "use":
+            known = [] if self._drawn is None else self._drawn.select(role="sample", run=DRAWS, step=step)
+            options = {"by_order": True, "draws": {r.name.rpartition(" ")[2]: r.name for r in known if r.name.split(" ")[1:][-1].isdigit()}}
+        self._sink = Redrawing(adapter, self._writer, DRAWS, options, self._drawn, step)
+        self._stack.enter_context(adapter.operations(self._sink, self.models[0] if self.models else None))
 
     def _prepare(self, model: Any) -> None:
         if self.orders.quiet:
@@ -227,6 +248,10 @@ class WatchedLog(TrainLog):
 
     def _end(self, epoch: int, number: int) -> None:
         self.witness.close()
+        self._stack.close()
+        if self._sink is not None:
+            self.draws.append((len(self._sink.random), sum(said["given"] is not None for said in self._sink.random)))
+            self._sink = None
         step = Step(epoch, number, self._interval.last_samples, dict(self._interval.last), self._rates)
         self.steps.append(step)
         if self.models and (self._small or not self._before):
@@ -280,6 +305,11 @@ class WatchedLog(TrainLog):
     def entries(self) -> "List[Entry]":
         """The tensors of the first model, each once."""
         return [e for e in self._session.entries(self.models[0]) if e.shared is None] if self.models else []
+
+    def close_watches(self) -> None:
+        """Stop watching operations, whatever ended the training."""
+        self.witness.close()
+        self._stack.close()
 
     def moves(self) -> Dict[str, float]:
         """How far each parameter has moved from its start, as a share of its size; 0 where it is the same bit for bit."""
