@@ -52,6 +52,12 @@ class Side:
         """A tensor as an array."""
         return value.detach().cpu().numpy()
 
+    def image(self, x: np.ndarray) -> Any:
+        """An array as a picture of PIL."""
+        from PIL import Image
+
+        return Image.fromarray(x)
+
     def dtype(self, value: Any) -> str:
         """The dtype's name."""
         return str(self.A(value).dtype)

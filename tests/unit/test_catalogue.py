@@ -48,7 +48,7 @@ def test_an_entry_says_all_that_it_should(entry):
 
 
 def test_there_are_enough_of_them():
-    assert len(ENTRIES) >= 174
+    assert len(ENTRIES) >= 250
     assert len({entry.id for entry in ENTRIES}) == len(ENTRIES)
 
 
@@ -72,6 +72,9 @@ SIGNATURE = "x, padding=0, exclusive=True, *, mode='mean'"
         ("padding > 2", "f(x, 'same')", None),
         ("", "f(x)", True),
         ("unheard == 1", "f(x)", None),
+        ("number(padding)", "f(x, 2)", True),
+        ("number(padding)", "f(x, [2, 3])", False),
+        ("number(padding)", "f(x, p)", None),
     ],
 )
 def test_a_condition_is_true_false_or_not_to_be_told(condition, call, expected):

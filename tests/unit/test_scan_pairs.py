@@ -125,7 +125,10 @@ OTHER = {
 }  # fmt: skip
 
 #: pairs about an argument that only Paddle's call has: seen when the port is scanned
-OF_THE_PORT = {"interpolate-align-mode": "paddle.nn.functional.interpolate(x, scale_factor=2, mode='bilinear', align_mode=1)"}
+OF_THE_PORT = {
+    "interpolate-align-mode": "paddle.nn.functional.interpolate(x, scale_factor=2, mode='bilinear', align_mode=1)",
+    "dropout-downscale": "paddle.nn.functional.dropout(x, 0.5, training=False, mode='downscale_in_infer')",
+}
 
 
 @pytest.mark.parametrize("name", OF_THE_PORT)

@@ -35,7 +35,8 @@ def holds(condition: str, bound: Bound) -> bool | None:
     """Whether a condition holds for a call: True, False, or None where only a run could tell.
 
     Args:
-        condition: ``and``, ``or``, ``not``, comparisons of parameters with literals, ``given(parameter)``; empty: always.
+        condition: ``and``, ``or``, ``not``, comparisons of parameters with literals, ``given(parameter)``,
+            ``number(parameter)``; empty: always.
         bound: the call.
 
     Raises:
@@ -63,8 +64,8 @@ def _truth(node: ast.expr, bound: Bound) -> bool | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         inner = _truth(node.operand, bound)
         return None if inner is None else not inner
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "given":
-        return _given(node, bound)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("given", "number"):
+        return _asked(node.func.id, node, bound)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _compared(node, bound)
     value = _value(node, bound)
@@ -79,10 +80,13 @@ def _joined(node: ast.BoolOp, bound: Bound) -> bool | None:
     return None if None in parts else not deciding
 
 
-def _given(node: ast.Call, bound: Bound) -> bool | None:
+def _asked(question: str, node: ast.Call, bound: Bound) -> bool | None:
     argument = node.args[0] if len(node.args) == 1 else None
     if not isinstance(argument, ast.Name):
-        raise ValueError("given() takes the name of a parameter")  # noqa: TRY004 - a wrong condition, as every other
+        raise ValueError(f"{question}() takes the name of a parameter")  # noqa: TRY004 - a wrong condition, as every other
+    if question == "number":
+        value = bound.value(argument.id)
+        return None if value is UNREADABLE else isinstance(value, int | float)
     if argument.id in bound.given or argument.id in bound.unknown:
         return True
     return None if bound.open else False
