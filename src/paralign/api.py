@@ -19,6 +19,7 @@ from paralign.formats.saving import check_destination
 from paralign.locate import pipeline
 from paralign.locate.laboratory import watched
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
+from paralign.port import hints
 from paralign.progress import kept
 from paralign.registry import BY_NAME
 from paralign.report import artifacts, page, pictures
@@ -368,6 +369,7 @@ def _run(
             progress(name)
             result.stages.append(_attempt(name, context))
         _say_follows(result, carried, guessed=context.guessed)
+    hints.add(result)
     return result
 
 

@@ -24,6 +24,14 @@ DIFFERENCES = Path(__file__).parent / "differences"
 TOLERANCE = 1e-5
 
 
+class Scope(Enum):
+    """What an entry is about: a call's result, weights that are copied into a layer, or how a layer starts."""
+
+    CALL = "call"
+    WEIGHTS = "weights"
+    START = "start"
+
+
 class Outcome(Enum):
     """What the port with the same name and arguments does, beside the reference."""
 
@@ -105,6 +113,7 @@ class Entry:
     arguments: dict[str, str] = field(default_factory=dict)
     when: str = ""
     data: Words = field(default_factory=Words)
+    scope: Scope = Scope.CALL
 
     @property
     def naive(self) -> str:
@@ -115,7 +124,7 @@ class Entry:
 #: keys of an entry in a file
 KEYS = frozenset({
     "id", "torch", "paddle", "also", "outcome", "differs", "differs_zh", "when", "data", "data_zh", "arguments", "fix", "fix_zh", "set",
-    "drop", "call", "code", "setup", "reference", "naive", "fixed", "tolerance", "before", "after",
+    "drop", "call", "code", "scope", "setup", "reference", "naive", "fixed", "tolerance", "before", "after",
 })  # fmt: skip
 
 _EQUAL = Words("No difference: equal results on the same input.", "无差异：相同输入下结果相等。")  # noqa: RUF001
@@ -160,7 +169,7 @@ def _entry(raw: dict[str, Any], path: Path) -> Entry:
         text = f"unknown keys {unknown}" if unknown else f"keys {lacking} are missing"
         raise CaptureFormatError(f"an entry of another form: {text}", where=where, hint=f"keys are {', '.join(sorted(KEYS))}")
     try:
-        outcome = Outcome(raw["outcome"])
+        outcome, scope = Outcome(raw["outcome"]), Scope(raw.get("scope", "call"))
         parsed(raw.get("when", "") or "True")
     except ValueError as error:
         raise CaptureFormatError(str(error), where=where) from error
@@ -183,6 +192,7 @@ def _entry(raw: dict[str, Any], path: Path) -> Entry:
         arguments=dict(raw.get("arguments", {})),
         when=raw.get("when", ""),
         data=Words(raw.get("data", ""), raw.get("data_zh", "")),
+        scope=scope,
     )
 
 

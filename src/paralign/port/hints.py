@@ -1,0 +1,69 @@
+"""What the catalogue knows of the two lines at which a check saw the sides part: the equivalent by name."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.entries import Entry, Scope
+from paralign.catalogue.lookup import entries_of
+from paralign.model import DIVERGED, Finding
+from paralign.port.inventory import Row, Status
+from paralign.port.scanning import scan
+
+if TYPE_CHECKING:
+    from paralign.model import CheckResult, Divergence, Point
+
+#: findings that one divergence is given: further ones would hide the first
+_MOST = 2
+
+
+def add(result: CheckResult) -> None:
+    """Add to every diverged stage what is known of the calls on its lines; suspected, as nothing was tried."""
+    for stage in result.stages:
+        if stage.verdict == DIVERGED and stage.divergence is not None:
+            stage.findings += hints(stage.divergence)
+
+
+def hints(divergence: Divergence) -> list[Finding]:
+    """What the catalogue knows of a divergence: pairs of calls, one on each side's line, that are known to differ."""
+    reference, candidate = _rows(divergence.reference), _rows(divergence.candidate)
+    known = [entry for row in reference for entry in entries_of(row.name) if entry.scope is Scope.CALL]
+    suspected = [note.entry for row in candidate for note in row.notes if note.entry]
+    found = [_finding(entry) for entry in known if entry.id in suspected]
+    if not found:
+        found = [_composition(row) for row in reference if row.status is Status.MISSING]
+    unique = {finding.rule: finding for finding in found}
+    return list(unique.values())[:_MOST]
+
+
+def _finding(entry: Entry) -> Finding:
+    where = f" Only {entry.data.en}." if entry.data.en else ""
+    return Finding(f"catalogue/{entry.id}", entry.differs.en + where, entry.fix.words.en)
+
+
+def _composition(row: Row) -> Finding:
+    note = next(note for note in row.notes if note.status is Status.MISSING)
+    return Finding(f"catalogue/{row.name}", f"{row.name}: {note.text}", note.write)
+
+
+def _rows(point: Point | None) -> list[Row]:
+    """Calls of a framework on a point's line."""
+    if point is None or point.source is None:
+        return []
+    name, _, line = point.source.rpartition(":")
+    if not line.isdigit() or not Path(name).is_file():
+        return []
+    return [row for row in _scanned(name) if row.line <= int(line) <= row.end_line]
+
+
+def _scanned(path: str) -> list[Row]:
+    return _of_version(path, Path(path).stat().st_mtime_ns)
+
+
+@cache
+def _of_version(path: str, changed: int) -> list[Row]:
+    """Calls of a file as it is now; ``changed`` is when it was written last."""
+    del changed
+    return scan([path]).rows

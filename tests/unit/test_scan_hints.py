@@ -1,0 +1,48 @@
+"""A diverged stage is told what the catalogue knows of the two lines; nothing is said where both say the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from paralign.model import DIVERGED, CheckResult, Divergence, Point, StageResult
+from paralign.port import hints
+
+PAIRS = [
+    ("nn.AvgPool2d(3, 2, padding=1)", "nn.AvgPool2D(3, 2, padding=1)", "catalogue/avg-pool2d-padding", "exclusive=False"),
+    ("torch.gather(x, 1, i)", "paddle.gather(x, i, 1)", "catalogue/gather-column", "take_along_axis"),
+    ("F.grid_sample(x, g)", "F.grid_sample(x, g)", "catalogue/grid-sample-align", "align_corners=False"),
+    ("nn.utils.rnn.pack_padded_sequence(x, n)", "x + 0", "catalogue/torch.nn.utils.rnn.pack_padded_sequence", "sequence_length="),
+    ("nn.BatchNorm2d(8, momentum=0.01)", "nn.BatchNorm2D(8, momentum=0.01)", "catalogue/batch-norm2d-momentum", "momentum=1 - m"),
+    ("nn.AvgPool2d(3, 2, padding=1)", "nn.AvgPool2D(3, 2, padding=1, exclusive=False)", "", ""),
+    ("nn.GELU()", "nn.GELU()", "", ""),
+    ("nn.Linear(4, 4)", "nn.Linear(4, 4)", "", ""),
+    ("x + 1", "x - 1", "", ""),
+]
+
+
+def divergence(tmp_path, reference, candidate):
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text(f"import torch\nfrom torch import nn\nimport torch.nn.functional as F\ny = {reference}\n")
+    two.write_text(f"import paddle\nfrom paddle import nn\nimport paddle.nn.functional as F\ny = {candidate}\n")
+    return Divergence(Point("y", source=f"{one}:4"), Point("y", source=f"{two}:4"))
+
+
+@pytest.mark.parametrize(("reference", "candidate", "rule", "fix"), PAIRS)
+def test_the_equivalent_is_named(tmp_path, reference, candidate, rule, fix):
+    found = hints.hints(divergence(tmp_path, reference, candidate))
+    assert [finding.rule for finding in found][:1] == ([rule] if rule else [])
+    if rule:
+        assert fix in found[0].fix
+        assert not found[0].proven
+
+
+def test_only_diverged_stages_get_one(tmp_path):
+    found = divergence(tmp_path, *PAIRS[0][:2])
+    wrong, right = StageResult("forward", DIVERGED, divergence=found), StageResult("loss", divergence=found)
+    hints.add(CheckResult(stages=[wrong, right]))
+    assert [len(stage.findings) for stage in (wrong, right)] == [1, 0]
+
+
+@pytest.mark.parametrize("source", [None, "gone.py:3", "no line", "/:1"])
+def test_lines_that_cannot_be_read_say_nothing(source):
+    assert hints.hints(Divergence(Point("a", source=source), None)) == []
