@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from paralign.api import check_project
 from paralign.capture import CaptureWriter
-from paralign.errors import UsageError, WorkerFailed
+from paralign.errors import EnvironmentUnavailable, UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, Manifest
 from paralign.run import marked
 from paralign.run.project import read
@@ -51,6 +52,8 @@ def test_a_right_pair_is_aligned_and_says_what_it_looked_at(tmp_path):
     assert told["metric error"] == Average.SAMPLES.value
     assert told["running statistics"] == "of all ranks' samples: synchronised"
     assert [str(c) for c in result.coverage] == ["2 processes", "3 steps"]
+    assert result.notes[0].startswith("learning rate: not scaled with the number of ranks; the guide (3.12.4) multiplies it")
+    assert result.notes[1].endswith("1 of padding")
 
 
 def test_faults_of_numbers_files_and_seeds_are_found_at_once(tmp_path):
@@ -135,6 +138,37 @@ def test_ranks_that_hang_end_by_the_time_limit_and_are_named(tmp_path):
     assert "time.sleep(1000)" in caught.value.message
     assert any(frame.startswith("rank 0: ") and "in exchange" in frame for frame in caught.value.frames)
     assert left_over(ranks) == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (("launch.py", "WORLD_SIZE=str(count)", 'WORLD_SIZE="3"'), "the launcher has started 3 processes, 2 are wanted"),
+        (("launch.py", "RANK=str(rank), ", ""), "the launcher gives its processes no number"),
+        (("launch.py", "import os", "raise SystemExit('no such partition')\nimport os"), "no such partition"),
+        (
+            ("candidate.py", "    return model\n\n\nclass SGD", "    return [model]\n\n\nclass SGD"),
+            "distribute(model) returned a list, which is no",
+        ),
+        (("candidate.py", "    return model\n\n\nclass SGD", "    return lambda x: model(x)\n\n\nclass SGD"), "are called otherwise than"),
+    ],
+)
+def test_launchers_and_functions_that_cannot_work_are_told_in_words(tmp_path, edit, words):
+    _, record = launched(tmp_path, "")
+    name, old, new = edit
+    text = (tmp_path / name).read_text()
+    assert old in text
+    (tmp_path / name).write_text(text.replace(old, new, 1))
+    with pytest.raises(WorkerFailed) as caught:
+        record()
+    assert words in caught.value.message
+
+
+def test_a_launcher_that_is_not_there_is_named(tmp_path):
+    ranks, record = launched(tmp_path, "")
+    ranks.distributed = replace(ranks.distributed, commands={"": "./no-such-launcher {program}"})
+    with pytest.raises(EnvironmentUnavailable, match="the launcher of the candidate does not start"):
+        record()
 
 
 # -- how values of the ranks are taken ------------------------------------------------------------------------------------------

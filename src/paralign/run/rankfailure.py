@@ -175,13 +175,12 @@ def _unknown(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path, 
         return RanksFailed(
             trace.type or "exited", f"rank {found.rank} of {len(ends)}: {trace.message}", log=str(found.path), side=side, frames=frames
         )
-    tail = "\n".join(f"    {plain_text(line)}" for line in launcher.splitlines()[-TAIL:]) or "    (empty)"
-    return RanksFailed(
-        "launcher",
-        f"no rank has begun its job; last lines of the launcher's log:\n{tail}",
-        log=str(folder / "launcher.log"),
-        side=side,
-    )
+    spoken = next((log for log in read if log.tail), None)
+    whose = "the launcher's log" if spoken is None else f"the log of rank {spoken.rank}"
+    lines = launcher.splitlines() if spoken is None else spoken.tail
+    tail = "\n".join(f"    {plain_text(line)}" for line in lines[-TAIL:]) or "    (empty)"
+    place = folder / "launcher.log" if spoken is None else spoken.path
+    return RanksFailed("launcher", f"no rank has begun its job; last lines of {whose}:\n{tail}", log=str(place), side=side)
 
 
 def _quoted(rank: int, log: Path) -> str:

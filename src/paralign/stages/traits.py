@@ -214,9 +214,9 @@ def _rate(side: Side) -> Trait:
     if scale is None:
         return Trait("learning rate", "scaled group by group", True, *place)
     if abs(scale - 1.0) < 1e-6:  # noqa: PLR2004 - equal in float32
-        return Trait(
-            "learning rate", "not scaled with the number of ranks", True, *place, fix="the guide multiplies it by the number of cards"
-        )
+        remark = "not scaled with the number of ranks; the guide (3.12.4) multiplies it by the number of cards"
+        fix = "the guide multiplies it by the number of cards"
+        return Trait("learning rate", "not scaled with the number of ranks", True, *place, fix=fix, remark=remark)
     told = "times the number of ranks" if abs(scale - count) < 1e-6 * count else f"{scale:g} times that of one process"
     return Trait("learning rate", told, True, *place, fix="scale the rate with the number of ranks on both sides, or on neither")
 
@@ -239,7 +239,9 @@ def _samples(side: Side) -> Trait:
     found = behaviour.shares([answer["share"] for answer in side.answers], side.alone["share"])
     sound = found.spread in (Spread.ONCE, Spread.PADDED, Spread.SHORT, Spread.UNKNOWN) and len(set(found.batches)) < 2  # noqa: PLR2004 - they differ
     weak = "which samples the ranks are given is not known" if found.spread is Spread.UNKNOWN else ""
-    return Trait("samples", found.told(), sound, *side.place("build_dataloader"), fix=_SPREAD_FIX.get(found.spread, ""), weak=weak)
+    remark = found.told() if found.spread in (Spread.PADDED, Spread.SHORT) else ""
+    fix = _SPREAD_FIX.get(found.spread, "")
+    return Trait("samples", found.told(), sound, *side.place("build_dataloader"), fix=fix, weak=weak, remark=remark)
 
 
 def _kind(side: Side) -> Iterator[Trait]:
@@ -308,6 +310,8 @@ def _metrics(side: Side) -> Iterator[Trait]:
         fix = "sum the metric times the samples over the ranks, and divide by the sum of the samples"
         even = sound and counts is not None and len(set(counts)) == 1
         remark = "all ranks have as many samples: an average over the ranks would not show" if even else ""
+        if found is Average.PADDED:
+            remark = f"samples that fill the shares count twice: {told[0][path]:g} instead of {value:g}" + (f"; {remark}" if remark else "")
         weak = "nothing explains it" if found is Average.OTHER else ""
         place = side.place("evaluate")
         yield Trait(f"metric {path}".strip(), found.value, sound, *place, fix="" if sound else fix, weak=weak, remark=remark)

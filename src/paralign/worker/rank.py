@@ -201,6 +201,12 @@ class _Rank:
         self.progress.say("distribute(model)")
         model = self.functions["distribute"](plain) if "distribute" in self.functions else plain
         model = plain if model is None else model
+        if not session.adapter.is_model(model):
+            raise UsageError(
+                f"distribute(model) returned a {type(model).__name__}, which is no {session.adapter.name} model",
+                where=session.side,
+                hint="return the model, or what wraps it (DistributedDataParallel, DataParallel)",
+            )
         self._names(plain, model)
         answer: Dict[str, Any] = {"type": type(model).__name__, "start": self._digests(model)}
         self._load(model)
