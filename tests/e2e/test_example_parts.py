@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from paralign.trainlog import TrainLog
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mobilenetv3"
 BREAKS_FILE = EXAMPLE / "candidate" / "mobilenetv3_paddle" / "breaks.py"
 NAMES = list(runpy.run_path(str(BREAKS_FILE))["BREAKS"])
@@ -286,6 +288,36 @@ def test_the_exported_program_ends_where_the_model_ends(sides, plant, tmp_path):
             logits = model(images)
             expected = paddle.nn.functional.softmax(logits) if name else logits
             assert distance(expected.numpy(), program(images).numpy()) < 1e-4
+
+
+class Log(TrainLog):
+    """As the stage ``train`` hands it over: it is shown the model and the optimizer."""
+
+    def __init__(self):
+        super().__init__(None, every=1, show=False, rank=0, synchronize=lambda: None)
+        self.shown = []
+
+    def model(self, model):
+        self.shown.append(model)
+        return model
+
+    def optimizer(self, optimizer, scheduler=None):
+        self.shown.append(optimizer)
+        return optimizer
+
+
+def test_both_sides_train_for_the_stage_train(sides, monkeypatch):
+    for side in (sides.reference, sides.candidate):
+        dataset = side.build_dataset("val")
+        log = Log()
+        with monkeypatch.context() as patch:
+            patch.setattr(side, "build_dataset", lambda _, dataset=dataset: dataset)
+            patch.setattr(side, "EPOCHS", 1)
+            side.train(log)
+        assert len(log.shown) == 2
+        assert [(row.kind, row.samples) for row in log.rows] == [("TRAIN", 10.0), ("EVAL", 0.0)]
+        assert log.rows[0].values["lr"] == pytest.approx(0.05)
+        assert set(log.rows[1].values) == {"acc_top1", "acc_top5"}
 
 
 def test_missing_weights_say_how_to_make_them(sides):
