@@ -31,6 +31,7 @@ from paralign.run.pace import pace_of
 from paralign.run.process import Process, environment, sweep, write_own
 from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder, both, interpreter, own_code
+from paralign.run.remedies import remedy
 from paralign.run.trainings import Trainings
 from paralign.run.turns import turn
 from paralign.stages import run as run_stage
@@ -301,6 +302,24 @@ def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, 
     return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse, variables=variables)
 
 
+@contextmanager
+def opened(directory: str | Path) -> Iterator[Context]:
+    """Both sides of a project, described and with inputs and labels, for what is no check; nothing is kept.
+
+    Raises:
+        UsageError: the project file is wrong.
+        WorkerFailed: a side does not start.
+    """
+    project = read(Path(directory))
+    with tempfile.TemporaryDirectory(prefix="paralign-") as name:
+        folder = Path(name)
+        _make(folder, "workers", "captures")
+        with _sides(project, folder, fresh=True) as context:
+            _describe(context, CheckResult(), None)
+            context.inputs, context.labels = _given(project, context, folder)
+            yield context
+
+
 def _given(project: Project, context: Context, folder: Path) -> tuple[Capture | None, Capture | None]:
     """Inputs and labels: from the project file, from the reference's functions, or the first batch of its data loader."""
     found: dict[str, Capture] = {}
@@ -431,14 +450,15 @@ def _attempt(name: str, context: Context) -> StageResult:
     try:
         result = run_stage(BY_NAME[name], context)
     except WorkerFailed as failure:
-        result = failed(name, failure)
+        result = failed(name, failure, str(context.about.get(failure.side or "", {}).get("framework", "")))
     context.note_used(name)
     result.seconds["total"] = time.perf_counter() - began
     return result
 
 
-def failed(stage: str, failure: WorkerFailed) -> StageResult:
-    """The result ``error`` of a stage whose side failed."""
+def failed(stage: str, failure: WorkerFailed, framework: str = "") -> StageResult:
+    """The result ``error`` of a stage whose side failed, with the remedy of a failure that users meet often."""
+    known = remedy(failure.type, failure.message, framework)
     return StageResult(
         stage,
         ERROR,
@@ -449,6 +469,7 @@ def failed(stage: str, failure: WorkerFailed) -> StageResult:
             "traceback": failure.traceback,
             "frames": failure.frames,
             "log": failure.log,
+            "remedy": None if known is None else {"id": known.id, "fix": known.fix},
         },
     )
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import dataset, doctor, explain, guide, log, rank_logs, report, scan, weights
+from paralign.commands import dataset, doctor, explain, guide, log, rank_logs, report, scan, watch, weights
 from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
@@ -118,6 +118,7 @@ def parser() -> argparse.ArgumentParser:
     log.add_commands(commands, _number)
     rank_logs.add_commands(commands)
     doctor.add_commands(commands, _number)
+    watch.add_commands(commands)
     guide.add_commands(commands)
     explain.add_commands(commands)
     dataset.add_commands(commands)

@@ -205,7 +205,7 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
                         owner,
                         leaf,
                         kind,
-                        trainable=role == "parameter" and not tensor.stop_gradient,
+                        trainable=role == "parameter" and not tensor.stop_gradient and not _held_still(tensor),
                         shared=first.get(id(tensor)),
                         persistent=leaf not in layer._non_persistable_buffer_names_set,  # noqa: SLF001 - no public name
                         attrs=_normalisation(layer, kind) if role == "buffer" else {},
@@ -331,9 +331,9 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
         return tensor.grad
 
     def gradients(self, model: Any) -> Dict[str, Any]:
-        """Every parameter once, running statistics left out."""
+        """Every parameter once, running statistics left out; none of what a rate of 0 freezes, whatever the backward pass left there."""
         entries = [entry for entry in self.state(model) if entry.role == "parameter" and entry.shared is None]
-        return {entry.name: _paddle_operations.dense(entry.tensor.grad, entry.tensor) for entry in entries}
+        return {e.name: None if _held_still(e.tensor) else _paddle_operations.dense(e.tensor.grad, e.tensor) for e in entries}
 
     def backward(self, loss: Any) -> None:
         """``loss.backward()``.
@@ -438,6 +438,11 @@ def _recordable(tensor: Any) -> str:
     if what:
         raise UnsupportedTensor(f"{what} cannot be recorded", hint=hint)
     return _NAMES[tensor.dtype]
+
+
+def _held_still(tensor: Any) -> bool:
+    """Whether a parameter is frozen as the guides do it, by ``ParamAttr(learning_rate=0)``: a factor of the optimizer's rate."""
+    return bool((getattr(tensor, "optimize_attr", None) or {}).get("learning_rate", 1.0) == 0)
 
 
 def _walk(layer: Any, path: str) -> Iterator[Tuple[str, Any]]:

@@ -150,6 +150,8 @@ def _follows(stage: StageResult, *, weights_told: bool) -> list[Text]:
 def _failure(failure: dict[str, Any]) -> list[Text]:
     lines = [Text.assemble((f"the {failure['side']} failed: ", "red"), f"{failure['type']}: {shortened(failure['message'])}")]
     lines += [Text(f"  {frame}", "dim") for frame in failure["frames"][-FRAMES:]]
+    if failure.get("remedy"):
+        lines.append(Text(f"fix: {failure['remedy']['fix']}"))
     if failure.get("log"):
         lines.append(Text(f"log: {failure['log']}", overflow="fold"))
     return lines

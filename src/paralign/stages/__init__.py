@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from paralign.locate.lines import equivalents
+
 if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.model import StageResult
@@ -14,4 +16,7 @@ if TYPE_CHECKING:
 def run(stage: Stage, context: Context) -> StageResult:
     """Carry out a stage of ``registry.STAGES``: the ``run`` of the file of its name."""
     result: StageResult = import_module(f"paralign.stages.{stage.name}").run(context)
-    return result.list_first()
+    result.list_first()
+    if context.about.get("candidate", {}).get("framework") == "paddle":
+        equivalents.say(result)
+    return result

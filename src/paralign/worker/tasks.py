@@ -16,7 +16,9 @@ from paralign.worker import (
     feed,
     forward,
     initial,
+    loading,
     lowered,
+    memory,
     metrics,
     operations,
     own_step,
@@ -74,6 +76,8 @@ TASKS: Dict[str, Task] = {
     "infer": program.infer,
     "predicted": prediction.predicted,
     "single": single.single,
+    "memory": memory.memory,
+    "loading": loading.loading,
 }
 
 

@@ -1,0 +1,260 @@
+"""``paralign watch-memory`` and ``paralign watch-loader``: what trainings are slow or run out of memory from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from paralign.capture import Capture
+    from paralign.comparison.trend import Trend
+    from paralign.context import Context
+
+EPILOG = "exit codes: 0 nothing grows · 1 something grows · 2 wrong usage · 3 a side failed · 4 nothing could be concluded"
+
+#: what is counted: name of the series -> what it is called, unit, least growth a step that counts
+#: (a page of memory; half an object: what is kept every second step; bytes of one small Python object)
+SERIES = {
+    "host": ("memory of the process", "bytes", 4096.0),
+    "device": ("memory of the device", "bytes", 512.0),
+    "tensors": ("live tensors", "", 0.5),
+    "nodes": ("nodes of kept graphs", "", 0.5),
+    "python": ("Python's own objects", "bytes", 64.0),
+}
+
+#: growth of the process alone, in bytes over the whole run, below which it is the allocators' own
+SLACK = 1 << 20
+
+#: share of a step that the reader may take before more workers are advised
+READER = 0.1
+
+#: gain in time of a batch below which another number of workers is not advised
+GAIN = 0.1
+
+
+@dataclass
+class Growth:
+    """One side's memory over the steps."""
+
+    side: str
+    what: str
+    steps: int
+    trends: dict[str, Trend]
+    growing: list[str]
+    containers: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    graphs: list[dict[str, Any]] = field(default_factory=list)
+    fixes: list[str] = field(default_factory=list)
+
+
+def add_commands(commands: Any) -> None:
+    """Add both commands."""
+    memory = commands.add_parser(
+        "watch-memory",
+        help="find what grows from step to step",
+        epilog=EPILOG,
+        description="Do a side's training step, forward pass or prediction many times; say what grows, and which line's result is kept.",
+    )
+    memory.add_argument("directory", nargs="?", default=".", metavar="DIR", help="folder of paralign.toml (here, if left out)")
+    memory.add_argument("--side", choices=["reference", "candidate", "both"], default="both", help="whose program (default: both)")
+    memory.add_argument(
+        "--what", choices=["step", "forward", "predict"], default="step", help="what is repeated (default: step, a training step)"
+    )
+    memory.add_argument("--steps", type=int, default=30, metavar="N", help="how often, from 8 (default: 30)")
+    memory.add_argument("--json", action="store_true", help="print everything as JSON")
+    memory.set_defaults(run=_memory)
+    loader = commands.add_parser(
+        "watch-loader",
+        help="find how many loader workers are needed, and how much is padding",
+        description="Time a side's data loader beside its training step, with several numbers of workers; say which number to take, and "
+        "what sorting by length would save.",
+    )
+    loader.add_argument("directory", nargs="?", default=".", metavar="DIR", help="folder of paralign.toml (here, if left out)")
+    loader.add_argument("--side", choices=["reference", "candidate", "both"], default="both", help="whose loader (default: both)")
+    loader.add_argument("--workers", default="0,4,8", metavar="N,N,…", help="numbers of workers to try (default: 0,4,8)")
+    loader.add_argument("--seconds", type=float, default=20.0, help="that one number of workers may take (default: 20)")
+    loader.add_argument("--json", action="store_true", help="print everything as JSON")
+    loader.set_defaults(run=_loader)
+
+
+def _sides(options: argparse.Namespace) -> list[str]:
+    return ["reference", "candidate"] if options.side == "both" else [options.side]
+
+
+# -- memory --------------------------------------------------------------------------------------------------------------------
+
+
+def _memory(options: argparse.Namespace) -> int:
+    from paralign.api import opened
+    from paralign.errors import UsageError
+
+    if options.steps < 8:  # noqa: PLR2004 - fewer prove nothing
+        raise UsageError(f"--steps must be at least 8, not {options.steps}", hint="growth of fewer steps cannot be told from chance")
+    with opened(options.directory) as context:
+        found = [_grown(context, side, options.what, options.steps) for side in _sides(options)]
+    if options.json:
+        import json
+
+        print(json.dumps([asdict(each) for each in found], indent=1))
+    else:
+        print("\n".join(line for each in found for line in _told(each)))
+    return 1 if any(each.growing for each in found) else 0
+
+
+def _grown(context: Context, side: str, what: str, steps: int) -> Growth:
+    from paralign.errors import UsageError
+
+    values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
+    if what == "predict" and not context.settings.paths:
+        raise UsageError("there is no path to predict from", hint="set [infer] paths in paralign.toml")
+    if what != "predict" and "inputs" not in values:
+        raise UsageError("there are no inputs", hint="set [inputs] in paralign.toml, or define inputs() in the reference")
+    given = {"what": what, "path": (context.settings.paths or [""])[0], "steps": steps, "warm": 5}
+    return judged(getattr(context, side).record("memory", "memory", given, values), side, what)
+
+
+def judged(capture: Capture, side: str, what: str) -> Growth:
+    """What a recording of the task ``memory`` shows."""
+    from paralign.comparison.trend import trend
+
+    answer = capture.manifest.settings["answer"]
+    steps = int(answer["steps"])
+    trends = {name: trend([float(v) for v in capture.array(capture.select(name=name)[0])]) for name in SERIES}
+    growing = [name for name, (_, _, least) in SERIES.items() if trends[name].grows(least)]
+    if "python" in growing and not answer["lines"]:
+        growing.remove("python")  # no line of the user's keeps anything: an interpreter's own caches
+    if growing == ["host"] and trends["host"].slope * steps < SLACK:
+        growing = []
+    found = Growth(side, what, steps, trends, growing)
+    if growing:
+        found.containers, found.lines = answer["containers"], answer["lines"]
+        found.graphs = answer["graphs"] if "nodes" in growing or any(c["graph"] for c in found.containers) else []
+        found.fixes = list(dict.fromkeys(_fixes(found)))
+    return found
+
+
+def _fixes(found: Growth) -> list[str]:
+    fixes = []
+    if found.graphs or any(each["graph"] for each in found.containers):
+        fixes.append("what is kept over steps keeps its whole graph: keep a number (float(loss), loss.item()) or loss.detach()")
+        if found.what != "step":
+            fixes.append("put prediction under torch.no_grad() or paddle.no_grad()")
+    elif any(each["tensor"] for each in found.containers):
+        fixes.append("keep arrays on the host instead of tensors (x.detach().cpu().numpy(), x.numpy()), or as many as are needed")
+    elif found.containers:
+        fixes.append("bound what is kept (collections.deque(maxlen=…)), or clear it after each epoch")
+    if found.growing == ["device"] or ("device" in found.growing and not found.containers):
+        fixes.append(
+            "write masked values with paddle.where or torch.where instead of by slices (x[mask] = v), which makes a tensor each time"
+        )
+    return fixes or ["nothing of Python's keeps it: look at what compiled code allocates (custom operators, readers), and at its caches"]
+
+
+def _told(found: Growth) -> list[str]:
+    from paralign.errors import one_line
+
+    names = {"step": "training steps", "forward": "forward passes", "predict": "predictions"}
+    lines = [f"{found.side}: {found.steps} {names[found.what]}"]
+    for name, (said, unit, _) in SERIES.items():
+        each = found.trends[name]
+        size = f"{each.slope:+,.0f} {unit}" if unit else f"{each.slope:+.2f}"
+        grows = f"grows (chance {each.chance:.0e})" if name in found.growing else "does not grow"
+        lines.append(f"  {said}: {size} a step: {grows}")
+    for kept in found.containers:
+        lines.append(f"  kept: {kept['type']} {kept['holder']}: {kept['entries']:+.2f} entries a step ({kept['of']})")
+        lines += _at(kept["line"], "made at")
+    for kept in found.graphs:
+        lines.append(f"  kept: a tensor with a graph of {kept['nodes']} nodes" + (f" in {kept['holder']}" if kept["holder"] else ""))
+        lines += _at(kept["line"], "made at")
+    for kept in found.lines if not found.containers and not found.graphs else []:
+        lines.append(f"  kept: {kept['bytes']:+,.0f} bytes, {kept['objects']:+.1f} objects a step")
+        lines += _at(kept["line"], "made at")
+    return [one_line(line) for line in [*lines, *(f"  fix: {fix}" for fix in found.fixes)]]
+
+
+def _at(line: str | None, said: str) -> list[str]:
+    from paralign.locate.optimizer.setting_lines import code_at
+
+    return [] if not line else [f"    {said} {line}: {code_at(line) or ''}"]
+
+
+# -- loader --------------------------------------------------------------------------------------------------------------------
+
+
+def _loader(options: argparse.Namespace) -> int:
+    from paralign.api import opened
+    from paralign.errors import UsageError
+
+    texts = [text.strip() for text in options.workers.split(",")]
+    if not all(text.isdigit() and int(text) <= 256 for text in texts):  # noqa: PLR2004 - more than any machine feeds
+        raise UsageError(f"--workers takes numbers from 0 to 256, not {options.workers!r}", hint="such as --workers 0,4,8")
+    given = {"workers": [int(text) for text in texts], "seconds": options.seconds}
+    answers: dict[str, dict[str, Any]] = {}
+    with opened(options.directory) as context:
+        for side in _sides(options):
+            if not context.has(side, "build_dataloader"):
+                continue
+            values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
+            values = values if context.has(side, "build_model") and "inputs" in values else {}
+            capture = getattr(context, side).record("loading", "loading", {**given, "split": context.settings.split}, values)
+            answers[side] = dict(capture.manifest.settings["answer"])
+    if not answers:
+        raise UsageError("no side has build_dataloader(split)", hint="define it in the side's module")
+    for side, answer in answers.items():
+        answer["advice"] = advice(answer)
+        if not options.json:
+            print("\n".join(_timed(side, answer)))
+    if options.json:
+        import json
+
+        print(json.dumps(answers, indent=1))
+    return 0
+
+
+def advice(answer: dict[str, Any]) -> list[str]:
+    """What a recording of the task ``loading`` advises.
+
+    Args:
+        answer: of the task: ``tried`` (numbers of workers with seconds a batch), ``step`` (seconds), ``own``, ``cores``, ``padding``.
+    """
+    timed = [each for each in answer["tried"] if each["seconds"]]
+    if not timed:
+        return ["the loader gives too few batches to be timed"]
+    own, step = timed[0], answer["step"]
+    least = min(timed, key=lambda each: float(each["seconds"]))
+    said = []
+    share = (
+        None if step is None else own["seconds"] / (own["seconds"] + step) if not own["workers"] else max(0.0, 1 - step / own["seconds"])
+    )
+    if share is not None and share < READER:
+        said.append(f"the reader takes {share:.0%} of a step: it is not what slows the training")
+    elif least is own or least["seconds"] > own["seconds"] * (1 - GAIN):
+        many = "of those tried" if len(timed) > 1 else "for it could be tried with no other number"
+        said.append(f"keep num_workers={own['workers']}, the fastest {many}: make samples cheaper (smaller files, fewer steps in Python)")
+    else:
+        needed = [each for each in timed if step is not None and each["seconds"] <= step]
+        best = min(needed, key=lambda each: int(each["workers"] or 0)) if needed else least
+        faster = own["seconds"] / best["seconds"]
+        said.append(f"set num_workers={best['workers']}: a batch comes {faster:.1f} times as fast as with {own['workers']}")
+    if any(each["workers"] and each["workers"] > answer["cores"] for each in timed):
+        said.append(f"this machine has {answer['cores']} cores: more workers than cores help only where they wait for disks or a network")
+    return [*said, *(_padded(each) for each in answer["padding"])]
+
+
+def _padded(found: dict[str, Any]) -> str:
+    what = f"{found['share']:.0%} of {found['leaf'] or 'the batch'} is padding ({found['mark']})"
+    return f"{what}; in batches of rows sorted by length it would be {found['sorted']:.0%}: group rows of like length in a batch sampler"
+
+
+def _timed(side: str, answer: dict[str, Any]) -> list[str]:
+    lines = [f"{side}: num_workers={answer['own']}, {answer['cores']} cores"]
+    for each in answer["tried"]:
+        seconds = f"{each['seconds'] * 1e3:.2f} ms a batch (± {each['spread'] * 1e3:.2f})" if each["seconds"] else "too few batches"
+        lines.append(f"  workers {each['workers']}: {seconds}, {each['batches']} batches")
+    lines += [f"  workers {workers}: fails: {why}" for workers, why in answer["failed"].items()]
+    if answer["step"] is not None:
+        lines.append(f"  a step: {answer['step'] * 1e3:.2f} ms")
+    return [*lines, *(f"  {said}" for said in answer["advice"])]

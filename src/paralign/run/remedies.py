@@ -1,0 +1,114 @@
+"""What to do about failures that the frameworks' frequently asked questions speak of: known by their messages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A failure that users meet often.
+
+    Args:
+        id: what the failure is called, also in docs/faq.md.
+        pattern: what its message or log holds, as a regular expression without regard to case.
+        frameworks: those that it speaks of; empty for all.
+        fix: what to do.
+    """
+
+    id: str
+    pattern: str
+    frameworks: tuple[str, ...]
+    fix: str
+
+
+#: the first that fits is said; the texts of others' messages are all that there is to tell them by
+REMEDIES = (
+    Remedy(
+        "gpu-memory",
+        r"out of memory error on gpu|cannot allocate .* memory on gpu|resourceexhaustederror",
+        ("paddle",),
+        "the GPU's memory does not suffice: halve the batch size (and the rate with it); in the side's `env` set "
+        "FLAGS_eager_delete_tensor_gb = 0.0, FLAGS_fast_eager_deletion_mode = 1 and FLAGS_fraction_of_gpu_memory_to_use = 0; "
+        "`paralign watch-memory` tells whether it grows from step to step",
+    ),
+    Remedy(
+        "gpu-memory",
+        r"cuda out of memory|outofmemoryerror",
+        (),
+        "the GPU's memory does not suffice: halve the batch size (and the rate with it); in the side's `env` set "
+        "PYTORCH_CUDA_ALLOC_CONF = 'expandable_segments:True'; `paralign watch-memory` tells whether it grows from step to step",
+    ),
+    Remedy(
+        "host-memory",
+        r"\bmemoryerror\b|signal sigkill|unable to allocate|std::bad_alloc",
+        (),
+        "the machine's memory does not suffice: a smaller batch ([inputs] shape), fewer loader workers; "
+        "`paralign watch-memory` tells whether it grows from step to step and what is kept",
+    ),
+    Remedy(
+        "shared-memory",
+        r"bus error|signal sigbus|insufficient shared memory|no space left on device.*shm|dataloader worker .* (killed|exited)",
+        (),
+        "the loader's workers run out of shared memory: docker run --shm-size=8g, fewer workers, or (Paddle) use_shared_memory=False",
+    ),
+    Remedy(
+        "optimizer-state",
+        r"should in state dict|optimizer set error",
+        ("paddle",),
+        "the checkpoint holds no state of the optimizer for a layer that trains, as one saved in eval mode: load the weights alone with "
+        "model.set_state_dict(paddle.load('x.pdparams')), and let the optimizer begin anew instead of loading the .pdopt",
+    ),
+    Remedy(
+        "nccl",
+        r"nccl\s*error|ncclsystemerror|nccl_invalid|unhandled (system|cuda) error",
+        (),
+        "NCCL fails: mostly the environment; `paralign doctor` shows versions and drivers, NCCL_DEBUG = INFO in `env` says where; "
+        "try nccl-tests (github.com/NVIDIA/nccl-tests)",
+    ),
+    Remedy(
+        "trainers",
+        r"out of all \d+ trainers",
+        ("paddle",),
+        "one of the processes ended: its own message is in workerlog.N of --log_dir, where N is its rank",
+    ),
+    Remedy(
+        "static-graph",
+        r"int\(tensor\) is not supported in static graph|in dynamic graph mode.*static|please call.*(enable_static|disable_static)",
+        ("paddle",),
+        "dynamic and static graphs are mixed: call paddle.disable_static() in the side's module, or build static programs in one function",
+    ),
+    Remedy(
+        "crash",
+        r"signal sig(segv|abrt|fpe|ill)|fatal error.*segmentation|c\+\+ traceback",
+        ("paddle",),
+        "compiled code crashed: GLOG_v = '4' in the side's `env` logs every operation into the log, and the last one is at fault; "
+        "FLAGS_call_stack_level = 2 adds the stack of C++",
+    ),
+    Remedy(
+        "crash",
+        r"signal sig(segv|abrt|fpe|ill)",
+        (),
+        "compiled code crashed: PYTHONFAULTHANDLER = '1' in the side's `env` writes the Python lines that led there into the log",
+    ),
+)
+
+
+def remedy(kind: str, message: str, framework: str = "") -> Remedy | None:
+    """The remedy of a failure.
+
+    Args:
+        kind: class name of the exception, or ``killed``, ``crashed``.
+        message: its message, with the last lines of a log where it has them.
+        framework: of the side, '' where it is not known.
+    """
+    text = f"{kind}: {message}"
+    for each in REMEDIES:
+        if framework and each.frameworks and framework not in each.frameworks:
+            continue
+        if not framework and each.frameworks and each.frameworks[0] not in text.lower():
+            continue
+        if re.search(each.pattern, text, re.IGNORECASE):
+            return each
+    return None

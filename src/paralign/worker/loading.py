@@ -1,0 +1,158 @@
+"""How fast a data loader is: beside a training step, with other numbers of workers; and how much of its batches is padding."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Tuple
+
+import numpy as np
+
+from paralign.errors import UnsupportedTensor
+from paralign.worker.memory import step_of
+from paralign.worker.trees import leaves, to_value
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.session import Session
+
+#: batches that are read for each number of workers; the first, which starts the workers, is not timed
+BATCHES = 30
+
+#: share of rows that have to end in the number that pads; how often it may stand within rows, as a part of its places behind them:
+#: ids that are drawn at random end in any number now and then, and have it inside as well
+SHORT, INSIDE = 0.1, 0.01
+
+#: steps that are timed, after one that builds kernels
+STEPS = 5
+
+
+def loading(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+    """Read the loader with several numbers of workers, and time a training step.
+
+    Options: ``split``; ``workers`` (numbers to try); ``seconds`` (that one number may take).
+    """
+    session.seed()
+    loader = session.function("build_dataloader")(options["split"])
+    own = getattr(loader, "num_workers", None)
+    answer: Dict[str, Any] = {"own": own, "cores": _cores(), "tried": [], "failed": {}, "step": None, "padding": []}
+    seen: List[Any] = []
+    answer["tried"].append({"workers": own, **_timed(loader, options["seconds"], seen)})
+    for workers in options["workers"]:
+        other = rebuilt(loader, workers) if workers != own else None
+        if other is not None:
+            try:
+                answer["tried"].append({"workers": workers, **_timed(other, options["seconds"], [])})
+            except Exception as error:  # noqa: BLE001 - the user's data set may not bear other processes, in any way
+                answer["failed"][str(workers)] = f"{type(error).__name__}: {error}"
+    if values:
+        answer["step"] = _step_seconds(session, values)
+    answer["padding"] = padding(session, seen)
+    return answer
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def rebuilt(loader: Any, workers: int) -> Any:
+    """The same loader with another number of workers; None where it is of no kind that says what it is made of."""
+    dataset, sampler = getattr(loader, "dataset", None), getattr(loader, "batch_sampler", None)
+    if dataset is None or sampler is None or not hasattr(loader, "num_workers"):
+        return None
+    given = {"batch_sampler": sampler, "num_workers": workers, "collate_fn": getattr(loader, "collate_fn", None)}
+    try:
+        return type(loader)(dataset, **given)
+    except TypeError:
+        return None
+
+
+def _timed(loader: Iterable[Any], seconds: float, seen: List[Any]) -> Dict[str, Any]:
+    """Seconds a batch, without the first; batches are kept in ``seen`` for what is said of them."""
+    began, times = time.perf_counter(), []
+    for batch in loader:
+        times.append(time.perf_counter())
+        if len(seen) < BATCHES:
+            seen.append(batch)
+        if len(times) > BATCHES or times[-1] - began > seconds:
+            break
+    steady = np.diff(times)
+    return {
+        "batches": len(times),
+        "first": times[0] - began if times else None,
+        "seconds": float(np.mean(steady)) if len(steady) else None,
+        "spread": float(np.std(steady)) if len(steady) else None,
+    }
+
+
+def _step_seconds(session: Session, values: Dict[str, Capture]) -> Optional[float]:
+    """Seconds of a training step, or of a forward pass where the side has no loss."""
+    what = "step" if {"loss", "build_optimizer"} <= set(session.functions) and "labels" in values else "forward"
+    with session.untouched():
+        session.adapter.train(session.model, "train")
+        act = step_of(session, {"what": what}, values)
+        act()
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            act()
+        return (time.perf_counter() - began) / STEPS
+
+
+# -- padding -----------------------------------------------------------------------------------------------------------------------
+
+
+def padding(session: Session, batches: List[Any]) -> List[Dict[str, Any]]:
+    """The share of padding in rows of whole numbers, and what batches of sorted rows would have: one entry a leaf that has any."""
+    rows: Dict[str, List[Any]] = {}
+    for batch in batches:
+        for path, leaf in leaves(batch, session.adapter.is_tensor):
+            try:
+                value = to_value(leaf, session.adapter)
+            except UnsupportedTensor:
+                continue
+            if not isinstance(value, str) and value.array.ndim == 2 and value.array.dtype.kind in "iu":  # noqa: PLR2004 - rows of ids
+                rows.setdefault(path, []).append(value.array)
+    found = []
+    for path, arrays in rows.items():
+        shares = padded(arrays)
+        if shares is not None:
+            found.append({"leaf": path, "share": shares[0], "sorted": shares[1], "mark": shares[2], "batches": len(arrays)})
+    return found
+
+
+def padded(arrays: List[Any]) -> "Optional[Tuple[float, float, int]]":
+    """Share of padding, the share that batches of rows sorted by length would have, and the number that pads.
+
+    None where rows do not end in one and the same number: at least a tenth of the rows have to, at different places.
+
+    >>> share, after, mark = padded([np.array([[5, 6, 7, 8], [5, 0, 0, 0]]), np.array([[3, 4, 5, 6], [7, 0, 0, 0]])])
+    >>> round(share, 3), round(after, 3), mark
+    (0.375, 0.0, 0)
+    """
+    arrays = [array for array in arrays if array.size]
+    if not arrays:
+        return None
+    lasts = np.concatenate([array[:, -1] for array in arrays])
+    marks, counts = np.unique(lasts, return_counts=True)
+    mark = marks[int(np.argmax(counts))]
+    lengths = [_lengths(a, mark) for a in arrays]
+    every = np.concatenate(lengths)
+    short = every < np.concatenate([np.full(len(a), a.shape[1]) for a in arrays])
+    padding_places = sum(a.size for a in arrays) - int(every.sum())
+    inside = sum(int((a == mark).sum()) for a in arrays) - padding_places
+    if short.mean() < SHORT or len(np.unique(every)) < 2 or inside > INSIDE * padding_places:  # noqa: PLR2004 - several lengths
+        return None
+    total = sum(a.size for a in arrays)
+    ordered, after, place = np.sort(every), 0, 0
+    for array in arrays:
+        part = ordered[place : place + len(array)]
+        after += len(part) * int(part.max())
+        place += len(array)
+    tokens = int(every.sum())
+    return 1 - tokens / total, 1 - tokens / max(1, after), int(mark)
+
+
+def _lengths(array: Any, mark: Any) -> Any:
+    """Length of each row without the run of ``mark`` at its end."""
+    other = array != mark
+    return np.where(other.any(1), array.shape[1] - np.argmax(other[:, ::-1], 1), 0)

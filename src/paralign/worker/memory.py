@@ -1,0 +1,325 @@
+"""Memory over many steps: how it grows, what is kept, and the line that made it.
+
+What the interpreter holds is counted after each step: bytes of the process, of the device, of Python's own objects, live tensors, and the
+nodes of graphs behind tensors that are kept. Between an early and a last look, containers that have grown with the steps are named, and
+the user's lines whose objects were not let go.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tracemalloc
+import types
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
+
+import numpy as np
+
+from paralign.adapters.base import Training
+from paralign.errors import UsageError
+from paralign.worker.files import system_folders
+from paralign.worker.program import predict
+from paralign.worker.session import NATIVE, Session
+from paralign.worker.training import optimizer_of, scalar_of, trainer
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+
+#: frames that are kept of an allocation: from a tensor's constructor out to the user's code
+FRAMES = 12
+
+#: share of the steps by which a container must have grown to be named
+SHARE = 0.8
+
+#: containers and lines that are named
+NAMED = 5
+
+#: nodes of a graph that are counted
+NODES = 20_000
+
+#: frames of paralign itself
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+#: how deep the user's objects are looked into, and at how many entries of each container
+DEPTH, ENTRIES = 3, 1000
+
+#: values that are named: the time of a second
+MOST = 20_000
+
+#: containers that are looked into
+_PLAIN = (list, dict, set, tuple)
+
+
+def memory(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+    """Do the same step again and again, and record what grows.
+
+    Options: ``what`` (``step``: a training step; ``forward``: a forward pass that keeps gradients; ``predict``: ``predict(path)``),
+    ``path``, ``steps``, ``warm`` (steps before the first look). Recorded: ``host``, ``device``, ``python`` (bytes), ``tensors`` and
+    ``nodes`` (counts), one value a step.
+    """
+    act = step_of(session, options, values)
+    with session.untouched():
+        session.adapter.train(session.model, "train" if options["what"] == "step" else "eval")
+        session.seed()
+        for _ in range(options["warm"]):  # imports and caches, which nobody has to see
+            act()
+        gc.collect()
+        tracemalloc.start(FRAMES)
+        try:
+            series, grown, lines = _watched(session, act, options["steps"])
+            graphs = _graphs(session)
+            for each in grown:
+                each["line"] = each["line"] or (lines[0]["line"] if lines else None)  # extension types may not be traced themselves
+        finally:
+            tracemalloc.stop()
+    for name, found in series.items():
+        writer.add(name, np.asarray(found, np.float64), role="state")
+    return {"containers": grown, "lines": lines, "graphs": graphs, "steps": options["steps"]}
+
+
+def step_of(session: Session, options: Dict[str, Any], values: Dict[str, Capture]) -> Callable[[], Any]:
+    """One step."""
+    if options["what"] == "predict":
+        return lambda: predict(session, options["path"])
+    inputs = session.inputs(values["inputs"], NATIVE)
+    if options["what"] == "forward":
+        return lambda: session.call(session.fresh(inputs))
+    if "labels" not in values:
+        raise UsageError("a training step needs labels", where=session.side, hint="define labels(), or set [labels] in paralign.toml")
+    labels = session.tree(values["labels"], "labels", NATIVE)
+    adapter = trainer(session)
+    optimizer, scheduler = optimizer_of(session) if "build_optimizer" in session.functions else (None, None)
+
+    def step() -> None:
+        result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
+        adapter.backward(scalar_of(result, session.adapter.is_tensor))
+        if optimizer is not None:
+            adapter.step(optimizer)
+            adapter.step_scheduler(optimizer, scheduler)
+        adapter.clear_gradients(session.model, optimizer)
+
+    return step
+
+
+def _watched(session: Session, act: Callable[[], Any], steps: int) -> Tuple[Dict[str, Any], List[Dict[str, Any]], List[Dict[str, Any]]]:
+    """The series, the containers that have grown, and the lines whose objects are kept."""
+    sizes = _sizes()
+    series = {name: np.zeros(steps) for name in ("host", "device", "python", "tensors", "nodes")}  # of their final size: they do not grow
+    half: Dict[str, Tuple[int, int]] = {}
+    gc.freeze()  # what is there already is neither looked at nor counted again: 300,000 objects, where a framework is imported
+    for number in range(steps):
+        act()
+        gc.collect()
+        tensors = _tensors(session)
+        series["tensors"][number] = len(tensors)
+        series["nodes"][number] = sum(_nodes(t) for t in tensors)
+        del tensors
+        series["host"][number] = _host()
+        series["device"][number] = _device(session)
+        series["python"][number] = tracemalloc.get_traced_memory()[0]
+        if number + 1 == steps // 2:
+            half = _kept()
+    lines = _lines(half, _kept(), steps - steps // 2)
+    gc.unfreeze()
+    return series, _grown(session, sizes, steps), lines
+
+
+# -- what there is ---------------------------------------------------------------------------------------------------------------
+
+
+def _host() -> int:
+    """Bytes of memory that the process has in use."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):  # a system without /proc: the other series have to do
+        return 0
+
+
+def _device(session: Session) -> int:
+    """Bytes that tensors have in use on the device; 0 on a CPU."""
+    used = getattr(session.adapter, "device_bytes", None)
+    return int(used()) if used is not None and session.device != "cpu" else 0
+
+
+def _tensors(session: Session) -> List[Any]:
+    """Tensors that something holds and that were computed (parameters are leaves); where the collector does not see them, the model's."""
+    known = session.adapter.is_tensor
+    kinds: Dict[type, bool] = {}  # asked once a class: there are 100,000 objects
+    found = {}
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind not in kinds:
+            kinds[kind] = _is_tensor(each, known)
+        if kinds[kind]:
+            found[id(each)] = each
+    for _, module in session.adapter.modules(session.model):
+        held = list(getattr(module, "__dict__", {}).values())
+        held += [v for each in held if isinstance(each, dict) for v in list(each.values())]  # where frameworks keep what is set
+        found.update({id(v): v for v in held if _is_tensor(v, known)})
+    for module in _own_modules():
+        found.update({id(v): v for v in list(vars(module).values()) if _is_tensor(v, known)})
+    return list(found.values())
+
+
+def _is_tensor(value: Any, known: Callable[[Any], bool]) -> bool:
+    try:
+        return known(value)
+    except Exception:  # noqa: BLE001 - any object of the process may be asked for its class here
+        return False
+
+
+def _own_modules() -> List[Any]:
+    """Modules of the user's own."""
+    modules: List[Any] = list(sys.modules.values())  # anything may be put there
+    return [module for module in modules if isinstance(module, types.ModuleType) and _is_own(vars(module).get("__file__"))]
+
+
+def _nodes(tensor: Any) -> int:
+    """Nodes of the graph behind a tensor."""
+    first = getattr(tensor, "grad_fn", None)
+    seen: Set[Any] = set()
+    waiting = [first] if first is not None else []
+    while waiting and len(seen) < NODES:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        following = getattr(node, "next_functions", ())
+        waiting += [n for each in following for n in (each if isinstance(each, tuple) else (each,)) if hasattr(n, "next_functions")]
+    return len(seen)
+
+
+def _graphs(session: Session) -> List[Dict[str, Any]]:
+    """Computed tensors that are still held after the last step: their graphs, and the lines that made them."""
+    if not isinstance(session.adapter, Training):
+        return []
+    found, holders = [], _holders(session)
+    for tensor in _tensors(session):
+        nodes = _nodes(tensor)
+        if nodes and not getattr(tensor, "is_leaf", True):
+            found.append({"nodes": nodes, "line": _line(tracemalloc.get_object_traceback(tensor)), "holder": holders.get(id(tensor))})
+    return sorted(found, key=lambda each: -int(str(each["nodes"])))[:NAMED]
+
+
+# -- what has grown --------------------------------------------------------------------------------------------------------------
+
+
+def _sizes() -> Dict[int, Tuple[Any, int]]:
+    """Lengths of all containers, which are kept meanwhile: no ``id`` is used twice."""
+    return {id(o): (o, len(o)) for o in gc.get_objects() if type(o) in (list, dict, set)}
+
+
+def _grown(session: Session, before: Dict[int, Tuple[Any, int]], steps: int) -> List[Dict[str, Any]]:
+    """Containers that have an entry more for most steps, those with tensors first."""
+    found, holders = [], _holders(session)
+    for value, length in before.values():
+        if len(value) - length < max(2, SHARE * steps):
+            continue
+        holder = holders.get(id(value))
+        if holder is None:
+            continue
+        entries = list(value.values()) if isinstance(value, dict) else list(value)
+        last = entries[-1] if not isinstance(value, set) else next(iter(entries))
+        tensor = _is_tensor(last, session.adapter.is_tensor)
+        found.append(
+            {
+                "holder": holder,
+                "type": type(value).__name__,
+                "entries": (len(value) - length) / steps,
+                "of": type(last).__name__,
+                "tensor": tensor,
+                "graph": tensor and not getattr(last, "is_leaf", True),
+                "line": _line(tracemalloc.get_object_traceback(last)),
+            }
+        )
+    return sorted(found, key=lambda each: (not each["tensor"], -float(str(each["entries"]))))[:NAMED]
+
+
+def _holders(session: Session) -> Dict[int, str]:
+    """``id`` of what the user's own objects hold -> what holds it, as ``Net.history`` or ``module.NAME``."""
+    found: Dict[int, str] = {}
+    for _, module in session.adapter.modules(session.model):
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            _hold(found, f"{type(module).__name__}.{name}", value, DEPTH)
+    for module in _own_modules():
+        for name, value in list(vars(module).items()):
+            if not name.startswith("__"):
+                _hold(found, f"{module.__name__}.{name}", value, DEPTH)
+    for function in session.functions.values():
+        for cell in getattr(function, "__closure__", None) or ():
+            _hold(found, f"a variable around {getattr(function, '__name__', 'a function')}()", _content(cell), DEPTH)
+    return found
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing was put in yet
+        return None
+
+
+def _hold(found: Dict[int, str], name: str, value: Any, depth: int) -> None:
+    """Name a value, and what lies in it: entries of containers, attributes of objects of the user's own classes."""
+    if len(found) > MOST or value is None or isinstance(value, (str, bytes, int, float, type, types.ModuleType)) or id(value) in found:
+        return
+    found[id(value)] = name
+    if not depth:
+        return
+    if isinstance(value, types.FunctionType):
+        for inner in (*(value.__defaults__ or ()), *(_content(cell) for cell in value.__closure__ or ())):
+            _hold(found, f"{value.__name__}()", inner, depth - 1)
+    elif isinstance(value, _PLAIN):
+        for inner in list(value.values() if isinstance(value, dict) else value)[-ENTRIES:]:
+            _hold(found, name, inner, depth - 1)
+    elif _is_own(_file(type(value))):
+        for attribute, inner in list(getattr(value, "__dict__", {}).items()):
+            _hold(found, f"{type(value).__name__}.{attribute}", inner, depth - 1)
+
+
+def _file(kind: type) -> Optional[str]:
+    return getattr(sys.modules.get(kind.__module__), "__file__", None)
+
+
+@lru_cache(maxsize=1)
+def _system() -> Tuple[str, ...]:
+    return tuple(folder + os.sep for folder in system_folders())
+
+
+@lru_cache(maxsize=None)
+def _is_own(path: Optional[str]) -> bool:
+    """Whether a file is the user's own."""
+    return isinstance(path, str) and not os.path.realpath(path).startswith(_system())
+
+
+def _kept() -> Dict[str, Tuple[int, int]]:
+    """Bytes and objects that each of the user's lines has made, and that are still there."""
+    found: Dict[str, Tuple[int, int]] = {}
+    for known in tracemalloc.take_snapshot().statistics("traceback"):
+        line = _line(known.traceback)
+        if line is not None:
+            size, count = found.get(line, (0, 0))
+            found[line] = size + known.size, count + known.count
+    return found
+
+
+def _lines(half: Dict[str, Tuple[int, int]], end: Dict[str, Tuple[int, int]], steps: int) -> List[Dict[str, Any]]:
+    """The user's lines that have kept more at the end than half-way: bytes and objects a step, the most bytes first."""
+    named = []
+    for line, (size, count) in end.items():
+        before = half.get(line, (0, 0))
+        if size > before[0] and count - before[1] >= SHARE * steps:
+            named.append({"line": line, "bytes": (size - before[0]) / steps, "objects": (count - before[1]) / steps})
+    return sorted(named, key=lambda each: -float(str(each["bytes"])))[:NAMED]
+
+
+def _line(trace: "Optional[tracemalloc.Traceback]") -> Optional[str]:
+    """The user's innermost line in the stack of an allocation; None of what paralign itself has allocated."""
+    for frame in reversed(list(trace or ())):  # the last is the innermost
+        if frame.filename.startswith(_OURS):
+            return None
+        if not frame.filename.startswith("<") and _is_own(frame.filename):
+            return f"{frame.filename}:{frame.lineno}"
+    return None

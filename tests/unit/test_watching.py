@@ -1,0 +1,271 @@
+"""What grows from step to step, with its line; loaders beside steps; padding; remedies; equivalents."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.capture import Capture, CaptureWriter
+from paralign.commands.watch import advice, judged
+from paralign.comparison.trend import trend
+from paralign.locate.lines.equivalents import equivalent, say
+from paralign.model import Divergence, Manifest, Point, StageResult
+from paralign.run import inputs as tensors
+from paralign.run.remedies import remedy
+from paralign.worker.loading import loading, padded
+from paralign.worker.memory import memory
+from paralign.worker.session import Session
+
+RANDOM = np.random.RandomState(0)
+
+# -- trends ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_grows_and_a_constant_does_not():
+    assert trend(range(30)).grows(0.5)
+    assert not trend([5.0] * 30).grows(0.0)
+
+
+def test_noise_is_no_growth():
+    false = sum(trend(np.random.RandomState(n).randn(30)).grows(0.0) for n in range(300))
+    assert false <= 2  # one in a thousand is expected
+
+
+def test_growth_under_noise_is_found():
+    assert trend(np.arange(30) * 0.3 + RANDOM.randn(30)).grows(0.1)
+
+
+def test_a_cache_that_fills_up_does_not_grow():
+    assert not trend([min(n, 10) for n in range(40)]).grows(0.5)
+
+
+def test_a_fall_is_no_growth():
+    assert not trend(range(30, 0, -1)).grows(0.5)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------------------
+
+
+def watched(tmp_path, functions, framework, what="forward", steps=10, side="candidate"):
+    x = RANDOM.randn(4, 8).astype("float32")
+    values = {"inputs": tensors.save(tmp_path / "inputs", "inputs", x), "labels": tensors.save(tmp_path / "labels", "labels", x[:, :2])}
+    session = Session(side, functions, framework)
+    target = tmp_path / "memory"
+    with CaptureWriter(target, Manifest(side=side)) as writer:
+        options = {"what": what, "path": "", "steps": steps, "warm": 3}
+        writer.manifest.settings["answer"] = memory(session, writer, options, values)
+    return judged(Capture.open(target), side, what)
+
+
+class Keeps:
+    def __init__(self, most=None):
+        self.seen, self.most = [], most
+
+    def __call__(self, x):
+        y = x * 2
+        self.seen.append(y)
+        if self.most and len(self.seen) > self.most:
+            del self.seen[0]
+        return y
+
+
+def test_a_list_that_grows_is_named(tmp_path):
+    found = watched(tmp_path, {"build_model": Keeps}, "numpy")
+    assert "python" in found.growing
+    assert (found.containers[0]["holder"], found.containers[0]["entries"]) == ("Keeps.seen", 1.0)
+    assert code(found.containers[0]["line"]) == "y = x * 2"
+
+
+def code(line):
+    path, _, number = line.rpartition(":")
+    return Path(path).read_text().splitlines()[int(number) - 1].strip()
+
+
+def test_what_is_bounded_does_not_grow(tmp_path):
+    found = watched(tmp_path, {"build_model": lambda: Keeps(most=2)}, "numpy")
+    assert (found.growing, found.containers) == ([], [])
+
+
+def torch_side(keep):
+    torch = pytest.importorskip("torch")
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(8, 2)
+            self.history, self.total = [], 0.0
+
+        def forward(self, x):
+            y = self.fc(x)
+            keep(self, y)
+            return y
+
+    return {
+        "build_model": Net,
+        "loss": lambda outputs, labels: ((outputs - labels) ** 2).mean(),
+        "build_optimizer": lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+    }
+
+
+def paddle_side(keep):
+    paddle = pytest.importorskip("paddle")
+
+    class Net(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.fc = paddle.nn.Linear(8, 2)
+            self.history, self.total = [], 0.0
+
+        def forward(self, x):
+            y = self.fc(x)
+            keep(self, y)
+            return y
+
+    return {
+        "build_model": Net,
+        "loss": lambda outputs, labels: ((outputs - labels) ** 2).mean(),
+        "build_optimizer": lambda model: paddle.optimizer.SGD(0.1, parameters=model.parameters()),
+    }
+
+
+def keeps_outputs(net, y):
+    net.history.append(y)
+
+
+def keeps_a_sum(net, y):
+    net.total = net.total + y.mean()
+
+
+def keeps_numbers(net, y):
+    net.total = net.total + float(y.mean())
+
+
+@pytest.mark.paddle
+def test_outputs_that_are_kept_are_named_with_their_fix(tmp_path):
+    found = watched(tmp_path, paddle_side(keeps_outputs), "paddle", "step")
+    assert found.growing
+    assert (found.containers[0]["holder"], found.containers[0]["tensor"]) == ("Net.history", True)
+    assert code(found.containers[0]["line"]) in ("y = self.fc(x)", "net.history.append(y)")
+    assert "detach" in found.fixes[0]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("keep", "grows"), [(keeps_a_sum, True), (keeps_numbers, False)])
+def test_a_graph_that_grows_behind_one_tensor_is_named(tmp_path, keep, grows):
+    found = watched(tmp_path, torch_side(keep), "torch", "forward")
+    assert ("nodes" in found.growing) is grows
+    assert not grows or (found.graphs[0]["holder"] == "Net.total" and any("no_grad" in fix for fix in found.fixes))
+
+
+# -- loaders ---------------------------------------------------------------------------------------------------------------------
+
+
+class Loader:
+    """As the frameworks' loaders, whose samples cost time that workers share."""
+
+    def __init__(self, dataset, batch_sampler, num_workers=0, collate_fn=None):
+        self.dataset, self.batch_sampler, self.num_workers, self.collate_fn = dataset, batch_sampler, num_workers, collate_fn
+
+    def __iter__(self):
+        for batch in self.batch_sampler:
+            time.sleep(0.004 / (1 + self.num_workers))
+            yield batch
+
+
+def test_workers_are_tried_and_the_best_is_advised(tmp_path):
+    session = Session("candidate", {"build_dataloader": lambda _: Loader([], [np.zeros((2, 3))] * 12)}, "numpy")
+    with CaptureWriter(tmp_path / "c", Manifest()) as writer:
+        answer = loading(session, writer, {"split": "train", "workers": [0, 4], "seconds": 5.0}, {})
+    assert [(each["workers"], each["batches"]) for each in answer["tried"]] == [(0, 12), (4, 12)]
+    assert advice(answer)[0].startswith("set num_workers=4: a batch comes ")
+
+
+def answer(step, *seconds, own=0, cores=16, padding=()):
+    tried = [{"workers": w, "seconds": s, "spread": 0.0, "batches": 9, "first": 0.1} for w, s in zip((own, 4, 8), seconds, strict=False)]
+    return {"own": own, "cores": cores, "tried": tried, "failed": {}, "step": step, "padding": list(padding)}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (answer(0.1, 0.005, 0.002), "the reader takes 5% of a step: it is not what slows the training"),
+        (answer(0.1, 0.2, 0.05, 0.03), "set num_workers=4: a batch comes 4.0 times as fast as with 0"),
+        (answer(0.01, 0.2, 0.05, 0.03), "set num_workers=8: a batch comes 6.7 times as fast as with 0"),
+        (answer(0.01, 0.2, 0.3, 0.4), "keep num_workers=0, the fastest of those tried: make samples cheaper (smaller files, fewer steps in Python)"),
+        (answer(0.1, 0.08, own=2), "the reader takes 0% of a step: it is not what slows the training"),
+        (answer(None), "the loader gives too few batches to be timed"),
+    ],
+)  # fmt: skip
+def test_the_advice_follows_from_the_times(given, said):
+    assert advice(given)[0] == said
+
+
+def test_more_workers_than_cores_are_told():
+    assert "2 cores" in advice(answer(0.01, 0.2, 0.05, 0.03, cores=2))[1]
+
+
+def test_padding_and_what_sorting_saves():
+    def row(length, width):
+        return [*RANDOM.randint(1, 99, length), *[0] * (width - length)]
+
+    mixed = [np.array([row(n, 20) for n in lengths]) for lengths in ([20, 3, 4, 19], [5, 18, 2, 20], [20, 1, 20, 2])]
+    share, after, mark = padded(mixed)
+    assert (round(share, 3), mark) == (0.442, 0)
+    assert after < share / 2
+    assert padded([RANDOM.randint(0, 9, (8, 5)) for _ in range(4)]) is None
+    assert padded([np.zeros((4, 0), int)]) is None
+    assert padded([]) is None
+
+
+# -- failures and operations ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "framework", "found", "says"),
+    [
+        ("SystemError", "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 2GB memory on GPU 0", "paddle", "gpu-memory", "FLAGS_eager_delete_tensor_gb"),
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 20 MiB", "torch", "gpu-memory", "batch size"),
+        ("killed", "by signal SIGKILL during backward", "torch", "host-memory", "watch-memory"),
+        ("AssertionError", "Optimizer set error, batch_norm_1.w_0_moment_0 should in state dict.", "paddle", "optimizer-state", "set_state_dict"),
+        ("RuntimeError", "NCCL error in: ProcessGroupNCCL.cpp", "torch", "nccl", "doctor"),
+        ("RuntimeError", "ABORT!!! Out of all 4 trainers, the trainer process with rank=[1] was aborted", "paddle", "trainers", "workerlog"),
+        ("crashed", "by signal SIGSEGV during forward", "paddle", "crash", "GLOG_v"),
+        ("crashed", "by signal SIGSEGV during forward", "torch", "crash", "PYTHONFAULTHANDLER"),
+        ("RuntimeError", "DataLoader worker (pid 7) is killed by signal: Bus error", "torch", "shared-memory", "shm-size"),
+    ],
+)  # fmt: skip
+def test_a_known_failure_has_its_remedy(kind, message, framework, found, says):
+    known = remedy(kind, message, framework)
+    assert known is not None
+    assert (known.id, says in known.fix) == (found, True)
+
+
+@pytest.mark.parametrize("message", ["shapes (2,3) and (4,5) not aligned", "name 'memory' is not defined", "should be in the state"])
+def test_other_failures_have_none(message):
+    assert remedy("ValueError", message, "paddle") is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "says"),
+    [
+        ("aten.gather.default", "take_along_axis"),
+        ("aten.masked_fill.Scalar", "paddle.where"),
+        ("aten._pack_padded_sequence.default", "sequence_length"),
+        ("aten.avg_pool2d.default", "exclusive=False"),
+        ("aten.scatter.src", "put_along_axis"),
+    ],
+)
+def test_the_equivalent_is_said_by_name(operation, says):
+    divergence = Divergence(Point("m", operation), Point("m", "gather"))
+    result = StageResult("forward", divergence=divergence, divergences=[divergence])
+    say(result)
+    say(result)
+    assert [says in note for note in divergence.notes] == [True]
+
+
+def test_other_operations_say_nothing():
+    assert equivalent("aten.mm.default") is None
+    say(StageResult("forward", divergences=[Divergence(None, None)]))
