@@ -233,6 +233,7 @@ def check_project(
         sweep(folder / "workers")
         artifacts.invalidate(folder, names)
         kept.invalidate(folder, names, project.settings)
+        begun = kept.basis(project, names)
         try:
             result, context = _checked(project, names, folder, told, fresh=fresh, lock=lock)
         except Outdated as reason:
@@ -242,7 +243,7 @@ def check_project(
         pictures.draw(result, context.artifacts, folder, project.settings.pictures)
         naming, given = artifacts.Naming(project.settings.names), artifacts.Given(None if context.unlabelled else context.labels)
         artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold, naming, given)
-        kept.write(folder, project, result, context.used, strict=strict)
+        kept.write(folder, project, result, begun, context.used, strict=strict)
         page.write(folder, result, project.folder)
     return result, folder
 

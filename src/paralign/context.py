@@ -58,11 +58,10 @@ class Context:
 
     def note_used(self, stage: str) -> None:
         """Note the files behind the captures that were asked for since the last call as those that a stage used."""
-        files = dict(self.used.get("", {}))
-        if stage and BY_NAME[stage].needs_weights:
-            files.update(self.used.get("weights", {}))
+        earlier = self.used.get("weights", {}) if stage and BY_NAME[stage].needs_weights else {}
+        files = {**earlier, **self.used.get("", {})}
         for recorder in (self.reference, self.candidate):
-            files.update(recorder.depended_on)
+            files = {**recorder.depended_on, **files}  # a file that was edited meanwhile counts as it was first: that is what was imported
             recorder.depended_on.clear()
         self.used[stage] = files
 

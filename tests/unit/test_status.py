@@ -142,6 +142,20 @@ def test_a_side_that_fails_is_an_error_with_the_code_of_one(checked):
     assert "the candidate failed: RuntimeError" in found.why
 
 
+def test_what_is_edited_while_a_check_runs_makes_its_result_stale(checked):
+    def edit(step):
+        if step == "metric":
+            path = checked.folder / "paralign.toml"
+            path.write_text(path.read_text() + "[tolerance]\nratio = 20\n")
+            checked.edit("candidate", "x / 2", "x * 0.5")
+
+    check_project(checked.folder, ["metric"], progress=edit)
+    (found,) = one(checked, "3.3").stages
+    assert found.state is State.STALE
+    assert found.changed[0] == "setting tolerance.ratio"
+    assert [path.rpartition("/")[2] for path in found.changed[1:]] == ["candidate.py"]
+
+
 def test_a_check_that_is_cut_short_leaves_no_verdict(checked):
     from paralign.run.project import read
 

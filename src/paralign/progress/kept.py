@@ -119,13 +119,31 @@ def invalidate(folder: Path, stages: Sequence[str], settings: Settings) -> None:
             raise unwritten(path, fault, "the result of an earlier check") from fault
 
 
-def write(folder: Path, project: Project, result: CheckResult, used: dict[str, dict[str, str]], *, strict: bool) -> None:
+@dataclass(frozen=True)
+class Basis:
+    """What a check begins with: the settings, and the files that it reads itself, by stage; users edit both while it runs."""
+
+    settings: dict[str, str]
+    files: dict[str, dict[str, str]]
+
+
+def basis(project: Project, stages: Sequence[str]) -> Basis:
+    """The basis of a check that begins now.
+
+    Raises:
+        UsageError: the project file cannot be read.
+    """
+    return Basis(settings_of(project), {stage: _own_files(project, stage) for stage in stages})
+
+
+def write(folder: Path, project: Project, result: CheckResult, begun: Basis, used: dict[str, dict[str, str]], *, strict: bool) -> None:
     """Keep every stage of a check.
 
     Args:
         folder: the output folder.
         project: what was checked.
         result: what it came to.
+        begun: what it began with.
         used: stage -> path -> fingerprint of the files behind its captures.
         strict: whether inherent differences counted.
 
@@ -138,7 +156,7 @@ def write(folder: Path, project: Project, result: CheckResult, used: dict[str, d
         raise unwritten(folder / FOLDER, fault, "the folder") from fault
     report = result.to_dict()
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    current, splits = settings_of(project), splits_of(project.settings)
+    splits = splits_of(project.settings)
     for stage in report["stages"]:
         name = str(stage["name"])
         kept = Kept(
@@ -149,8 +167,12 @@ def write(folder: Path, project: Project, result: CheckResult, used: dict[str, d
             splits=splits,
             strict=strict,
             sides={"reference": report["reference"], "candidate": report["candidate"]},
-            settings={key: value for key, value in current.items() if concerns(key, name)},
-            files={**used.get("", {}), **used.get(name, {}), **_own_files(project, name)},
+            settings={key: value for key, value in begun.settings.items() if concerns(key, name)},
+            files={
+                **used.get(name, {}),
+                **used.get("", {}),
+                **begun.files.get(name, {}),
+            },  # as they were first: edited later, they are stale
             report=stage,
             outputs=_outputs(folder, project, result, name),
         )

@@ -135,7 +135,7 @@ class Recorder:
             capture = Capture.open(path)
         except CaptureFormatError as fault:
             raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded cannot be read: {fault}", side=self.side) from fault
-        self.depended_on.update(capture.manifest.files)
+        self.depended_on = {**capture.manifest.files, **self.depended_on}
         if not capture.complete:
             raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded is not whole\n  where: {path}", side=self.side)
         return capture
