@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture import Capture
 from paralign.capture.bounds import checked_path
 from paralign.context import Context
-from paralign.conversion import Conversion, modelled, plain
+from paralign.conversion import Conversion, carried, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed, plain_text
 from paralign.formats.saving import check_destination
@@ -580,6 +580,44 @@ def convert_weights(
     found.shapes = {name: tuple(entry.shape) for name, entry in checkpoint.entries.items()}
     if found.verdict != INCOMPLETE:
         plain.carry(found, checkpoint, dry_run=dry_run, overwrite=overwrite, max_shard_bytes=max_shard_bytes, progress=progress)
+    return found
+
+
+def convert_optimizer(
+    source: str | Path,
+    destination: str | Path,
+    *,
+    model: str | Path = ".",
+    within: str | None = None,
+    overwrite: bool = False,
+    step: Callable[[str], None] = lambda _: None,
+) -> carried.Carried:
+    """Carry what an optimizer remembers from one framework's file to the other's, by the two optimizers of a project.
+
+    Args:
+        source: a ``.pth`` or a ``.pdopt``.
+        destination: the other; its name tells the framework.
+        model: the folder of a ``paralign.toml`` whose sides have ``build_model()`` and ``build_optimizer(model)``.
+        within: dotted keys under which the state lies in the source; None: it is looked for.
+        overwrite: whether a file that is there may be replaced.
+        step: called with a line for every step.
+
+    Raises:
+        UsageError: as :func:`convert_weights`; the state cannot be mapped, or fits no parameter.
+        WorkerFailed: a side failed.
+    """
+    checkpoint, path = carried.opened(Path(source), within), Path(destination).absolute()
+    check_destination(path, overwrite=overwrite, sources=checkpoint.identities)
+    if not path.parent.is_dir():
+        raise UsageError("the folder of the destination is not there", where=str(path.parent), hint="make it first")
+    written = path.with_name(f".{path.name}.tmp")
+    try:
+        with tempfile.TemporaryDirectory(prefix="paralign-") as scratch, _modelled(model, None, Path(scratch), step) as context:
+            found = carried.carry(context, checkpoint, path, written, step)
+        check_destination(path, overwrite=overwrite, sources=checkpoint.identities)
+        written.replace(path)
+    finally:
+        written.unlink(missing_ok=True)
     return found
 
 

@@ -290,7 +290,10 @@ class Training(Protocol):
 
 @runtime_checkable
 class Numbering(Protocol):
-    """A framework that numbers what optimizers keep across a process."""
+    """A framework that numbers what optimizers keep across a process, and saves it to files."""
+
+    def store(self, value: Any, path: str) -> None:
+        """Save a ``state_dict()`` as programs of the framework do."""
 
     def numbered_anew(self) -> AbstractContextManager[None]:
         """Numbers begin anew inside, as in a program that builds one optimizer; afterwards they go on as before."""

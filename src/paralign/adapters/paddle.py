@@ -368,6 +368,10 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
             optimizer._dtype = (first["params"][0] if isinstance(first, dict) else first).dtype  # noqa: SLF001 - as above
         optimizer.step()
 
+    def store(self, value: Any, path: str) -> None:
+        """``paddle.save``."""
+        paddle.save(value, path)
+
     @contextmanager
     def numbered_anew(self) -> Iterator[None]:
         """By ``paddle.utils.unique_name.guard``: a second optimizer of a parameter would call what it keeps ``…_1``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -356,6 +356,14 @@ class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
     def step(self, optimizer: Any) -> None:
         """``optimizer.step()``."""
         optimizer.step()
+
+    def store(self, value: Any, path: str) -> None:
+        """``torch.save``."""
+        torch.save(value, path)
+
+    def numbered_anew(self) -> AbstractContextManager[None]:
+        """Nothing: PyTorch numbers nothing across a process."""
+        return nullcontext()
 
     def learning_rates(self, optimizer: Any) -> List[float]:
         """One a parameter group; none of an optimizer that keeps them elsewhere: it is judged by what it does to the parameters."""

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from paralign.commands import listing
+from paralign.commands import carry, listing
 from paralign.errors import UsageError, quoted, unwritten
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def add_commands(commands: Any) -> None:
             "the format that the name of the destination tells. Without --model and --rules names and layouts stay as they are.",
         )
     )
+    carry.add(what)
     weights = commands.add_parser("weights", help="look at checkpoints")
     which = weights.add_subparsers(dest="which", required=True, metavar="WHAT")
     listing.add_show(which)

@@ -103,7 +103,11 @@ def _torchs(session: "Session", optimizer: Any, parameter: Any) -> "Dict[str, np
 
 def _paddles(session: "Session", optimizer: Any, parameter: Any, family: Family) -> "Dict[str, np.ndarray[Any, Any]]":
     held = {_plain(optimizer, name): per[parameter.name] for name, per in optimizer._accumulators.items() if parameter.name in per}  # noqa: SLF001 - no public name
-    arrays = {name: widen(session.adapter.to_array(value)).copy() for name, value in held.items()}
+    return from_paddle(optimizer, family, {name: widen(session.adapter.to_array(value)).copy() for name, value in held.items()})
+
+
+def from_paddle(optimizer: Any, family: Family, arrays: "Dict[str, np.ndarray[Any, Any]]") -> "Dict[str, np.ndarray[Any, Any]]":
+    """What Paddle's accumulators of one parameter, by their names, are in PyTorch."""
     found = {slot: arrays[name] for slot, name in family.slots.items() if name in arrays}
     rate = float(optimizer.get_lr())
     for slot in family.scaled:
@@ -113,6 +117,12 @@ def _paddles(session: "Session", optimizer: Any, parameter: Any, family: Family)
     if powers:
         found["step"] = np.asarray(float(steps_of(powers, _betas(optimizer))))
     return found
+
+
+def name_in_paddle(optimizer: Any, parameter: Any, accumulator: str) -> str:
+    """The key of an accumulator in a ``.pdopt``: that of the first optimizer that a program has for the parameter."""
+    own = f"{optimizer._name}_" if getattr(optimizer, "_name", None) else ""  # noqa: SLF001 - no public name
+    return f"{parameter.name}_{own}{accumulator}_0"
 
 
 def _plain(optimizer: Any, name: str) -> str:
@@ -169,17 +179,19 @@ def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
 
 def _write_paddles(session: "Session", optimizer: Any, state: State, entries: Dict[str, Any], family: Family) -> Dict[str, Any]:
     """By ``set_state_dict``, as a ``.pdopt`` is loaded: every accumulator must be there, those that the other has not are zeros."""
-    own = f"{optimizer._name}_" if getattr(optimizer, "_name", None) else ""  # noqa: SLF001 - no public name
-    rate, betas, loaded = float(optimizer.get_lr()), _betas(optimizer), {}
+    loaded: Dict[str, Any] = {}
+    rate, betas = float(optimizer.get_lr()), _betas(optimizer)
     for name, kept in state.items():
         parameter = entries[name]
         dtype = session.adapter.to_array(parameter).dtype
         for slot, accumulator in family.slots.items():
+            if slot == "max_exp_avg_sq" and not getattr(optimizer, "_amsgrad", False):
+                continue
             value = np.asarray(kept.get(slot, np.zeros(tuple(parameter.shape))), np.float64) * (rate if slot in family.scaled else 1.0)
-            loaded[f"{parameter.name}_{own}{accumulator}_0"] = session.adapter.from_array(narrow(value, dtype))
+            loaded[name_in_paddle(optimizer, parameter, accumulator)] = session.adapter.from_array(narrow(value, dtype))
         for accumulator, beta in zip(family.powers, betas):
             power = np.full(1, beta ** (float(kept.get("step", 0.0)) + 1.0))
-            loaded[f"{parameter.name}_{own}{accumulator}_0"] = session.adapter.from_array(narrow(power, dtype))
+            loaded[name_in_paddle(optimizer, parameter, accumulator)] = session.adapter.from_array(narrow(power, dtype))
     schedule: Any = getattr(optimizer, "_learning_rate", None)
     if hasattr(schedule, "state_dict"):
         loaded["LR_Scheduler"] = schedule.state_dict()

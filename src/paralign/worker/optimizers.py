@@ -104,7 +104,7 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     """
     inners = _inners(optimizer)
     inner = inners[0] if len(inners) == 1 else optimizer  # of several, none speaks for the others
-    groups = [group for each in inners for group in _groups(each)]
+    groups = [group for each in inners for group in groups_of(each)]
     base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in frameworks()), object)
     members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
     exempt = getattr(inner, "_apply_decay_param_fun", None)
@@ -137,7 +137,7 @@ def is_own(optimizer: Any) -> bool:
 
 def apart(optimizer: Any) -> None:
     """Have an optimizer of PyTorch's step parameter by parameter, so that its operations are those of single parameters."""
-    for group in [group for each in _inners(optimizer) for group in _groups(each)]:
+    for group in [group for each in _inners(optimizer) for group in groups_of(each)]:
         group.update({name: False for name in ("foreach", "fused") if group.get(name) is not False and name in group})
 
 
@@ -148,20 +148,21 @@ def _home(cls: type) -> str:
 
 def _inners(optimizer: Any) -> List[Any]:
     """The optimizers inside a wrapper, also those in a list or a dict of it; else the optimizer itself."""
-    if _has_groups(optimizer):
+    if _hasgroups_of(optimizer):
         return [optimizer]
     found: Dict[int, Any] = {}
     for value in getattr(optimizer, "__dict__", {}).values():
         parts = list(value.values()) if isinstance(value, dict) else _listed(value) or [value]
-        found.update({id(part): part for part in parts if _has_groups(part)})
+        found.update({id(part): part for part in parts if _hasgroups_of(part)})
     return list(found.values()) or [optimizer]
 
 
-def _has_groups(value: Any) -> bool:
+def _hasgroups_of(value: Any) -> bool:
     return isinstance(getattr(value, "param_groups", None), list) or isinstance(getattr(value, "_param_groups", None), list)
 
 
-def _groups(optimizer: Any) -> List[Dict[str, Any]]:
+def groups_of(optimizer: Any) -> List[Dict[str, Any]]:
+    """An optimizer's parameter groups; one where it has none."""
     groups = getattr(optimizer, "param_groups", None)
     groups = groups if isinstance(groups, list) else getattr(optimizer, "_param_groups", None)
     if not isinstance(groups, list):

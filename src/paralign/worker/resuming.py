@@ -49,7 +49,7 @@ def _steps(
     answer: Dict[str, Any],
 ) -> None:
     at, steps = options["at"], list(enumerate(options["steps"]))
-    with _names(session):
+    with names_anew(session):
         made = prepared(session, run)
         _take(session, made, steps[:at], options, values["gradients"])
         try:
@@ -57,7 +57,7 @@ def _steps(
         except UsageError as error:
             answer["unmapped"] = str(error)
         saved = [copy.deepcopy(part.state_dict()) for part in _parts(made)] if "state" not in values else []
-    with _names(session):
+    with names_anew(session):
         again = optimizer_of(session)
         if "state" in values:
             for number in range(at):
@@ -87,7 +87,7 @@ def _take(session: "Session", made: Tuple[Any, Any], steps: List[Any], options: 
         adapter.clear_gradients(session.model, made[0])
 
 
-def _names(session: "Session") -> "AbstractContextManager[None]":
+def names_anew(session: "Session") -> "AbstractContextManager[None]":
     """Where a framework numbers what its optimizers keep, numbers begin anew inside, as they do in a program of its own."""
     return session.adapter.numbered_anew() if isinstance(session.adapter, Numbering) else nullcontext()
 

@@ -1,0 +1,60 @@
+"""``paralign convert optimizer``: an optimizer's state from one framework's file to the other's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = "exit codes: 0 written · 1 written, but parameters got no state · 2 wrong usage · 3 a side or a file failed"
+
+#: names that are listed of many
+LISTED = 5
+
+
+def add(what: Any) -> None:
+    """Add it to ``paralign convert``."""
+    parser = what.add_parser(
+        "optimizer",
+        help="an optimizer's state",
+        allow_abbrev=False,
+        epilog=EPILOG,
+        description="Carry what an optimizer remembers (momenta, means of squares, numbers of steps) from a .pth of PyTorch to a .pdopt of "
+        "Paddle or back, by the two optimizers of a project: SGD, Momentum, Adam, AdamW, Adamax, Adagrad, Adadelta, RMSprop, Lamb. "
+        "Nothing in the file is run.",
+    )
+    parser.add_argument("source", metavar="SRC", help="what optimizer.state_dict() was saved to, or a checkpoint that has it inside")
+    parser.add_argument("destination", metavar="DST")
+    parser.add_argument("--model", metavar="PROJECT", default=".", help="the folder of the paralign.toml whose sides build both optimizers")
+    parser.add_argument("--within", metavar="KEY", help="keys under which the state lies in SRC (default: optimizer, if it is there)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a destination that is there")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from paralign.api import convert_optimizer
+    from paralign.errors import one_line
+
+    found = convert_optimizer(
+        options.source, options.destination, model=options.model, within=options.within, overwrite=options.overwrite, step=_told
+    )
+    print(f"{found.optimizers[0]} → {found.optimizers[1]}: {found.parameters} parameters, {', '.join(found.slots)}")
+    for note in found.notes:
+        print(f"note: {one_line(note)}")
+    if found.left:
+        print(f"left in the file: {one_line(_some(found.left))}")
+    if found.missing:
+        print(f"parameters without a state, as before their first update: {one_line(_some(found.missing))}")
+    print(f"written: {one_line(str(found.destination))}")
+    return 1 if found.missing else 0
+
+
+def _told(line: str) -> None:
+    import sys
+
+    print(line, file=sys.stderr)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
