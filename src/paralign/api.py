@@ -73,6 +73,7 @@ def check(
     paths: list[str] | None = None,
     training: Trainings | None = None,
     schedule: dict[str, Any] | None = None,
+    second_gradients: bool = False,
     out: str | Path | None = None,
 ) -> CheckResult:
     """Check a port whose two sides live in this process.
@@ -94,6 +95,7 @@ def check(
         paths: files for ``predict``.
         training: how the stage ``train`` trains; None for the defaults.
         schedule: how long the training is and how it goes: the keys of ``[training]`` that docs/optimizer.md lists.
+        second_gradients: also compare the gradient of the loss's gradient with respect to the inputs.
         out: folder for the captures, the report and the guides' files; None keeps nothing.
 
     Returns:
@@ -127,6 +129,7 @@ def check(
         rules=_rules(rules),
         strict=strict,
         paths=list(paths or []),
+        second_gradients=second_gradients,
         training=training or Trainings(),
         pace=pace_of(schedule or {}, "schedule:"),
         tolerance={"": Tolerance(ratio, atol, rtol)},

@@ -300,6 +300,14 @@ class Numbering(Protocol):
 
 
 @runtime_checkable
+class Curving(Protocol):
+    """A framework whose gradients can be differentiated again."""
+
+    def slopes(self, total: Any, leaves: Sequence[Any]) -> List[Any]:
+        """The gradients of a scalar with respect to leaves, as tensors with a backward pass; None for a leaf that it does not depend on."""
+
+
+@runtime_checkable
 class Lending(Protocol):
     """A framework whose live objects can be given back as they were, bit for bit."""
 

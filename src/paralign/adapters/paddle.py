@@ -326,6 +326,10 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
         leaf.stop_gradient = False
         return leaf
 
+    def slopes(self, total: Any, leaves: Sequence[Any]) -> List[Any]:
+        """``paddle.grad`` with a graph."""
+        return list(paddle.grad(total, list(leaves), create_graph=True, allow_unused=True))
+
     def gradient(self, tensor: Any) -> Any:
         """``tensor.grad``."""
         return tensor.grad

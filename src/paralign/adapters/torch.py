@@ -324,6 +324,10 @@ class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
             return tensor
         return tensor.detach().clone().requires_grad_()
 
+    def slopes(self, total: Any, leaves: Sequence[Any]) -> List[Any]:
+        """``torch.autograd.grad`` with a graph."""
+        return list(torch.autograd.grad(total, list(leaves), create_graph=True, allow_unused=True))
+
     def gradient(self, tensor: Any) -> Any:
         """``tensor.grad``."""
         return tensor.grad

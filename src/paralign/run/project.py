@@ -48,6 +48,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "candidate": _SIDE,
     "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
     "infer": {"paths": list, "reference_command": str, "candidate_command": str, "lines": str, "pictures": int},
+    "loss": {"second_gradients": bool},
     "init": {"seeds": int},
     "distributed": distribution.KEYS,
     "backward": {"steps": int, "modes": list},
@@ -87,6 +88,7 @@ class Settings:
     most: int | None = None
     splits: list[str] = field(default_factory=list)
     limit: int | None = None
+    second_gradients: bool = False
     manifests: dict[str, Path] = field(default_factory=dict)
     patience: float = PATIENCE
     paths: list[str] = field(default_factory=list)
@@ -323,6 +325,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         raise UsageError("a split is named twice", where=f"{path}: [data] splits")
     if names and "split" not in table.get("data", {}) and settings.split not in names:
         settings.split = names[-1]  # what metric and inputs are taken from
+    settings.second_gradients = table.get("loss", {}).get("second_gradients", False)
     settings.manifests = _manifests(table.get("data", {}).get("manifest"), path)
     settings.paths = [str(path.parent / p) for p in table.get("infer", {}).get("paths", [])]
     settings.pace = pace.pace_of({k: v for k, v in table.get("training", {}).items() if k in pace.KEYS}, f"{path}: [training]")

@@ -13,7 +13,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import ALIGNED, DIVERGED, StageResult
 from paralign.run.recorder import both
-from paralign.stages import forward, lowered, nonfinite, precision, probing
+from paralign.stages import forward, lowered, nonfinite, precision, probing, second_gradients
 from paralign.stages.data import first
 from paralign.stages.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.worker.session import DOUBLE, NATIVE
@@ -55,6 +55,8 @@ def run(context: Context) -> StageResult:
         result.notes += low
     untrained = _leave_out_unattached(context, result)
     _probe(context, result)
+    if context.settings.second_gradients:
+        second_gradients.compare(context, result)
     conclude(result, method)
     nonfinite.explain(context, result, "eval")
     kept = [r for r in final(reference, run=DOUBLE) if r.name != "gradient" or r.leaf not in untrained]
