@@ -85,6 +85,17 @@ def test_an_operation_without_a_second_gradient_is_said_with_its_side():
     assert "once_differentiable" in stage.findings[0].cause
 
 
+def test_max_pooling_is_named_where_it_has_no_second_gradient():
+    def shaped(x):
+        return x.reshape([5, 1, 2, 3])
+
+    one = torches(lambda x: torch.nn.functional.max_pool2d(shaped(x) ** 2, (1, 1)).reshape(5, 6))
+    other = paddles(lambda x: paddle.nn.functional.max_pool2d(shaped(x) ** 2, (1, 1)).reshape([5, 6]))
+    stage = judged(one, other)
+    assert stage.verdict == DIVERGED
+    assert "the candidate has no second gradient of Pool" in stage.findings[0].cause
+
+
 def test_without_the_request_none_are_taken():
     stage = check(torches(), torches(), inputs=X, labels=Y, stages=["loss"])["loss"]
     assert not [p for p in stage.pairs if p.key.startswith("second")]

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: how frameworks name an operation that cannot be differentiated twice
 _NAMED = re.compile(r"(?:derivative for\s+['\"`]?|[Tt]he [Oo]p\s+['\"`]?|(?:operator|function)\s+['\"`])(?:aten::)?([A-Za-z_]\w*)")
 
+#: how Paddle says it of its pooling
+_TWICE = re.compile(r"([A-Za-z_]\w*) op grad grad")
+
 
 def compare(context: Context, result: StageResult) -> None:
     """Add the pairs of second gradients to the stage ``loss``, or say which side has none, and why."""
@@ -50,7 +53,7 @@ def _lacks(result: StageResult, lacking: list[str]) -> None:
     for side, other, why in (("reference", lacking[1], lacking[0]), ("candidate", lacking[0], lacking[1])):
         if not why:
             continue
-        named = _NAMED.search(why)
+        named = _NAMED.search(why) or _TWICE.search(why)
         told = f"the {side} has no second gradient" + (f" of {named.group(1)}" if named else "") + f": {why}"
         result.warnings.append(told)
         if not other:
