@@ -114,7 +114,7 @@ def _differs(result: StageResult, function: str, name: str, about: Probe, found:
     pairs, captures, answers, wrong = found
     key = f"probe_{name}.{wrong[0]}" if wrong[0] else f"probe_{name}"
     values = [_values(c, f"probe_{name}")[wrong[0]] for c in captures]
-    told = f"{key}: {about.said} the {function}s differ although they agree on the real values: {_said(values[0])} and {_said(values[1])}"
+    told = f"{key}: {about.said} the {_several(function)} differ although they agree on the real values: {_said(values[0])} and {_said(values[1])}"
     if about.weight is Weight.TIES:
         _tied(result, function, told, captures, answers[0], wrong)
         return
@@ -126,6 +126,10 @@ def _differs(result: StageResult, function: str, name: str, about: Probe, found:
             pair.judged, pair.verdict = True, DIVERGED
             pair.notes.append(told)
     result.notes.append(told)
+
+
+def _several(function: str) -> str:
+    return "losses" if function == "loss" else f"{function}s"
 
 
 def _said(value: Any) -> str:
@@ -141,7 +145,7 @@ def _tied(result: StageResult, function: str, told: str, captures: list[Capture]
         if broken:
             result.warnings.append(f"{told}; they also do where no two scores are equal")
             return
-    why = f"each side ranks equal scores its own way: with these told apart the {function}s agree"
+    why = f"each side ranks equal scores its own way: with these told apart the {_several(function)} agree"
     tied, rows = answer["tied"], answer["rows"]
     if tied:
         result.warnings.append(f"{told}; {why}, and {tied:,} of {rows:,} real samples have equal best scores")
