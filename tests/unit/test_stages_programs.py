@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paralign.adapters.numpy import NumpyAdapter
 from paralign.api import check
 from paralign.dtypes import EPS
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Coverage, Side
@@ -392,3 +393,43 @@ def test_a_framework_without_exported_programs_is_told():
     result = run(side, side, "infer")
     assert result.verdict == NOT_TESTED
     assert "reference: export: framework numpy has no exported programs" in result.notes
+
+
+def exporting(monkeypatch, program):
+    """Sides of numpy that can run exported programs: ``program(inputs)``."""
+    monkeypatch.setattr(NumpyAdapter, "run_exported", lambda _self, _path, inputs: program(*inputs), raising=False)
+    return {"model": model, "export": lambda _, path: path}
+
+
+def only_eight(x):
+    if len(x) != 8:
+        raise ValueError("Got: 1 Expected: 8")
+    return model(x)
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict", "wrong"),
+    [
+        (model, ALIGNED, []),
+        (only_eight, ALIGNED, []),
+        (
+            lambda x: model(x) * np.float32(1 if len(x) > 1 else 1.01),
+            DIVERGED,
+            ["reference's export (batch of 1)", "candidate's export (batch of 1)"],
+        ),
+        (
+            lambda x: model(x)[: min(len(x), 2)] if len(x) == 3 else model(x),
+            DIVERGED,
+            ["reference's export (batch of 3)", "candidate's export (batch of 3)"],
+        ),
+    ],
+    ids=["right", "of one size", "wrong alone", "rows missing"],
+)
+def test_an_exported_program_is_tried_on_other_batches(monkeypatch, program, verdict, wrong):
+    side = exporting(monkeypatch, program)
+    result = run(side, side, "infer")
+    assert (result.verdict, [p.key for p in result.pairs if p.verdict == DIVERGED]) == (verdict, wrong)
+    said = "reference: export: compared" + (
+        "; it takes no other batch size than that of the inputs (Got: 1 Expected: 8)" if program is only_eight else ""
+    )
+    assert said in result.notes

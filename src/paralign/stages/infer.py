@@ -66,11 +66,25 @@ def _functions(context: Context, result: StageResult, outputs: Noise | None, pat
 
 
 def _exported(side: str, capture: Capture) -> list[Pair]:
+    pairs: list[Pair] = []
+    for run in dict.fromkeys(record.run for record in capture.select(name="eager")):
+        pairs += _exported_run(side, capture, run)
+    return pairs
+
+
+def _exported_run(side: str, capture: Capture, run: str) -> list[Pair]:
+    """The exported program against the eager model, on the inputs (run '') or on a batch of another size."""
     pairs = []
-    for eager, exported, how in points_of(capture.select(name="eager"), capture.select(name="exported")):
+    where = f" ({run.replace('-', ' of ')})" if run else ""
+    for eager, exported, how in points_of(capture.select(name="eager", run=run), capture.select(name="exported", run=run)):
         values = [capture.value(r) if r is not None and r.location is not None else None for r in (eager, exported)]
         pair = compare_pair(
-            f"{side}'s export{'.' + eager.leaf if eager is not None and eager.leaf else ''}", eager, exported, values[0], values[1], how=how
+            f"{side}'s export{where}{'.' + eager.leaf if eager is not None and eager.leaf else ''}",
+            eager,
+            exported,
+            values[0],
+            values[1],
+            how=how,
         )
         pair.noise = Noise(EPS[eager.dtype], f"one rounding of {eager.dtype}") if eager is not None and eager.dtype in EPS else None
         pairs.append(pair)

@@ -7,20 +7,28 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any, Callable, Dict
 
+import numpy as np
+
 from paralign.adapters.base import Exporting
 from paralign.errors import UsageError
 from paralign.worker.data import add_leaves
 from paralign.worker.session import NATIVE, Session
+from paralign.worker.training import mapped
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
 
 
+#: sizes of batches on which an exported program is tried besides that of the inputs: alone, and a number that no program was made for
+BATCHES = (1, 3)
+
+
 def infer(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
     """``predict(path)`` for every given path, and the exported program beside the eager model on the same inputs.
 
-    Options: ``paths``. Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side.
+    Options: ``paths``. Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
+    and again in runs ``batch-<size>`` for batches of other sizes.
     """
     answer: Dict[str, Any] = {"predictions": 0, "export": "no export(model, path)"}
     with session.untouched():
@@ -68,4 +76,41 @@ def _export(session: Session, writer: CaptureWriter, inputs: Capture) -> str:
         known = adapter.is_tensor
         arrays = [adapter.to_array(leaf).array for _, leaf in leaves(arguments, known) if known(leaf)]
         add_leaves(session, writer, "exported", adapter.run_exported(str(written), arrays), role="output")
-    return "compared"
+        fixed = _other_batches(session, writer, inputs, str(written))
+    return "compared" + (f"; it takes no other batch size than that of the inputs ({fixed})" if fixed else "")
+
+
+def _other_batches(session: Session, writer: CaptureWriter, inputs: Capture, path: str) -> str:
+    """The program on batches of other sizes, in runs ``batch-<size>``; why it takes none, '' where it takes one or none can be made.
+
+    A program that was exported for one size is no fault: it is said. One that takes a size and computes something else is.
+    """
+    adapter: Any = session.adapter
+    known, why, taken = adapter.is_tensor, "", 0
+    for size in BATCHES:
+        arguments = session.inputs(inputs, NATIVE)
+        lengths = {tuple(leaf.shape)[:1] for _, leaf in leaves(arguments, known) if known(leaf)}
+        if len(lengths) != 1 or not all(lengths) or lengths == {(size,)}:
+            continue  # no batch, or this very size
+        resized = mapped(arguments, lambda leaf, size=size: _resized(session, leaf, size))
+        try:
+            eager = session.call(resized)
+            arrays = [adapter.to_array(leaf).array for _, leaf in leaves(resized, known) if known(leaf)]
+            exported = adapter.run_exported(path, arrays)
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises for a shape that it was not made for
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            continue
+        taken += 1
+        add_leaves(session, writer, "eager", eager, role="output", run=f"batch-{size}")
+        add_leaves(session, writer, "exported", exported, role="output", run=f"batch-{size}")
+    return "" if taken else why
+
+
+def _resized(session: Session, leaf: Any, size: int) -> Any:
+    """A tensor with so many rows: its own, repeated where there are too few."""
+    adapter = session.adapter
+    if not adapter.is_tensor(leaf):
+        return leaf
+    value = adapter.to_array(leaf)
+    rows = np.arange(size) % len(value.array)
+    return adapter.from_array(value._replace(array=np.ascontiguousarray(value.array[rows])))
