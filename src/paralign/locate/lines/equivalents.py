@@ -22,7 +22,7 @@ class Equivalent:
     said: str
 
 
-#: the guides' frequently asked questions; each was tried with the versions in constraints.txt
+#: the guides' frequently asked questions; what they name is there in Paddle 3.3.1
 EQUIVALENTS = (
     Equivalent(
         frozenset({"gather", "take_along_dim"}),
