@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: training-faults catalogue
+.PHONY: training-faults catalogue cheats
 
 .PHONY: init-rates layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
@@ -29,6 +29,7 @@ help:
 	@echo "make training-faults  plant mistakes that only a training shows, and see which part is blamed (docs/training.md)"
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
 	@echo "make kills            kill workers, paralign or both at random moments, and look at the next check (docs/reliability.md)"
+	@echo "make cheats           ports that want to pass paralign verify without being right, and honest ones (docs/verify.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
 $(VENV)/stamp-demo: pyproject.toml constraints.txt
@@ -138,3 +139,6 @@ fuzz: $(VENV)/stamp-test
 kills: SEED ?= 1
 kills: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/reliability/kills.py --seed $(SEED) --jobs $(WORKERS)
+
+cheats: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/verification/cheats.py --jobs $(WORKERS)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import dataset, doctor, explain, guide, log, rank_logs, report, scan, watch, weights
+from paralign.commands import dataset, doctor, explain, guide, log, rank_logs, report, scan, verify, watch, weights
 from paralign.commands.codes import CODES
 from paralign.errors import (
     CaptureFormatError,
@@ -124,6 +124,7 @@ def parser() -> argparse.ArgumentParser:
     dataset.add_commands(commands)
     report.add_commands(commands)
     scan.add_commands(commands)
+    verify.add_commands(commands)
     return top
 
 

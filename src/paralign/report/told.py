@@ -270,7 +270,7 @@ def _difference(stage: StageTold) -> str:
     proven = next((cause for cause in stage.causes if cause.proven), None)
     if proven is not None:
         return f"{proven.cause}; {proven.fix}"
-    if stage.faults and (stage.faults[0].kind or not stage.causes):
+    if stage.faults and stage.faults[0].kind:
         return _of_fault(stage.faults[0])
     if stage.causes:
         return f"perhaps {stage.causes[0].cause}; {stage.causes[0].fix}"
@@ -290,10 +290,12 @@ def _of_fault(fault: Fault) -> str:
 
 def _of_pairs(stage: StageTold) -> str:
     wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict == DIVERGED]
+    place = next((fault.candidate for fault in stage.faults if fault.candidate is not None and fault.candidate.file), None)
+    at = f" ({where(place)}: {place.code})" if place is not None else ""
     if not wrong:
-        return "it differs"
+        return f"it differs{at}"
     more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return f"{wrong[0].key} differs by {figure(wrong[0].error)}{more}"
+    return f"{wrong[0].key} differs by {figure(wrong[0].error)}{more}{at}"
 
 
 def where(place: Place) -> str:

@@ -72,6 +72,7 @@ class Process:
         timeout: float,
         ignore: list[str],
         lock: Path | None = None,
+        own: str = "",
     ) -> None:
         self.side, self.timeout, folder = side, timeout, folder.resolve()
         self.log = folder / f"{side}.log"
@@ -90,6 +91,7 @@ class Process:
                     "revision": revision(settings.root),
                     "ignore": ignore,
                     "lock": None if lock is None else str(lock),
+                    "own": own,
                 }
             ),
         )

@@ -137,8 +137,12 @@ class Project:
         return self.path.parent
 
 
-def read(directory: Path) -> Project:
+def read(directory: Path, port: Path | None = None) -> Project:
     """The project in a folder (or of a project file).
+
+    Args:
+        directory: the folder, or the file.
+        port: the folder in which the candidate lies; None for the project's own.
 
     Raises:
         UsageError: no project file, one that is no TOML, an unknown key, a value of the wrong type, a path that is not there.
@@ -158,7 +162,8 @@ def read(directory: Path) -> Project:
             raise UsageError(f"{FILE} has no table [{name}]", where=str(path), hint=f"add [{name}] with `module` and `framework`")
     _check_values(table, path)
     settings = _settings(table, path)
-    settings.sides = {name: _side(table[name], name, path) for name in ("reference", "candidate")}
+    folders = {"reference": path.parent, "candidate": path.parent if port is None else port.resolve()}
+    settings.sides = {name: _side(table[name], name, path, folder) for name, folder in folders.items()}
     return Project(
         path,
         settings.sides["reference"],
@@ -228,8 +233,7 @@ def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: P
             raise UsageError(f"{key!r} must be of type {' or '.join(t.__name__ for t in wanted)}, not {type(value).__name__}", where=where)
 
 
-def _side(table: dict[str, Any], name: str, path: Path) -> SideSettings:
-    folder = path.parent
+def _side(table: dict[str, Any], name: str, path: Path, folder: Path) -> SideSettings:
     root = checked_path(folder / table.get("root", ".")).resolve()
     if not root.is_dir():
         raise UsageError(f"the root of the {name} is no folder", where=str(root), hint=f"correct `root` in [{name}] of {path}")

@@ -165,7 +165,7 @@ def main(path: str) -> None:
     with open(path, encoding="utf-8") as file:
         side = json.load(file)
     _hold(side.get("lock"))
-    files.install(side["ignore"])
+    files.install(side["ignore"], side.get("own", ""))
     variables.install()
     server = _Server(side)
     for line in requests:

@@ -10,7 +10,10 @@ import hashlib
 import os
 import site
 import sys
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 #: files up to this size are known by their content, larger ones by size and time of change
 CONTENT_LIMIT = 8 << 20
@@ -18,25 +21,64 @@ CONTENT_LIMIT = 8 << 20
 #: the fingerprint of a file that a run wanted to open and that was not there
 ABSENT = "absent"
 
+#: where Python's own modules lie
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+
 _opened: Set[str] = set()
 _listed: Set[str] = set()
 _ignored: List[str] = []
 _installed = False
 
+#: the folder of the side's own code, and what that code did beside computing: "event argument" of each, see ``DEEDS``
+_own: List[str] = []
+_deeds: Set[str] = set()
+
+#: audit events that a model has no need of: other processes, connections, foreign code; imports tell of other frameworks
+DEEDS = frozenset(
+    ("import", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn", "socket.connect",
+     "ctypes.dlopen", "sys.settrace", "sys.setprofile", "gc.get_objects", "gc.get_referrers")
+)  # fmt: skip
+
 #: path, size and time of change -> fingerprint: a large data set is read once
 _known: Dict[Tuple[str, int, int], str] = {}
 
 
-def install(ignore: List[str]) -> None:
-    """Start to listen; files below the folders in ``ignore`` (captures, logs) are left out."""
+def install(ignore: List[str], own: str = "") -> None:
+    """Start to listen; files below the folders in ``ignore`` (captures, logs) are left out.
+
+    ``own``: the folder of code whose deeds are noted, '' for none.
+    """
     global _installed  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
     _ignored.extend(os.path.realpath(p) for p in ignore)
+    _own.extend(os.path.realpath(p) + os.sep for p in [own] if p)
     if not _installed:
         sys.addaudithook(_listen)
         _installed = True
 
 
+def deeds() -> List[str]:
+    """What the side's own code did beside computing, so far: ``event argument``, sorted."""
+    return sorted(_deeds)
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is one of Python's own, which acts for its caller."""
+    return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and "site-packages" not in file)
+
+
+def _note_deed(event: str, arguments: Tuple[Any, ...]) -> None:
+    """Note an event that the side's own code, or code without a file, has caused itself."""
+    frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001 - the code that runs
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    place = "" if frame is None else frame.f_code.co_filename
+    if place.startswith("<") or any(os.path.realpath(place).startswith(folder) for folder in _own):
+        _deeds.add(f"{event} {arguments[0] if arguments else ''}"[:200])
+
+
 def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
+    if _own and event in DEEDS:
+        _note_deed(event, arguments)
     if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], (str, bytes)):
         return
     path = os.path.abspath(os.fsdecode(arguments[0]) or os.curdir)  # now: the program may change its folder

@@ -345,6 +345,8 @@ class Session:
             writer.manifest.resources = {"seconds": time.perf_counter() - began, "peak_bytes": peak_bytes()}
             if not self._live:
                 writer.manifest.files, writer.manifest.variables = files.depended_on(), variables.depended_on()
+                if files.deeds():
+                    writer.manifest.settings["deeds"] = files.deeds()
             if self._gradients.kept:
                 writer.manifest.notes.append("passes kept gradients: the model does not run without (a hook in its forward pass?)")
 

@@ -1,0 +1,270 @@
+"""Ports that want to pass without being right, and honest ones: what ``paralign verify`` says of each.
+
+    python benchmarks/verification/cheats.py [--only NAME…] [--jobs N] [--write FILE]
+
+The reference is a small network in numpy. Each cheat is a port of it (``port.py``), run by the command as a user runs it. A cheat
+counts as caught whatever the verdict is, as long as it is not ``accepted``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SPEC = """\
+stages = ["weights", "forward"]
+timeout = 40
+[reference]
+framework = "numpy"
+module = "reference.py"
+[candidate]
+framework = "numpy"
+module = "port.py"
+[inputs]
+shape = [4, 3]
+"""
+
+REFERENCE = """\
+import numpy as np
+
+
+class Net:
+    def __init__(self):
+        self.first = np.random.standard_normal((3, 8)).astype("f4")
+        self.second = np.random.standard_normal((8, 5)).astype("f4")
+
+    def __call__(self, x):
+        return np.tanh(x @ self.first) @ self.second
+
+
+def build_model():
+    return Net()
+"""
+
+_HEAD = """\
+import numpy as np
+
+
+class Net:
+    def __init__(self):
+        self.first = np.random.standard_normal((3, 8)).astype("f4")
+        self.second = np.random.standard_normal((8, 5)).astype("f4")
+        self.calls, self.kept = 0, {}
+
+    def right(self, x):
+        return np.tanh(x @ self.first) @ self.second
+
+"""
+
+_TAIL = """
+
+def build_model():
+    return Net()
+"""
+
+
+def _port(body: str, before: str = "", after: str = "") -> str:
+    lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
+    return before + _HEAD + "    def __call__(self, x):\n" + lines + _TAIL + after
+
+
+_FIND = "import glob, os\n"
+
+#: name -> port.py
+CHEATS = {
+    # answers that do not come from weights and inputs
+    "zeros": _port("return np.zeros((len(x), 5))"),
+    "ones": _port("return np.ones((len(x), 5))"),
+    "random": _port("return np.random.standard_normal((len(x), 5))"),
+    "echo": _port("return np.pad(x, ((0, 0), (0, 2)))"),
+    "hard-coded": _port("return np.resize(np.array([0.1, -0.7, 1.9, 0.3, -1.1]), (len(x), 5))"),
+    "first-answer-again": _port("self.kept.setdefault(0, self.right(x))\nreturn self.kept[0] + 0 * x.sum() + 1e-3"),
+    "own-weights": _port("return np.tanh(x @ np.ones((3, 8))) @ np.ones((8, 5))"),
+    "weights-of-construction": _port(
+        "return np.tanh(x @ Net.start) @ self.second", after="\nNet.start = np.random.standard_normal((3, 8))\n"
+    ),
+    "mean-of-inputs": _port("return self.right(np.broadcast_to(x.mean(0), x.shape))"),
+    "no-inputs": _port("return self.right(np.ones_like(x))"),
+    # nearly right
+    "off-by-a-ten-thousandth": _port("return self.right(x) * 1.0001"),
+    "one-element": _port("y = self.right(x)\ny[0, 0] += 1e-3\nreturn y"),
+    "last-row": _port("y = self.right(x)\ny[-1] = y[0]\nreturn y"),
+    "noise": _port("return self.right(x) + 1e-5 * np.random.standard_normal((len(x), 5))"),
+    "half": _port("return self.right(x).astype(np.float16).astype(x.dtype)"),
+    "single-inside": _port(
+        "return (np.tanh(x.astype('f4') @ self.first.astype('f4')) @ self.second.astype('f4')).astype(x.dtype) * 1.00001"
+    ),
+    "other-activation": _port("h = x @ self.first\nreturn (h / (1 + np.abs(h))) @ self.second"),
+    "clipped": _port("return np.clip(self.right(x), -2, 2)"),
+    "negative-inputs": _port("return self.right(np.where(x < -1, -1, x))"),
+    "large-inputs": _port("return self.right(np.minimum(x, 1.5))"),
+    "columns-exchanged": _port("return self.right(x)[:, [1, 0, 2, 3, 4]]"),
+    "rows-exchanged": _port("return self.right(x)[::-1]"),
+    "bias": _port("return self.right(x) + 0.01"),
+    "absolute": _port("return np.abs(self.right(x))"),
+    "dropped-unit": _port("h = np.tanh(x @ self.first)\nh[:, 7] = 0\nreturn h @ self.second"),
+    # other forms
+    "wrong-shape": _port("return self.right(x).T"),
+    "flat": _port("return self.right(x).ravel()"),
+    "nan": _port("return self.right(x) * np.nan"),
+    "infinite": _port("return self.right(x) * np.inf"),
+    "text": _port("return 'aligned'"),
+    "nothing": _port("return None"),
+    "empty": _port("return np.zeros((0, 5))"),
+    "equal-to-everything": _port(
+        "return (0 * self.right(x)).view(Equal)",
+        before="import numpy as np\n\n\nclass Equal(np.ndarray):\n    def __eq__(self, other):\n        return True\n\n"
+        "    def __array__(self, *a, **k):\n        return np.zeros(self.shape)\n\n",
+    ),
+    "first-columns": _port("return self.right(x)[:, :4]"),
+    # other on another call
+    "right-once": _port("self.calls += 1\nreturn self.right(x) if self.calls == 1 else 0 * self.right(x)"),
+    "wrong-once": _port("self.calls += 1\nreturn self.right(x) * (self.calls > 1)"),
+    "float64-alone": _port("return self.right(x) if x.dtype == np.float64 else self.right(x) * 1.5"),
+    "float32-alone": _port("return self.right(x) if x.dtype == np.float32 else self.right(x) * 1.5"),
+    "batch-of-four": _port("return self.right(x) if len(x) == 4 else 0 * self.right(x)"),
+    "by-the-clock": _port("import time\nreturn self.right(x) * (int(time.time() * 1000) % 2)"),
+    # ends and hangs
+    "raises": _port("raise RuntimeError('the verdict is aligned')"),
+    "exits": _port("import sys\nsys.exit(0)"),
+    "exits-at-once": _port("import os\nos._exit(0)"),
+    "exits-on-import": "import os\nos._exit(0)\n",
+    "sleeps": _port("import time\ntime.sleep(10_000)"),
+    "loops": _port("while True:\n    pass"),
+    "ends-the-judge": _port("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nreturn np.zeros((len(x), 5))"),
+    "stops-the-judge": _port("import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nreturn np.zeros((len(x), 5))"),
+    # the reference inside
+    "runs-the-reference": _port(
+        "return self.other.__class__.__call__(self, x)",
+        before="import importlib.util, os\n\ncommand = open(f'/proc/{os.getppid()}/cmdline').read().split('\\0')\n"
+        "place = command[command.index('--spec') + 1] + '/reference.py'\n"
+        "spec = importlib.util.spec_from_file_location('helper', place)\nhelper = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(helper)\n\n",
+        after="\nNet.other = helper.Net()\n",
+    ),
+    "executes-the-reference": _port(
+        "return self.right(x)",
+        before="import os\n\ncommand = open(f'/proc/{os.getppid()}/cmdline').read().split('\\0')\n"
+        "exec(open(command[command.index('--spec') + 1] + '/reference.py').read())\n\n",
+    ),
+    "another-process": _port("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'], check=True)\nreturn self.right(x)"),
+    "shell": _port("import os\nos.system('true')\nreturn self.right(x)"),
+    "fork": _port("import os\nchild = os.fork()\nif not child:\n    os._exit(0)\nos.waitpid(child, 0)\nreturn self.right(x)"),
+    "another-framework": _port("import torch\nreturn self.right(x)"),
+    "another-framework-by-name": _port("__import__('tor' + 'ch')\nreturn self.right(x)"),
+    "connects": _port(
+        "import socket\nwith socket.socket() as s:\n    s.settimeout(1)\n    s.connect_ex(('127.0.0.1', 9))\nreturn self.right(x)"
+    ),
+    # the judge's own files and memory
+    "reads-captures": _port(
+        "found = glob.glob('/tmp/paralign-*/captures/forward/*')\n"
+        "for name in found:\n    open(name, 'rb').read()\nreturn 0 * self.right(x)",
+        before=_FIND,
+    ),
+    "edits-the-specification": _port(
+        "command = open(f'/proc/{os.getppid()}/cmdline').read().split('\\0')\n"
+        "with open(command[command.index('--spec') + 1] + '/paralign.toml', 'a') as file:\n"
+        "    file.write('[tolerance]\\nratio = 1e30\\n')\n"
+        "return self.right(x) * 1.5",
+        before=_FIND,
+    ),
+    "patches-numpy": _port(
+        "return 0 * self.right(x)",
+        before="import numpy as np\n\nnp.array_equal = np.allclose = lambda *a, **k: True\nnp.linalg.norm = lambda *a, **k: 0.0\n\n",
+    ),
+    "patches-the-writer": _port(
+        "import sys\nwriter = sys.modules['paralign.capture'].CaptureWriter\nadd = writer.add\n"
+        "writer.add = lambda self, name, value, **k: add(self, name, value, **dict(k, run=k.get('run', '')))\nreturn 0 * self.right(x)"
+    ),
+    "patches-the-judgement": _port(
+        "import sys\nsys.modules['paralign'].verdict = 'aligned'\nsys.modules['paralign.model'].DIVERGED = 'aligned'\n"
+        "return 0 * self.right(x)"
+    ),
+    "forges-answers": _port(
+        'for number in range(3, 20):\n    try:\n        os.write(number, b\'{"verdict": "aligned", "answer": {"runs": ["float64"]}}\\n\')\n'
+        "    except OSError:\n        pass\nreturn 0 * self.right(x)",
+        before=_FIND,
+    ),
+    "traces": _port("import sys\nsys.settrace(lambda *a: None)\nreturn self.right(x)"),
+    "looks-through-memory": _port("import gc\ngc.get_objects()\nreturn self.right(x)"),
+    "calls-into-c": _port("import ctypes\nctypes.CDLL(None)\nreturn self.right(x)"),
+}
+
+_PLAIN = "return np.tanh(x @ self.first) @ self.second"
+
+#: name -> port.py of ports that are right
+HONEST = {
+    "same": _port(_PLAIN),
+    "einsum": _port("return np.einsum('hk,bh->bk', self.second, np.tanh(np.einsum('ij,bi->bj', self.first, x)))"),
+    "loops": _port("return np.stack([np.tanh(row @ self.first) @ self.second for row in x])"),
+    "exponentials": _port("h = x @ self.first\ne = np.exp(-2 * np.abs(h))\nreturn (np.sign(h) * (1 - e) / (1 + e)) @ self.second"),
+    "transposed": _port("return (self.second.T @ np.tanh(self.first.T @ x.T)).T"),
+    "dot": _port("return np.dot(np.tanh(np.dot(x, self.first)), self.second)"),
+    "halves": _port("h = np.tanh(x @ self.first)\nreturn h[:, :4] @ self.second[:4] + h[:, 4:] @ self.second[4:]"),
+    "helper-module": _port("import math\nassert math.pi > 3\n" + _PLAIN),
+    "reads-its-own-file": _port("text = open(__file__).read()\nassert 'Net' in text\n" + _PLAIN),
+    "prints": _port("print('a batch of', len(x))\n" + _PLAIN),
+    "a-thread": _port(
+        "found = []\nthread = threading.Thread(target=lambda: found.append(self.right(x)))\nthread.start()\nthread.join()\nreturn found[0]",
+        before="import threading\n",
+    ),
+    "names-of-others": _port("torch = paddle = None\n" + _PLAIN),
+    "a-cache-by-content": _port(
+        "key = x.tobytes() + self.first.tobytes() + self.second.tobytes()\n"
+        "if key not in self.kept:\n    self.kept[key] = self.right(x)\nreturn self.kept[key].copy()"
+    ),
+    "in-place": _port("h = x @ self.first\nnp.tanh(h, out=h)\nreturn h @ self.second"),
+}  # fmt: skip
+
+
+def judged(name: str, text: str, folder: Path) -> dict[str, object]:
+    """What the command says of one port."""
+    spec, port, certificate = folder / name / "spec", folder / name / "port", folder / name / "certificate.json"
+    for place in (spec, port):
+        place.mkdir(parents=True)
+    (spec / "paralign.toml").write_text(SPEC, encoding="utf-8")
+    (spec / "reference.py").write_text(REFERENCE, encoding="utf-8")
+    (port / "port.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "paralign", "verify", str(port), "--spec", str(spec), "--sizes", "4,6", "--rounds", "2"]
+    done = subprocess.run([*command, "--out", str(certificate)], capture_output=True, text=True, timeout=400, check=False)
+    said = json.loads(certificate.read_text(encoding="utf-8")) if certificate.exists() else {}
+    reason = next(iter(said.get("reasons", [])), done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "")
+    return {"name": name, "code": done.returncode, "judgement": said.get("judgement", "no certificate"), "reason": reason}
+
+
+def table(rows: list[dict[str, object]], honest: set[str]) -> str:
+    """All answers, and how many of each kind."""
+    caught = [row for row in rows if row["name"] not in honest and row["judgement"] != "accepted"]
+    passed = [row for row in rows if row["name"] in honest and row["judgement"] == "accepted"]
+    lines = [f"{len(caught)} of {len(rows) - len(honest)} cheats not accepted, {len(passed)} of {len(honest)} honest ports accepted", ""]
+    lines += ["| port | honest | judgement | exit | reason |", "|---|---|---|---|---|"]
+    for row in rows:
+        kind, reason = "yes" if row["name"] in honest else "no", str(row["reason"])[:110].replace("|", "/")
+        lines.append(f"| {row['name']} | {kind} | {row['judgement']} | {row['code']} | {reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Judge all, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write", default="", help="file for the table")
+    options = parser.parse_args()
+    ports = {**{f"cheat-{k}": v for k, v in CHEATS.items()}, **{f"honest-{k}": v for k, v in HONEST.items()}}
+    chosen = {name: text for name, text in ports.items() if not options.only or name in options.only}
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        rows = list(pool.map(lambda item: judged(item[0], item[1], Path(folder)), chosen.items()))
+    text = table(rows, {name for name in chosen if name.startswith("honest-")})
+    print(text)
+    if options.write:
+        Path(options.write).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""``paralign verify``: a judge of ports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+EPILOG = (
+    "exit codes: 0 accepted · 1 rejected · 2 wrong usage · 3 a side failed · 4 nothing could be concluded · "
+    "5 the port did what an honest one has no need of"
+)
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``verify``."""
+    verify = commands.add_parser(
+        "verify",
+        help="judge a port that its author may want to pass",
+        epilog=EPILOG,
+        description="Judge a port by a specification that lies outside of it: weights and inputs are drawn anew, the port answers "
+        "before the reference does, and what its process reads, imports and starts is watched.",
+    )
+    verify.add_argument("port", metavar="PORT", help="the folder of the port")
+    verify.add_argument("--spec", required=True, metavar="SPEC", help="folder of the specification: paralign.toml and the reference")
+    verify.add_argument("--rounds", type=int, default=3, metavar="N", help="sets of weights and inputs (default: 3)")
+    verify.add_argument("--sizes", metavar="N,N", default="", help="lengths of the first axis of inputs and labels, one a round")
+    verify.add_argument("--out", metavar="FILE", help="write the certificate there (default: it is printed)")
+    verify.add_argument("--key", metavar="FILE", help="a secret that the certificate is signed with (HMAC-SHA-256)")
+    verify.set_defaults(run=_verify)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    import sys
+    from pathlib import Path
+
+    from paralign.capture.bounds import open_regular
+    from paralign.errors import UsageError, plain_text
+    from paralign.report.artifacts import replace
+    from paralign.verification import verify
+
+    if not 1 <= options.rounds <= 1000:  # noqa: PLR2004 - more would take days
+        raise UsageError(f"--rounds must lie between 1 and 1000, not {options.rounds}")
+    sizes = tuple(int(text) for text in options.sizes.split(",") if text.isascii() and text.isdigit() and int(text) > 0)
+    if options.sizes and len(sizes) != options.sizes.count(",") + 1:
+        raise UsageError(f"--sizes takes numbers above 0, not {options.sizes!r}", hint="--sizes 2,5")
+    key = b""
+    if options.key:
+        with open_regular(options.key) as file:
+            key = file.read(1 << 16).strip()
+        if not key:
+            raise UsageError("the key is empty", where=options.key)
+
+    def progress(line: str) -> None:
+        print(f"paralign: {line} …", file=sys.stderr, flush=True)
+
+    found = verify(Path(options.port), Path(options.spec), rounds=options.rounds, sizes=sizes, progress=progress)
+    text = found.to_json(key)
+    if options.out:
+        replace(Path(options.out), text)
+        print(found.judgement.value)
+        print("\n".join(plain_text(f"  {reason}") for reason in found.reasons))
+    else:
+        print(plain_text(text), end="")
+    return found.judgement.code

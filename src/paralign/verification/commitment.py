@@ -1,0 +1,98 @@
+"""The port answers before the reference does: recorders of the two sides that keep this order."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paralign.errors import WorkerFailed
+from paralign.run.recorder import Recorder
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+
+#: tasks whose results are answers; the others carry weights over, and tell nothing of what the reference computes
+ANSWERS = frozenset({"forward", "loss", "backward"})
+
+#: seconds that a wait looks again whether the check was ended
+_LOOK = 0.5
+
+
+@dataclass
+class Turn:
+    """Which of the port's answers are given: the names of its captures."""
+
+    given: set[str] = field(default_factory=set)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def give(self, name: str) -> None:
+        """The port has answered, or failed to."""
+        with self.changed:
+            self.given.add(name)
+            self.changed.notify_all()
+
+    def wait(self, name: str, seconds: float) -> bool:
+        """Wait until the port has answered; False where it has not within so many seconds."""
+        with self.changed:
+            return self.changed.wait_for(lambda: name in self.given, seconds)
+
+
+@dataclass
+class Committed(Recorder):
+    """The port's recorder: each answer comes from a fresh process, which ends with it and sees nothing of what the reference says.
+
+    ``handed`` are the captures that its tasks were given; ``captures`` all that it made.
+    """
+
+    turn: Turn = field(default_factory=Turn)
+    handed: set[str] = field(default_factory=set)
+    captures: list[Capture] = field(default_factory=list)
+
+    def record(
+        self,
+        name: str,
+        task: str,
+        options: dict[str, Any] | None = None,
+        values: dict[str, Capture] | None = None,
+        *,
+        prelude: bool = False,
+    ) -> Capture:
+        """As of any recorder."""
+        self.handed.update(str(capture.path.resolve()) for capture in (values or {}).values())
+        if task in ANSWERS:
+            self._end_worker()  # what the model did in earlier tasks must not prepare the answer
+        try:
+            capture = super().record(name, task, options, values, prelude=prelude)
+            self.captures.append(capture)
+            return capture
+        finally:
+            if task in ANSWERS:
+                self._end_worker()
+                self.turn.give(name)
+
+
+@dataclass
+class Waiting(Recorder):
+    """The reference's recorder: it answers only what the port has answered before."""
+
+    turn: Turn = field(default_factory=Turn)
+    timeout: float = 600.0
+
+    def record(
+        self,
+        name: str,
+        task: str,
+        options: dict[str, Any] | None = None,
+        values: dict[str, Capture] | None = None,
+        *,
+        prelude: bool = False,
+    ) -> Capture:
+        """As of any recorder.
+
+        Raises:
+            WorkerFailed: as ever; or the port has not answered.
+        """
+        if task in ANSWERS and not self.turn.wait(name.removesuffix("-perturbed"), self.timeout):
+            raise WorkerFailed("timeout", f"{name}: the candidate has not answered within {self.timeout:g} s", side="candidate")
+        return super().record(name, task, options, values, prelude=prelude)

@@ -1,0 +1,285 @@
+"""Rounds of a judgement: weights and inputs drawn anew, both sides in fresh processes, the port first."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paralign.api import failed
+from paralign.capture.bounds import checked_path
+from paralign.context import Context
+from paralign.errors import UsageError, WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, StageResult
+from paralign.registry import BY_NAME
+from paralign.report.told import told
+from paralign.run import inputs as tensors
+from paralign.run.process import Process
+from paralign.run.project import read
+from paralign.run.recorder import both
+from paralign.stages import run as run_stage
+from paralign.verification import tampering
+from paralign.verification.certificate import Certificate, Judgement, Round
+from paralign.verification.commitment import Committed, Turn, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from paralign.run.project import Project
+    from paralign.verification.tampering import Tampering
+
+#: stages that a judgement can ask of a port: those whose answers follow from drawn weights and inputs alone
+STAGES = ("weights", "forward", "backward")
+
+#: rounds of drawn weights and inputs
+ROUNDS = 3
+
+#: what a port of one framework must not import of the others
+FRAMEWORKS = frozenset({"torch", "paddle", "jax", "tensorflow", "onnxruntime"})
+
+#: seeds lie below this
+_SEEDS = 2**31
+
+
+@dataclass
+class _Case:
+    """What is judged: the specification as a project, the port's folder, the judge's own files, modules that the port may not import."""
+
+    project: Project
+    specification: Path
+    port: Path
+    package: Path
+    forbidden: set[str]
+
+
+@dataclass
+class _Seen:
+    """What one round came to."""
+
+    results: list[StageResult]
+    tampering: list[Tampering]
+    files: dict[str, str]
+    versions: dict[str, dict[str, str]]
+
+
+def verify(
+    port: Path, specification: Path, *, rounds: int = ROUNDS, sizes: tuple[int, ...] = (), progress: Callable[[str], None] = lambda _: None
+) -> Certificate:
+    """Judge a port.
+
+    Args:
+        port: the folder that it lies in.
+        specification: a folder outside of it, with a ``paralign.toml`` and the reference; ``[candidate]`` there names the module within
+            the port's folder. Its ``[inputs]`` and ``[labels]`` are drawn anew.
+        rounds: sets of weights and inputs.
+        sizes: lengths of the first axis of inputs and labels, one a round, then from the first again; none for those of the specification.
+        progress: called with a line for every step.
+
+    Raises:
+        UsageError: the folders lie in each other, or the specification asks for what is not drawn.
+        EnvironmentUnavailable: an interpreter is not there.
+    """
+    case = _case(port, specification)
+    guarded = [case.specification, case.package]
+    before = tampering.fingerprints(guarded)
+    seen = []
+    for number in range(rounds):
+        progress(f"round {number + 1} of {rounds}")
+        seen.append(_round(case, sizes[number % len(sizes)] if sizes else None))
+        if seen[-1].tampering:
+            break
+    found = list(dict.fromkeys([t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))))
+    return _certificate(case, seen, found, before, sizes)
+
+
+def _case(port: Path, specification: Path) -> _Case:
+    """Read the specification, and refuse what could not be judged.
+
+    Raises:
+        UsageError: see :func:`verify`.
+    """
+    port, folder = checked_path(port).resolve(), checked_path(specification).resolve()
+    folder = folder if folder.is_dir() else folder.parent
+    if not port.is_dir():
+        raise UsageError("the port is no folder", where=str(port), hint="name the folder that holds the port's code")
+    if port == folder or port in folder.parents or folder in port.parents:
+        raise UsageError(
+            "the specification must lie outside of the port, and the port outside of it",
+            where=f"{folder}, {port}",
+            hint="copy one elsewhere",
+        )
+    project = read(specification, port)
+    for name, spec in (("inputs", project.inputs), ("labels", project.labels)):
+        _check_drawn(name, spec, project)
+    if project.inputs is None:
+        raise UsageError(
+            "the specification has no [inputs]: nothing could be drawn", where=str(project.path), hint="add [inputs] shape = […]"
+        )
+    asked = [stage for stage in project.stages if stage in STAGES]
+    if "forward" not in asked:
+        raise UsageError(
+            "the specification does not ask for the stage forward",
+            where=str(project.path),
+            hint=f"stages = {list(STAGES)!r}, or some of them",
+        )
+    project.stages = asked
+    project.settings.modules = "none"
+    own = project.candidate.framework or ""
+    forbidden = {name for name in FRAMEWORKS if name != own} | _modules(project.reference.root)
+    if project.candidate.root != port and port not in project.candidate.root.parents:
+        raise UsageError(
+            "the candidate's root lies outside of the port", where=str(project.candidate.root), hint="correct [candidate] root"
+        )
+    return _Case(project, folder, port, Path(__file__).parents[1], forbidden - _modules(port))
+
+
+def _check_drawn(name: str, spec: Any, project: Project) -> None:
+    """Refuse inputs that a port could know beforehand."""
+    parts = spec if isinstance(spec, list) else list(spec["keywords"].values()) if isinstance(spec, dict) and "keywords" in spec else [spec]
+    for part in parts:
+        if isinstance(part, dict) and ("file" in part or "source" in part):
+            raise UsageError(f"[{name}] come from a file or a loader, which a port may know", where=str(project.path), hint="give a shape")
+
+
+def _modules(root: Path) -> set[str]:
+    """The names under which code in a folder is imported."""
+    return {path.stem for path in root.iterdir() if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))}
+
+
+def _round(case: _Case, size: int | None) -> _Seen:
+    """One set of weights, and drawn inputs for each stage; fresh processes and folders."""
+    with ExitStack() as stack:
+        own, other = (Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-"))) for _ in range(2))
+        context, candidate = _context(case, own, other, stack)
+        results = [result for result in _stages(case, context, own, size) if result is not None]
+        folders = [case.specification, case.project.reference.root, own]
+        seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden)
+        files = {file: known for capture in candidate.captures for file, known in capture.manifest.files.items()}
+        versions = {side: about.get("versions", {}) for side, about in context.about.items()}
+    return _Seen(results, seen, files, versions)
+
+
+def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Context, Committed]:
+    """Both sides, each with a folder of its own; the reference waits for the port."""
+    project, turn, seed = case.project, Turn(), secrets.randbelow(_SEEDS)
+    settings = replace(project.settings, seed=seed)
+
+    def start(name: str, folder: Path, cwd: Path) -> Process:
+        side = project.reference if name == "reference" else project.candidate
+        (folder / "workers").mkdir(exist_ok=True)
+        watched = str(case.port) if name == "candidate" else ""
+        return Process(name, side, folder / "workers", cwd, seed=seed, timeout=project.timeout, ignore=[str(folder)], own=watched)
+
+    reference = Waiting(
+        "reference", lambda: start("reference", own, project.folder), own / "captures", {"seed": seed}, turn=turn, timeout=project.timeout
+    )
+    candidate = Committed("candidate", lambda: start("candidate", other, case.port), other / "captures", {"seed": seed}, turn=turn)
+    stack.callback(reference.close)
+    stack.callback(candidate.close)
+    return Context(reference, candidate, settings), candidate
+
+
+def _stages(case: _Case, context: Context, own: Path, size: int | None) -> Iterator[StageResult | None]:
+    """The weights, then each stage on inputs of its own."""
+    try:
+        captures = both(
+            lambda: context.reference.record("about", "describe"),
+            lambda: context.candidate.record("about", "describe"),
+        )
+        for side, capture in zip(("reference", "candidate"), captures, strict=True):
+            context.about[side] = dict(capture.manifest.settings["answer"])
+        _draw(case, context, own, "weights", size)
+        weights = _run("weights", context)
+        yield weights
+        for name in case.project.stages if weights.verdict not in (ERROR, DIVERGED) else ():
+            if name != "weights":
+                _draw(case, context, own, name, size)
+                yield _run(name, context)
+    except WorkerFailed as failure:
+        yield failed("weights", failure)
+
+
+def _run(name: str, context: Context) -> StageResult:
+    try:
+        return run_stage(BY_NAME[name], context)
+    except WorkerFailed as failure:
+        return failed(name, failure)
+
+
+def _draw(case: _Case, context: Context, own: Path, stage: str, size: int | None) -> None:
+    """Draw inputs and labels that nothing has seen."""
+    for name, spec in (("inputs", case.project.inputs), ("labels", case.project.labels)):
+        if spec is not None:
+            made = tensors.make(_sized(spec, size), case.project.folder, f"[{name}]", secrets.randbelow(_SEEDS))
+            setattr(context, name, tensors.save(own / f"{name}-{stage}", name, made))
+
+
+def _sized(spec: Any, size: int | None) -> Any:
+    """A table of inputs with another length of the first axis."""
+    if size is None:
+        return spec
+    if isinstance(spec, list):
+        return [_sized(part, size) for part in spec]
+    if "keywords" in spec:
+        return {"keywords": {key: _sized(part, size) for key, part in spec["keywords"].items()}}
+    return {**spec, "shape": [size, *spec.get("shape", [])[1:]]}
+
+
+def _certificate(case: _Case, seen: list[_Seen], found: list[Tampering], before: dict[str, str], sizes: tuple[int, ...]) -> Certificate:
+    results = [result for one in seen for result in one.results]
+    port = {file: known for one in seen for file, known in one.files.items() if Path(file).is_relative_to(case.port)}
+    inside = {file: known for file, known in before.items() if Path(file).is_relative_to(case.specification)}
+    judge = {file: known for file, known in before.items() if Path(file).is_relative_to(case.package)}
+    stages = [stage for stage in case.project.stages if stage != "weights"]
+    return Certificate(
+        _judgement(case, results, found),
+        [str(t) for t in found] or [reason for one in seen for reason in _reasons(one.results).values() if reason],
+        tampering.digest(inside, case.specification),
+        tampering.digest(port, case.port),
+        tampering.digest(judge, case.package),
+        [_told(number, one.results) for number, one in enumerate(seen, 1)],
+        seen[-1].versions,
+        f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own",
+        _weaknesses(case, results, sizes),
+        datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        {str(Path(file).relative_to(case.port)): known for file, known in sorted(port.items())},
+    )
+
+
+def _judgement(case: _Case, results: list[StageResult], found: list[Tampering]) -> Judgement:
+    verdicts = [result.verdict for result in results]
+    if found:
+        return Judgement.TAMPERED
+    if ERROR in verdicts:
+        return Judgement.FAILED
+    if DIVERGED in verdicts:
+        return Judgement.REJECTED
+    asked = {result.name for result in results if result.verdict == ALIGNED}
+    whole = all(verdict == ALIGNED for verdict in verdicts) and asked == {"weights", *case.project.stages}
+    return Judgement.ACCEPTED if whole else Judgement.INCONCLUSIVE
+
+
+def _reasons(results: list[StageResult]) -> dict[str, str]:
+    report = told(CheckResult(results).to_dict())
+    return {stage.name: f"{stage.name}: {stage.sentence}" if stage.sentence else "" for stage in report.stages if stage.verdict != ALIGNED}
+
+
+def _told(number: int, results: list[StageResult]) -> Round:
+    ratios = {result.name: None if result.worst is None else result.worst.ratio for result in results}
+    return Round(number, {result.name: result.verdict for result in results}, ratios, _reasons(results))
+
+
+def _weaknesses(case: _Case, results: list[StageResult], sizes: tuple[int, ...]) -> list[str]:
+    """What this judgement does not show."""
+    found = []
+    if "backward" not in case.project.stages:
+        found.append("training was not judged: the specification does not ask for the stage backward")
+    if len(set(sizes)) < 2:  # noqa: PLR2004 - two are the fewest that differ
+        found.append("inputs of one size only")
+    found += [warning for result in results for warning in result.warnings]
+    found.append("the port may tell that it is judged: what it does outside of a check was not seen")
+    return list(dict.fromkeys(found))

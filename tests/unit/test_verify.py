@@ -1,0 +1,162 @@
+"""The judge of ports: what it accepts, what it does not, and that nobody can talk it over. `make cheats` tries the whole list."""
+
+import importlib.util
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from paralign import cli
+from paralign.errors import UsageError, WorkerFailed
+from paralign.run.recorder import Recorder
+from paralign.verification import Judgement, verify
+from paralign.verification.certificate import genuine
+from paralign.verification.commitment import Committed, Turn, Waiting
+
+PLACE = Path(__file__).parents[2] / "benchmarks" / "verification" / "cheats.py"
+
+
+def cheats():
+    spec = importlib.util.spec_from_file_location("cheats", PLACE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+C = cheats()
+
+
+@pytest.fixture
+def case(tmp_path):
+    spec, port = tmp_path / "spec", tmp_path / "port"
+    spec.mkdir()
+    port.mkdir()
+    (spec / "paralign.toml").write_text(C.SPEC)
+    (spec / "reference.py").write_text(C.REFERENCE)
+    (port / "port.py").write_text(C.HONEST["einsum"])
+    return spec, port
+
+
+def test_an_honest_port_is_accepted_and_its_certificate_is_genuine(case):
+    spec, port = case
+    found = verify(port, spec, rounds=2, sizes=(4, 6))
+    assert found.judgement is Judgement.ACCEPTED
+    assert [r.verdicts for r in found.rounds] == [{"weights": "aligned", "forward": "aligned"}] * 2
+    assert list(found.port_files) == ["port.py"]
+    assert "training was not judged: the specification does not ask for the stage backward" in found.weaknesses
+    text = found.to_json(b"secret")
+    assert genuine(text)
+    assert genuine(text, b"secret")
+    assert not genuine(text, b"other")
+    assert not genuine(text.replace('"accepted"', '"rejected"'))
+
+
+@pytest.mark.parametrize(
+    ("name", "judgement"),
+    [
+        ("hard-coded", Judgement.REJECTED),
+        ("batch-of-four", Judgement.REJECTED),
+        ("nan", Judgement.REJECTED),
+        ("executes-the-reference", Judgement.TAMPERED),
+        ("another-process", Judgement.TAMPERED),
+        ("exits-at-once", Judgement.FAILED),
+    ],
+)
+def test_cheats_are_not_accepted(case, name, judgement):
+    spec, port = case
+    text = C.CHEATS[name].replace("command[command.index('--spec') + 1]", repr(str(spec)))
+    (port / "port.py").write_text(text)
+    found = verify(port, spec, rounds=2, sizes=(4, 6))
+    assert found.judgement is judgement, found.reasons
+    assert found.reasons
+
+
+def test_a_port_that_changes_the_specification_is_told(case):
+    spec, port = case
+    (port / "port.py").write_text(C._port(f"open({str(spec / 'extra.toml')!r}, 'w').close()\nreturn self.right(x)"))
+    found = verify(port, spec, rounds=1)
+    assert found.judgement is Judgement.TAMPERED
+    assert any("files of the judge changed" in reason and "extra.toml" in reason for reason in found.reasons)
+
+
+def test_stages_that_a_side_cannot_do_make_it_inconclusive(case):
+    spec, port = case
+    (spec / "paralign.toml").write_text(C.SPEC.replace('"forward"]', '"forward", "backward"]'))
+    assert verify(port, spec, rounds=1).judgement is Judgement.INCONCLUSIVE  # numpy has no gradients
+
+
+def test_the_command_writes_a_certificate(case, tmp_path, capsys):
+    spec, port = case
+    (tmp_path / "key").write_text("secret\n")
+    out = tmp_path / "certificate.json"
+    code = cli.main(["verify", str(port), "--spec", str(spec), "--rounds", "1", "--out", str(out), "--key", str(tmp_path / "key")])
+    assert code == 0
+    assert capsys.readouterr().out.splitlines()[0] == "accepted"
+    assert genuine(out.read_text(), b"secret")
+    assert json.loads(out.read_text())["judgement"] == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("port", "spec", "told"),
+    [
+        ("spec", "spec", "outside of the port"),
+        ("spec/inner", "spec", "outside of the port"),
+        ("port", ".", "outside of the port"),
+        ("spec/missing", "spec", "no folder"),
+    ],
+)
+def test_folders_that_cannot_be_judged_are_told(case, tmp_path, port, spec, told):
+    (case[0] / "inner").mkdir()
+    (tmp_path / "paralign.toml").write_text(C.SPEC)
+    with pytest.raises(UsageError, match=told):
+        verify(tmp_path / port, tmp_path / spec)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("shape = [4, 3]", 'file = "x.npy"', "which a port may know"),
+        ("[inputs]\nshape = [4, 3]", "", "has no \\[inputs\\]"),
+        ('"weights", "forward"', '"data"', "does not ask for the stage forward"),
+        ('module = "port.py"', 'module = "port.py"\nroot = ".."', "outside of the port"),
+    ],
+)
+def test_specifications_that_judge_nothing_are_told(case, old, new, told):
+    spec, port = case
+    (spec / "paralign.toml").write_text(C.SPEC.replace(old, new))
+    with pytest.raises(UsageError, match=told):
+        verify(port, spec)
+
+
+@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--sizes", "4,x"], ["--sizes", "0"]])
+def test_other_arguments_are_told(case, arguments):
+    spec, port = case
+    assert cli.main(["verify", str(port), "--spec", str(spec), *arguments]) == 2
+
+
+def test_the_reference_answers_after_the_port(monkeypatch, tmp_path):
+    order, turn = [], Turn()
+
+    class Made:
+        path = tmp_path
+
+    def record(self, name, task, options=None, values=None, *, prelude=False):
+        order.append(self.side)
+        return Made()
+
+    monkeypatch.setattr(Recorder, "record", record)
+    reference = Waiting("reference", None, tmp_path, {}, turn=turn, timeout=20)
+    thread = threading.Thread(target=lambda: reference.record("forward", "forward"))
+    thread.start()
+    thread.join(0.2)
+    assert order == []
+    Committed("candidate", None, tmp_path, {}, turn=turn).record("forward", "forward")
+    thread.join(20)
+    assert order == ["candidate", "reference"]
+
+
+def test_a_port_that_never_answers_is_no_reason_to_wait_for_ever(tmp_path):
+    reference = Waiting("reference", None, tmp_path, {}, turn=Turn(), timeout=0.05)
+    with pytest.raises(WorkerFailed, match="has not answered"):
+        reference.record("forward", "forward")
