@@ -377,11 +377,19 @@ def _point(run: Run, which: str) -> Point:
 
 def parting(exact: Exact) -> int | None:
     """The first step whose figures are apart by more than float32 rounds, if the exact trajectory parts at all."""
-    runs = exact.runs
+    runs, found = exact.runs, []
     moved = [of_capture(capture) for capture in exact.moved]
     for key, values in runs[0].curves.items():
         if key[0] == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(values):
-            pair, _ = _curve(key, values, runs[1], [run.curves[key] for run in moved if key in run.curves])
+            drifted = [run.curves[key] for run in moved if key in run.curves]
+            pair, _ = _curve(key, values, runs[1], drifted)
             if pair.verdict == DIVERGED:
-                return _first(runs, TRAIN) or 0
-    return None
+                found.append(_beyond(values, runs[1].curves[key], _drift(values, drifted)))
+    return min(found, default=None)
+
+
+def _beyond(values: Array, other: Array, drift: Array) -> int:
+    """The first place at which two curves are apart by more than drift explains; 0 where none is, and one of them ends early."""
+    count = min(len(values), len(other))
+    apart = ~(np.abs(values[:count] - other[:count]) <= LIMIT * drift[:count])
+    return int(np.argmax(apart)) if apart.any() else 0
