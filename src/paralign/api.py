@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture import Capture
 from paralign.capture.bounds import checked_path
+from paralign.checking import describe, given_tensors, run_stages, sides
 from paralign.context import Context
 from paralign.conversion import Conversion, carried, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
@@ -18,36 +18,26 @@ from paralign.errors import UsageError, WorkerFailed, plain_text
 from paralign.formats.saving import check_destination
 from paralign.locate import pipeline
 from paralign.locate.laboratory import watched
-from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, Side, StageResult, Tolerance
-from paralign.port import hints
+from paralign.model import CheckResult, Side, Tolerance
 from paralign.progress import kept
-from paralign.registry import BY_NAME
 from paralign.report import artifacts, page, pictures
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of, untouched_process
 from paralign.run.locking import locked
 from paralign.run.pace import pace_of
-from paralign.run.process import Process, environment, sweep, write_own
+from paralign.run.process import sweep
 from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
-from paralign.run.recorder import Outdated, Recorder, both, interpreter, own_code
-from paralign.run.remedies import remedy
+from paralign.run.recorder import Outdated, Recorder
 from paralign.run.trainings import Trainings
 from paralign.run.turns import turn
-from paralign.stages import run as run_stage
 from paralign.stages.offline import arrays_of, compare_captures, compare_files
 from paralign.weights import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from paralign.run.project import Project, SideSettings
-
-#: said of each stage that diverges under weights whose places nothing has proven
-GUESSED = "the places of some weights are guessed (see `weights`): what differs here may only follow from a wrong place"
-
-#: said once where the stages that are asked for run on weights that are not all the reference's
-UNCARRIED = "not all weights could be carried over: see `paralign check weights`"
+    from paralign.run.project import Project
 
 #: the two sides, as they are called in folders and reports
 SIDES = ("reference", "candidate")
@@ -154,7 +144,7 @@ def check(
             for name, value in (("inputs", inputs), ("labels", labels))
             if value is not None
         }
-        result = _run(context, names, lambda _: None, lambda: (given.get("inputs"), given.get("labels")), about)
+        result = run_stages(context, names, lambda _: None, lambda: (given.get("inputs"), given.get("labels")), about)
         if out is not None:
             artifacts.write(result, context.artifacts, folder)
             page.write(folder, result, Path.cwd())
@@ -259,51 +249,12 @@ def _checked(
     Raises:
         Outdated: captures of the reference that were reused are not what it computes now; never with ``fresh``.
     """
-    with _sides(project, folder, fresh=fresh, lock=lock) as context:
-        result = _run(context, names, progress, lambda: _given(project, context, folder), None)
+    with sides(project, folder, fresh=fresh, lock=lock) as context:
+        result = run_stages(context, names, progress, lambda: given_tensors(project, context, folder), None)
         if context.reference.reused:
             reused = ", ".join(sorted(context.reference.reused))
             result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")
     return result, context
-
-
-@contextmanager
-def _sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = None) -> Iterator[Context]:
-    """Both sides of a project, ready to record into a folder; their workers end when this is left."""
-    with ExitStack() as stack:
-        reference = _recorder(project, "reference", project.reference, folder, reuse=not fresh, lock=lock)
-        candidate = _recorder(project, "candidate", project.candidate, folder, reuse=False, lock=lock)
-        stack.callback(reference.close)
-        stack.callback(candidate.close)
-        yield Context(reference, candidate, project.settings)
-
-
-def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:
-    write_own(folder / "workers" / f"{name}.log", "")
-    identity: dict[str, Any] = {
-        "module": str(side.module),
-        "root": str(side.root),
-        "python": side.python,
-        "framework": side.framework,
-        "device": side.device,
-        "env": side.env,
-        "folder": str(project.folder),
-        "seed": project.settings.seed,
-    }
-    variables = None
-    if name == "reference":
-        found = interpreter(side.python, environment(side))
-        identity.update(installed=found.installed, paralign=own_code())
-        variables = found.variables
-
-    def start() -> Process:
-        ignore = [str(folder / "captures"), str(folder / "workers")]
-        settings = project.settings
-        return Process(
-            name, side, folder / "workers", project.folder, seed=settings.seed, timeout=project.timeout, ignore=ignore, lock=lock
-        )
-
-    return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse, variables=variables)
 
 
 @contextmanager
@@ -318,164 +269,10 @@ def opened(directory: str | Path) -> Iterator[Context]:
     with tempfile.TemporaryDirectory(prefix="paralign-") as name:
         folder = Path(name)
         _make(folder, "workers", "captures")
-        with _sides(project, folder, fresh=True) as context:
-            _describe(context, CheckResult(), None)
-            context.inputs, context.labels = _given(project, context, folder)
+        with sides(project, folder, fresh=True) as context:
+            describe(context, CheckResult(), None)
+            context.inputs, context.labels = given_tensors(project, context, folder)
             yield context
-
-
-def _given(project: Project, context: Context, folder: Path) -> tuple[Capture | None, Capture | None]:
-    """Inputs and labels: from the project file, from the reference's functions, or the first batch of its data loader."""
-    found: dict[str, Capture] = {}
-    seeds = {"inputs": project.settings.seed, "labels": project.settings.seed + 1000}
-    for name, spec in (("inputs", project.inputs), ("labels", project.labels)):
-        if isinstance(spec, dict) and "source" in spec:
-            if spec["source"] != "dataloader":
-                raise UsageError(
-                    f"unknown source {spec['source']!r} of [{name}]", where=str(project.path), hint='the one source there is: "dataloader"'
-                )
-            found[name] = _batch(context)
-        elif spec is not None:
-            found[name] = tensors.save(folder / "captures" / name, name, tensors.make(spec, project.folder, f"[{name}]", seeds[name]))
-        elif context.has("reference", name):
-            found[name] = context.reference.record(name, "given", {"function": name})
-    if context.has("reference", "build_dataloader"):
-        if "inputs" not in found:
-            found["inputs"] = _batch(context)
-        if "labels" not in found and found["inputs"].manifest.stage == "batch":
-            found["labels"] = found["inputs"]
-    return found.get("inputs"), found.get("labels")
-
-
-def _batch(context: Context) -> Capture:
-    if not context.has("reference", "build_dataloader"):
-        raise UsageError(
-            "the inputs are to come from the data loader, but the reference has no build_dataloader(split)",
-            hint="define it, or set [inputs] to a shape or a file",
-        )
-    return context.reference.record("batch", "batch", {"split": context.settings.split})
-
-
-def _run(
-    context: Context,
-    names: list[str],
-    progress: Callable[[str], None],
-    given: Callable[[], tuple[Capture | None, Capture | None]],
-    functions: dict[str, list[str]] | None,
-) -> CheckResult:
-    """Describe the sides, get the inputs, run the stages; a side that fails gives its stage the verdict ``error``."""
-    result = CheckResult()
-    progress("starting both sides")
-    try:
-        _describe(context, result, functions)
-        progress("inputs")
-        context.inputs, context.labels = given() if any(BY_NAME[n].needs_weights for n in names) else (None, None)
-    except WorkerFailed as failure:
-        result.stages = [failed(name, failure) for name in names]
-        return result
-    finally:
-        context.note_used("")
-    carried: StageResult | None = None
-    for name in names:
-        if BY_NAME[name].needs_weights and carried is None:
-            progress("weights")
-            carried = _attempt("weights", context)
-        if name == "weights" and carried is not None:
-            result.stages.append(carried)
-        elif BY_NAME[name].needs_weights and carried is not None and carried.verdict == ERROR:
-            result.stages.append(
-                StageResult(name, NOT_TESTED, notes=["the weights could not be carried over"])
-                if "weights" in names
-                else StageResult(name, ERROR, failure=carried.failure)
-            )
-        else:
-            progress(name)
-            result.stages.append(_attempt(name, context))
-        _say_follows(result, carried, guessed=context.guessed)
-    hints.add(result)
-    return result
-
-
-def _say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:
-    """Say of the last stage, where it diverged, which earlier divergence it may only have inherited."""
-    *before, last = result.stages
-    wrong = [s.name for s in before if s.verdict == DIVERGED]
-    hidden = carried is not None and carried.verdict == DIVERGED and "weights" not in {s.name for s in result.stages}
-    if last.verdict == DIVERGED:
-        last.follows = [name for name in BY_NAME[last.name].follows if name in wrong or (hidden and name == "weights")]
-    if guessed and last.verdict == DIVERGED and BY_NAME[last.name].needs_weights and last.name != "weights":
-        last.warnings.insert(0, GUESSED)
-    if hidden and BY_NAME[last.name].needs_weights and not any(_speaks_of_weights(s) for s in result.stages):
-        last.warnings.insert(0, UNCARRIED)
-
-
-def _speaks_of_weights(stage: StageResult) -> bool:
-    return "weights" in stage.follows or UNCARRIED in stage.warnings
-
-
-def _describe(context: Context, result: CheckResult, functions: dict[str, list[str]] | None) -> None:
-    captures = both(lambda: context.reference.record("about", "describe"), lambda: context.candidate.record("about", "describe"))
-    for side, capture in zip(("reference", "candidate"), captures, strict=True):
-        about = dict(capture.manifest.settings["answer"])
-        if functions is not None:
-            about["functions"] = functions[side]
-        context.about[side] = about
-        setattr(result, side, {**about, "python": capture.manifest.versions.get("python")})
-        result.preflight.append(
-            f"{side}: {about['framework']} {about['versions'].get(about['framework'], '')} on {about['device']}, "
-            f"Python {capture.manifest.versions.get('python')}"
-        )
-    result.preflight += _differences(context.about["reference"], context.about["candidate"])
-
-
-def _differences(reference: dict[str, Any], candidate: dict[str, Any]) -> list[str]:
-    """What differs between how the two sides run, and what makes results unsure on either."""
-    lines = []
-    if reference["device"] != candidate["device"]:
-        lines.append(f"the sides run on different devices: {reference['device']} and {candidate['device']}")
-    for side, about in (("reference", reference), ("candidate", candidate)):
-        if about["device"] != "cpu":
-            lines += [
-                f"{side}: {flag} is {value}: float32 products are rounded to 10 bits"
-                for flag, value in about["flags"].items()
-                if value == "tf32" or ("tf32" in flag and value is True)
-            ]
-    if reference["framework"] == candidate["framework"]:
-        lines += [
-            f"{flag}: {reference['flags'][flag]} against {candidate['flags'][flag]}"
-            for flag in sorted(reference["flags"].keys() & candidate["flags"].keys())
-            if reference["flags"][flag] != candidate["flags"][flag]
-        ]
-    return lines
-
-
-def _attempt(name: str, context: Context) -> StageResult:
-    began = time.perf_counter()
-    try:
-        result = run_stage(BY_NAME[name], context)
-    except WorkerFailed as failure:
-        result = failed(name, failure, str(context.about.get(failure.side or "", {}).get("framework", "")))
-    context.note_used(name)
-    result.seconds["total"] = time.perf_counter() - began
-    return result
-
-
-def failed(stage: str, failure: WorkerFailed, framework: str = "") -> StageResult:
-    """The result ``error`` of a stage whose side failed, with the remedy of a failure that users meet often."""
-    known = remedy(failure.type, failure.message, framework)
-    return StageResult(
-        stage,
-        ERROR,
-        failure={
-            "side": failure.side,
-            "type": failure.type,
-            "message": failure.message,
-            "traceback": failure.traceback,
-            "frames": failure.frames,
-            "log": failure.log,
-            "remedy": None if known is None else {"id": known.id, "fix": known.fix},
-        },
-    )
 
 
 def compare(
@@ -631,10 +428,10 @@ def _modelled(model: str | Path | list[str], inputs: Any, folder: Path, step: Ca
     project.inputs = project.inputs if inputs is None else inputs
     _make(folder, "workers", "captures")
     try:
-        with _sides(project, folder, fresh=True) as context:
+        with sides(project, folder, fresh=True) as context:
             step("starting both sides")
-            _describe(context, CheckResult(), None)
-            context.inputs, _ = _given(project, context, folder)
+            describe(context, CheckResult(), None)
+            context.inputs, _ = given_tensors(project, context, folder)
             yield context
     except WorkerFailed as failure:  # its log goes with the folder
         told = "".join(f"\n  {frame}" for frame in failure.frames)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from paralign import api
+from paralign import checking
 from paralign.capture import Capture
 from paralign.context import Context
 from paralign.dtypes import STORAGE, Typed, widen
@@ -223,7 +223,7 @@ def given(folder, inputs=None, labels=None, functions=()):
     reference = Reference(folder)
     context = Context(reference, None, Settings(split="test"), about={"reference": {"functions": list(functions)}})
     project = SimpleNamespace(inputs=inputs, labels=labels, settings=context.settings, folder=folder, path=folder / "paralign.toml")
-    return *api._given(project, context, folder), reference.asked
+    return *checking.given_tensors(project, context, folder), reference.asked
 
 
 BATCH = ("batch", "batch", {"split": "test"})

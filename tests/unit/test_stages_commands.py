@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from paralign.api import check_project, failed
+from paralign.api import check_project
 from paralign.capture import Capture, CaptureWriter, clear
+from paralign.checking import failed
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, Manifest, StageResult
 from paralign.run.project import read

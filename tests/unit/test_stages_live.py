@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paralign.api import _differences, _say_follows, check, failed
+from paralign.api import check
+from paralign.checking import differences, failed, say_follows
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, CheckResult, Side, StageResult
 
@@ -282,7 +283,7 @@ def test_weights_that_were_not_asked_for_and_are_wrong_are_said_once():
     carried, result = StageResult("weights", DIVERGED), CheckResult()
     for name, verdict in (("loss", ALIGNED), ("forward", DIVERGED), ("backward", DIVERGED)):
         result.stages.append(StageResult(name, verdict))
-        _say_follows(result, carried)
+        say_follows(result, carried)
     assert [len(stage.warnings) for stage in result.stages] == [1, 0, 0]
     assert [stage.follows for stage in result.stages] == [[], ["weights"], ["weights", "forward"]]
 
@@ -373,7 +374,7 @@ def about(framework="torch", device="cpu", **flags):
     ],
 )  # fmt: skip
 def test_what_differs_between_the_sides_is_said_first(reference, candidate, told):
-    assert _differences(reference, candidate) == told
+    assert differences(reference, candidate) == told
 
 
 @pytest.mark.parametrize(("size", "verdict"), [(1e-7, ALIGNED), (1e-4, ALIGNED), (1e-3, UNDERPOWERED), (1e-2, UNDERPOWERED)])

@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paralign.api import failed
 from paralign.capture.bounds import checked_path
+from paralign.checking import failed
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, StageResult

@@ -1,0 +1,228 @@
+"""One check under way: both sides described, inputs given, the stages one after the other."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from paralign.context import Context
+from paralign.errors import UsageError, WorkerFailed
+from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult
+from paralign.port import hints
+from paralign.registry import BY_NAME
+from paralign.run import inputs as tensors
+from paralign.run.process import Process, environment, write_own
+from paralign.run.recorder import Recorder, both, interpreter, own_code
+from paralign.run.remedies import remedy
+from paralign.stages import run as run_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from paralign.capture import Capture
+    from paralign.run.project import Project, SideSettings
+
+#: said of each stage that diverges under weights whose places nothing has proven
+GUESSED = "the places of some weights are guessed (see `weights`): what differs here may only follow from a wrong place"
+
+#: said once where the stages that are asked for run on weights that are not all the reference's
+UNCARRIED = "not all weights could be carried over: see `paralign check weights`"
+
+
+@contextmanager
+def sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = None) -> Iterator[Context]:
+    """Both sides of a project, ready to record into a folder; their workers end when this is left."""
+    with ExitStack() as stack:
+        reference = _recorder(project, "reference", project.reference, folder, reuse=not fresh, lock=lock)
+        candidate = _recorder(project, "candidate", project.candidate, folder, reuse=False, lock=lock)
+        stack.callback(reference.close)
+        stack.callback(candidate.close)
+        yield Context(reference, candidate, project.settings)
+
+
+def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:
+    write_own(folder / "workers" / f"{name}.log", "")
+    identity: dict[str, Any] = {
+        "module": str(side.module),
+        "root": str(side.root),
+        "python": side.python,
+        "framework": side.framework,
+        "device": side.device,
+        "env": side.env,
+        "folder": str(project.folder),
+        "seed": project.settings.seed,
+    }
+    variables = None
+    if name == "reference":
+        found = interpreter(side.python, environment(side))
+        identity.update(installed=found.installed, paralign=own_code())
+        variables = found.variables
+
+    def start() -> Process:
+        ignore = [str(folder / "captures"), str(folder / "workers")]
+        settings = project.settings
+        return Process(
+            name, side, folder / "workers", project.folder, seed=settings.seed, timeout=project.timeout, ignore=ignore, lock=lock
+        )
+
+    return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse, variables=variables)
+
+
+def given_tensors(project: Project, context: Context, folder: Path) -> tuple[Capture | None, Capture | None]:
+    """Inputs and labels: from the project file, from the reference's functions, or the first batch of its data loader."""
+    found: dict[str, Capture] = {}
+    seeds = {"inputs": project.settings.seed, "labels": project.settings.seed + 1000}
+    for name, spec in (("inputs", project.inputs), ("labels", project.labels)):
+        if isinstance(spec, dict) and "source" in spec:
+            if spec["source"] != "dataloader":
+                raise UsageError(
+                    f"unknown source {spec['source']!r} of [{name}]", where=str(project.path), hint='the one source there is: "dataloader"'
+                )
+            found[name] = _batch(context)
+        elif spec is not None:
+            found[name] = tensors.save(folder / "captures" / name, name, tensors.make(spec, project.folder, f"[{name}]", seeds[name]))
+        elif context.has("reference", name):
+            found[name] = context.reference.record(name, "given", {"function": name})
+    if context.has("reference", "build_dataloader"):
+        if "inputs" not in found:
+            found["inputs"] = _batch(context)
+        if "labels" not in found and found["inputs"].manifest.stage == "batch":
+            found["labels"] = found["inputs"]
+    return found.get("inputs"), found.get("labels")
+
+
+def _batch(context: Context) -> Capture:
+    if not context.has("reference", "build_dataloader"):
+        raise UsageError(
+            "the inputs are to come from the data loader, but the reference has no build_dataloader(split)",
+            hint="define it, or set [inputs] to a shape or a file",
+        )
+    return context.reference.record("batch", "batch", {"split": context.settings.split})
+
+
+def run_stages(
+    context: Context,
+    names: list[str],
+    progress: Callable[[str], None],
+    inputs: Callable[[], tuple[Capture | None, Capture | None]],
+    functions: dict[str, list[str]] | None,
+) -> CheckResult:
+    """Describe the sides, get the inputs, run the stages; a side that fails gives its stage the verdict ``error``."""
+    result = CheckResult()
+    progress("starting both sides")
+    try:
+        describe(context, result, functions)
+        progress("inputs")
+        context.inputs, context.labels = inputs() if any(BY_NAME[n].needs_weights for n in names) else (None, None)
+    except WorkerFailed as failure:
+        result.stages = [failed(name, failure) for name in names]
+        return result
+    finally:
+        context.note_used("")
+    carried: StageResult | None = None
+    for name in names:
+        if BY_NAME[name].needs_weights and carried is None:
+            progress("weights")
+            carried = _attempt("weights", context)
+        if name == "weights" and carried is not None:
+            result.stages.append(carried)
+        elif BY_NAME[name].needs_weights and carried is not None and carried.verdict == ERROR:
+            result.stages.append(
+                StageResult(name, NOT_TESTED, notes=["the weights could not be carried over"])
+                if "weights" in names
+                else StageResult(name, ERROR, failure=carried.failure)
+            )
+        else:
+            progress(name)
+            result.stages.append(_attempt(name, context))
+        say_follows(result, carried, guessed=context.guessed)
+    hints.add(result)
+    return result
+
+
+def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:
+    """Say of the last stage, where it diverged, which earlier divergence it may only have inherited."""
+    *before, last = result.stages
+    wrong = [s.name for s in before if s.verdict == DIVERGED]
+    hidden = carried is not None and carried.verdict == DIVERGED and "weights" not in {s.name for s in result.stages}
+    if last.verdict == DIVERGED:
+        last.follows = [name for name in BY_NAME[last.name].follows if name in wrong or (hidden and name == "weights")]
+    if guessed and last.verdict == DIVERGED and BY_NAME[last.name].needs_weights and last.name != "weights":
+        last.warnings.insert(0, GUESSED)
+    if hidden and BY_NAME[last.name].needs_weights and not any(_speaks_of_weights(s) for s in result.stages):
+        last.warnings.insert(0, UNCARRIED)
+
+
+def _speaks_of_weights(stage: StageResult) -> bool:
+    return "weights" in stage.follows or UNCARRIED in stage.warnings
+
+
+def describe(context: Context, result: CheckResult, functions: dict[str, list[str]] | None) -> None:
+    """Ask both sides what they are; versions and what differs between them become lines of the result.
+
+    ``functions``: those of live sides, by side; None to take what the sides say.
+    """
+    captures = both(lambda: context.reference.record("about", "describe"), lambda: context.candidate.record("about", "describe"))
+    for side, capture in zip(("reference", "candidate"), captures, strict=True):
+        about = dict(capture.manifest.settings["answer"])
+        if functions is not None:
+            about["functions"] = functions[side]
+        context.about[side] = about
+        setattr(result, side, {**about, "python": capture.manifest.versions.get("python")})
+        result.preflight.append(
+            f"{side}: {about['framework']} {about['versions'].get(about['framework'], '')} on {about['device']}, "
+            f"Python {capture.manifest.versions.get('python')}"
+        )
+    result.preflight += differences(context.about["reference"], context.about["candidate"])
+
+
+def differences(reference: dict[str, Any], candidate: dict[str, Any]) -> list[str]:
+    """What differs between how the two sides run, and what makes results unsure on either."""
+    lines = []
+    if reference["device"] != candidate["device"]:
+        lines.append(f"the sides run on different devices: {reference['device']} and {candidate['device']}")
+    for side, about in (("reference", reference), ("candidate", candidate)):
+        if about["device"] != "cpu":
+            lines += [
+                f"{side}: {flag} is {value}: float32 products are rounded to 10 bits"
+                for flag, value in about["flags"].items()
+                if value == "tf32" or ("tf32" in flag and value is True)
+            ]
+    if reference["framework"] == candidate["framework"]:
+        lines += [
+            f"{flag}: {reference['flags'][flag]} against {candidate['flags'][flag]}"
+            for flag in sorted(reference["flags"].keys() & candidate["flags"].keys())
+            if reference["flags"][flag] != candidate["flags"][flag]
+        ]
+    return lines
+
+
+def _attempt(name: str, context: Context) -> StageResult:
+    began = time.perf_counter()
+    try:
+        result = run_stage(BY_NAME[name], context)
+    except WorkerFailed as failure:
+        result = failed(name, failure, str(context.about.get(failure.side or "", {}).get("framework", "")))
+    context.note_used(name)
+    result.seconds["total"] = time.perf_counter() - began
+    return result
+
+
+def failed(stage: str, failure: WorkerFailed, framework: str = "") -> StageResult:
+    """The result ``error`` of a stage whose side failed, with the remedy of a failure that users meet often."""
+    known = remedy(failure.type, failure.message, framework)
+    return StageResult(
+        stage,
+        ERROR,
+        failure={
+            "side": failure.side,
+            "type": failure.type,
+            "message": failure.message,
+            "traceback": failure.traceback,
+            "frames": failure.frames,
+            "log": failure.log,
+            "remedy": None if known is None else {"id": known.id, "fix": known.fix},
+        },
+    )
