@@ -201,6 +201,7 @@ def test_a_failure_that_is_not_one_of_a_worker_is_ours_and_surfaces():
 def test_a_failure_becomes_a_result():
     result = failed("loss", WorkerFailed("killed", "by signal SIGKILL", log="x.log", side="candidate"))
     assert (result.name, result.verdict) == ("loss", ERROR)
+    assert result.failure.pop("remedy")["id"] == "host-memory"
     assert result.failure == {
         "side": "candidate",
         "type": "killed",
@@ -340,7 +341,7 @@ def test_an_output_folder_keeps_everything_and_can_be_used_again(tmp_path):
         result = run(model, model, inputs=X, out=tmp_path / "deep" / "result")
     assert result.verdict == ALIGNED
     names = {p.name for p in (tmp_path / "deep" / "result").iterdir()}
-    assert names == {".paralign.lock", "captures", "forward_numpy.npy", "forward_ref.npy", "log", "report.json"}
+    assert names == {".paralign.lock", "captures", "forward_numpy.npy", "forward_ref.npy", "log", "report.html", "report.json"}
 
 
 def test_the_preflight_names_both_sides():
