@@ -26,3 +26,10 @@ def test_the_first_step_that_drift_does_not_explain(monkeypatch):
     assert trajectory.parting(exact(values, early, [])) == 1
     assert trajectory.parting(exact(values, values, [moved])) is None
     assert trajectory.parting(exact(values, [1.0, np.nan, 0.8, 0.7, 0.6], [moved])) == 1
+
+
+def test_few_values_of_a_loss_are_no_counts_of_samples():
+    values = np.array([0.5, 0.25])
+    assert trajectory.is_count("acc", values)
+    assert not trajectory.is_count("mse", values)
+    assert not trajectory.is_count("val_loss", values)

@@ -167,7 +167,8 @@ def _forced_states(context: Context, states: Capture, count: int) -> Capture:
 
 
 def _figures(reference: Run, candidate: Run) -> list[tuple[str, str]]:
-    return [k for k, v in reference.curves.items() if k[0] == TRAIN and k in candidate.curves and not is_rate(k[1]) and not is_count(v)]
+    shared = [(k, v) for k, v in reference.curves.items() if k[0] == TRAIN and k in candidate.curves]
+    return [k for k, v in shared if not is_rate(k[1]) and not is_count(k[1], v)]
 
 
 def _gap(reference: Run, candidate: Run, count: int) -> float:

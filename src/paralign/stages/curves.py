@@ -23,6 +23,9 @@ RATES = (RATE, "lr", "learning_rate", "LR")
 #: parts of the names of figures of which less is better
 COSTS = ("loss", "error", "err", "mse", "mae", "rmse", "perplexity", "ppl", "fid", "distance", "wer", "cer")
 
+#: those of them that never count samples
+CONTINUOUS = ("loss", "mse", "mae", "rmse", "perplexity", "ppl", "fid", "distance")
+
 
 @dataclass
 class Run:
@@ -107,6 +110,12 @@ def common(runs: list[Run]) -> list[tuple[str, str]]:
 def is_rate(figure: str) -> bool:
     """Whether a figure is a learning rate."""
     return figure in RATES or figure.partition(".")[0] == RATE
+
+
+def is_continuous(figure: str) -> bool:
+    """Whether a figure is none that counts samples, as its name says: a share of errors may count, a mean square does not."""
+    words = figure.lower().replace("-", "_").split("_")
+    return any(word in CONTINUOUS or word.endswith("loss") for word in words)
 
 
 def is_cost(figure: str) -> bool:

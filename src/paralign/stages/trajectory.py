@@ -20,7 +20,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Manifest, Noise, Pair, Point, Record, Stats
 from paralign.stages import running
 from paralign.stages.assignment import write
-from paralign.stages.curves import Run, is_rate, of_capture
+from paralign.stages.curves import Run, is_continuous, is_rate, of_capture
 from paralign.trainlog.lines import EVAL, TRAIN
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _draws(context: Context, orders: dict[str, Any], given: dict[str, Capture], 
     other = of_capture(context.reference.record("train-other-seed", "train", options, given))
     reference, moved = of_capture(known[0]), [of_capture(c) for c in known[1]]
     for key, values in reference.curves.items():
-        if key[0] == TRAIN and key in other.curves and not is_count(values):
+        if key[0] == TRAIN and key in other.curves and not is_count(key[1], values):
             count = min(len(values), len(other.curves[key]))
             drift = _drift(values, [run.curves[key] for run in moved if key in run.curves])[:count]
             if (np.abs(other.curves[key][:count] - values[:count]) > LIMIT * drift).any():
@@ -174,7 +174,7 @@ def _bounds(context: Context, reference: Capture, moved: list[Capture]) -> Captu
     run, others = of_capture(reference), [of_capture(c) for c in moved]
     with CaptureWriter(folder, Manifest(side="candidate", stage="train", settings={"key": uuid4().hex})) as writer:
         for (kind, figure), values in run.curves.items():
-            if kind == TRAIN and not is_rate(figure) and not is_count(values):
+            if kind == TRAIN and not is_rate(figure) and not is_count(figure, values):
                 drift = _drift(values, [o.curves[kind, figure] for o in others if (kind, figure) in o.curves])
                 allowed = np.where(_lost(values, drift), np.inf, LIMIT * drift)
                 for name, array in (("values", values), ("allowed", allowed)):
@@ -201,11 +201,15 @@ def _lost(values: Array, drift: Array) -> Array:
     return np.maximum.accumulate(drift > LOST * size)
 
 
-def is_count(values: Array) -> bool:
+def is_count(figure: str, values: Array) -> bool:
     """Whether a figure counts samples, as an accuracy does: all its values are fractions of one whole number.
+
+    Few values of any figure are that by chance, so its name is asked first.
 
     One sample that tips over is no rounding of such a figure, so that it is not judged step by step.
     """
+    if is_continuous(figure):
+        return False
     finite = np.unique(values[np.isfinite(values)])
     wholes = np.arange(1, LARGEST_COUNT + 1)[:, None]
     near = np.abs(finite[None, :32] * wholes - np.round(finite[None, :32] * wholes)) < 1e-3  # noqa: PLR2004 - beyond what float32 rounds of 4096ths
@@ -221,7 +225,7 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
     for key, values in reference.curves.items():
         if is_rate(key[1]) or key not in candidate.curves:
             continue
-        if is_count(values):
+        if is_count(key[1], values):
             said.append(f"{key[1]} ({key[0].lower()})")
             continue
         pair, known = _curve(key, values, candidate, [run.curves[key] for run in moved if key in run.curves])
@@ -362,7 +366,7 @@ def _first(runs: tuple[Run, Run], kind: str) -> int | None:
     """The first step whose figures are apart by more than float32 rounds."""
     found = []
     for key, values in runs[0].curves.items():
-        if key[0] == kind == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(values):
+        if key[0] == kind == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(key[1], values):
             count = min(len(values), len(runs[1].curves[key]))
             apart = np.abs(values[:count] - runs[1].curves[key][:count]) > LIMIT * _drift(values[:count], [])
             found += [int(np.argmax(apart))] if apart.any() else []
@@ -380,7 +384,7 @@ def parting(exact: Exact) -> int | None:
     runs, found = exact.runs, []
     moved = [of_capture(capture) for capture in exact.moved]
     for key, values in runs[0].curves.items():
-        if key[0] == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(values):
+        if key[0] == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(key[1], values):
             drifted = [run.curves[key] for run in moved if key in run.curves]
             pair, _ = _curve(key, values, runs[1], drifted)
             if pair.verdict == DIVERGED:
