@@ -59,7 +59,7 @@ demo: $(VENV)/stamp-demo
 demo-informer: $(VENV)/stamp-demo
 	$(BIN)/python examples/informer/prepare.py
 	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer $(STAGES)
-	$(BIN)/paralign convert weights examples/informer/checkpoint.pth examples/informer/data/model_state.pdparams --model examples/informer --force
+	$(BIN)/paralign convert weights examples/informer/checkpoint.pth examples/informer/data/model_state.pdparams --model examples/informer --overwrite
 	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer/initial.toml
 	PARALIGN_BREAK=$(BREAK) $(BIN)/paralign check examples/informer train
 	$(BIN)/paralign logbook examples/informer --without 3.8 --without 3.10 --without 3.12

@@ -203,3 +203,45 @@ def test_without_the_models_nothing_is_transposed_by_shape(run, port, tmp_path):
     assert (done.code, "NOT transposed" in done.out) == (4, True), done.out
     state = torch.load(port / "best.pth", weights_only=True)["state_dict"]
     assert np.array_equal(paddle.load(str(tmp_path / "b.pdparams"))["fc.weight"].numpy(), state["module.fc.weight"].numpy())
+
+
+SAMPLING = {
+    "reference.py": """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(6, 8), torch.nn.Linear(8, 3)
+    def forward(self, x):
+        h = torch.tanh(self.a(x))
+        return self.b(torch.cat([h[:, torch.randint(8, (4,))], h[:, 4:]], 1))
+
+def build_model():
+    return Net()
+""",
+    "candidate.py": """
+import paddle
+
+class Net(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = paddle.nn.Linear(6, 8), paddle.nn.Linear(8, 3)
+    def forward(self, x):
+        h = paddle.tanh(self.first(x)) * SCALE
+        return self.second(paddle.concat([paddle.index_select(h, paddle.randint(0, 8, (4,)), axis=1), h[:, 4:]], 1))
+
+def build_model():
+    return Net()
+""",
+    "paralign.toml": '[reference]\nframework = "torch"\n[candidate]\nframework = "paddle"\n[inputs]\nshape = [5, 6]\n',
+}
+
+
+@pytest.mark.parametrize(("scale", "code", "verdict"), [("1.0", 0, "proven"), ("1.01", 1, "differs")])
+def test_models_that_draw_in_eval_mode_are_run_with_the_same_draws(run, tmp_path, scale, code, verdict):
+    for name, text in SAMPLING.items():
+        (tmp_path / name).write_text(text.replace("SCALE", scale))
+    torch.save(built(tmp_path, "reference").state_dict(), tmp_path / "a.pth")
+    done = run("convert", "weights", tmp_path / "a.pth", tmp_path / "b.pdparams", "--model", tmp_path)
+    assert (done.code, f"verdict: {verdict}" in done.out) == (code, True), done.out + done.err

@@ -206,22 +206,17 @@ def _proven(
         outputs = forward.reference_alone(context)
         with assignment.Trials.under_way(context, planned) as trials:
             proof = trials.prove(planned)
+            guess = proof.guess or planned
+            drawn = not proof.right and not math.isinf(proof.error) and trials.agrees_replayed(guess)
         if math.isinf(proof.error):  # then either it does not run, which is raised here, or its outputs are built otherwise
             context.candidate.record("why", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
     except WorkerFailed as failure:
         found.notes.append(f"the models could not be run: {failure.what}" + "".join(f"\n  {frame}" for frame in failure.frames[-FRAMES:]))
         return planned
     found.runs, found.error = proof.runs, proof.error
-    if math.isinf(proof.error):
-        found.notes.append("the outputs cannot be compared (NaN, another number of them, or other shapes): let both models return the same")
-        return planned
-    if not proof.proven:
-        found.verdict = DIFFERS
-        found.notes.append(
-            "none of the assignments that were tried makes the outputs equal: the models differ (`paralign check` says where), "
-            "or the right one is not among them (--rules sets it)"
-        )
-        return planned
+    if drawn or not proof.proven or math.isinf(proof.error):
+        _say_otherwise(found, proof, drawn=drawn)
+        return guess if drawn else planned
     if _blind(outputs):
         found.notes.append("the outputs are constant: they are equal whatever the weights are. Use other inputs or trained weights")
         return planned
@@ -233,6 +228,21 @@ def _proven(
     found.ambiguous, found.untested = [alike.told() for alike in proof.ambiguous], list(proof.untested)
     found.notes += [f"the run chose otherwise than names and order: {line}" for line in proof.changed]
     return proof.plan
+
+
+def _say_otherwise(found: Conversion, proof: mapping.Proof, *, drawn: bool) -> None:
+    """What runs came to that made no outputs equal as they are; ``drawn``: they are equal with what the reference draws."""
+    if drawn:
+        found.verdict, found.error = PROVEN, 0.0
+        found.notes.append("the models draw random numbers in eval mode: with what the reference draws there, the outputs are equal")
+    elif math.isinf(proof.error):
+        found.notes.append("the outputs cannot be compared (NaN, another number of them, or other shapes): let both models return the same")
+    else:
+        found.verdict = DIFFERS
+        found.notes.append(
+            "none of the assignments that were tried makes the outputs equal: the models differ (`paralign check` says where), "
+            "or the right one is not among them (--rules sets it)"
+        )
 
 
 def _loaded(context: Context, checkpoint: Checkpoint, state: Capture, spelt: dict[str, str]) -> Capture:
