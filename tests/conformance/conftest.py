@@ -229,11 +229,28 @@ class NumpyKit(Kit):
         return [dict(vars(cls)) for cls in (type(model), Dense, Callable, self.models.Block, self.models.Broken)]
 
 
-KITS = {"torch": TorchKit, "paddle": PaddleKit, "numpy": NumpyKit}
+class OnnxKit(NumpyKit):
+    """Arrays, and programs in place of models: what asks for layers has rules of its own in test_onnxruntime.py."""
+
+    def __init__(self, name):
+        pytest.importorskip("onnxruntime", reason="ONNX programs need onnxruntime (the extra `onnx`)")
+        super().__init__(name)
+        self.models = SimpleNamespace(Net=self.program)
+
+    def program(self):
+        onnx = pytest.importorskip("onnx", reason="writing ONNX programs needs onnx (the extra `onnx`)")
+        x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
+        made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+        runtime = pytest.importorskip("onnxruntime")
+        return self.adapter.place(runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]))
+
+
+KITS = {"torch": TorchKit, "paddle": PaddleKit, "numpy": NumpyKit, "onnxruntime": OnnxKit}
 
 
 def _kit(name):
-    if name != "numpy":
+    if name not in ("numpy", "onnxruntime"):
         pytest.importorskip(name)
     return KITS[name](name)
 
@@ -241,6 +258,12 @@ def _kit(name):
 @pytest.fixture(params=FRAMEWORKS)
 def kit(request):
     """Every framework in turn."""
+    return _kit(request.param)
+
+
+@pytest.fixture(params=[*FRAMEWORKS, "onnxruntime"])
+def tensors(request):
+    """Every framework in turn, those whose models are programs as well."""
     return _kit(request.param)
 
 
@@ -257,4 +280,4 @@ def exercised():
     def names(params):
         return {getattr(p, "values", (p,))[0] for p in params}
 
-    return SimpleNamespace(all=names(FRAMEWORKS), trained=names(LAYERED))
+    return SimpleNamespace(all=names([*FRAMEWORKS, "onnxruntime"]), trained=names(LAYERED))

@@ -24,7 +24,7 @@ ORDER = ["__main__", "cli", "commands", "testing", "verification", "api", "check
 #: folders that are put on a user's own interpreter
 PORTABLE = ["trainlog", "worker", "adapters", "compat", "init", "capture", "model", "registry", "dtypes", "errors", "__init__"]
 
-FRAMEWORKS = {"torch", "paddle", "tensorflow", "jax", "mindspore", "onnxruntime"}
+FRAMEWORKS = {"torch", "paddle", "tensorflow", "jax", "mindspore", "onnx", "onnxruntime"}
 
 
 def room(path: Path) -> str:

@@ -59,7 +59,7 @@ def test_a_package_cannot_replace_an_adapter_of_ours(tmp_path):
 def test_an_unknown_framework_is_refused_with_the_choices():
     with pytest.raises(UsageError, match="no adapter for framework 'caffe'") as caught:
         finding.load("caffe")
-    assert "numpy, paddle, torch" in str(caught.value)
+    assert "numpy, onnxruntime, paddle, torch" in str(caught.value)
 
 
 def test_an_adapter_whose_framework_is_missing_names_the_interpreter(monkeypatch):

@@ -1,4 +1,4 @@
-"""What running an exported program has in common among frameworks; ONNX files are run here."""
+"""What running an exported program has in common among frameworks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Dict, NoReturn, Sequence
 
 import numpy as np
 
-from paralign.errors import EnvironmentUnavailable, UsageError
+from paralign.errors import UsageError
 
 
 def find(path: str, suffixes: Sequence[str]) -> str:
@@ -60,23 +60,6 @@ def named(names: Sequence[str], inputs: Sequence[Any], path: str) -> Dict[str, A
 def single(outputs: Sequence[Any]) -> Any:
     """One output bare, several as a list: as a model returns them."""
     return outputs[0] if len(outputs) == 1 else list(outputs)
-
-
-def run_onnx(path: str, inputs: Sequence[Any]) -> Any:
-    """Outputs of an ONNX file on the CPU, by onnxruntime.
-
-    Raises:
-        EnvironmentUnavailable: onnxruntime cannot be imported.
-        UsageError: the number of inputs differs.
-    """
-    try:
-        import onnxruntime
-    except ImportError as missing:
-        raise EnvironmentUnavailable(
-            f"an ONNX file cannot be run here: {missing}", where=path, hint="install onnxruntime for this interpreter"
-        ) from missing
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return single(session.run(None, named([entry.name for entry in session.get_inputs()], inputs, path)))
 
 
 def seed_host(seed: int) -> None:

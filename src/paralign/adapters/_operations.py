@@ -84,12 +84,22 @@ class Watch:
             self._sink.before(inputs)
 
     def after(
-        self, op: str, inputs: List[Any], outputs: List[Any], attrs: Dict[str, Any], *, random: bool, kind: str = ""
+        self,
+        op: str,
+        inputs: List[Any],
+        outputs: List[Any],
+        attrs: Dict[str, Any],
+        *,
+        random: bool,
+        kind: str = "",
+        place: Optional[Tuple[str, Tuple[str, ...]]] = None,
     ) -> Optional[List[Any]]:
-        """Show the sink an operation that has run, and hand on what it wants in place of the outputs."""
-        operation = Operation(
-            self._count, op, kind or common(op), attrs, inputs, outputs, self._source.stack(), self._paths.innermost, random
-        )
+        """Show the sink an operation that has run, and hand on what it wants in place of the outputs.
+
+        ``place`` is the module and the user's lines where they are known otherwise than from what is running.
+        """
+        module, stack = place or (self._paths.innermost, self._source.stack())
+        operation = Operation(self._count, op, kind or common(op), attrs, inputs, outputs, stack, module, random)
         self._count += 1
         with unwatched():
             return self._sink.after(operation)

@@ -1,4 +1,4 @@
-"""Which adapters there are: three of our own, and those of installed packages.
+"""Which adapters there are: four of our own, and those of installed packages.
 
 A package adds a framework by an entry point of the group ``paralign.adapters``: its name is that of the framework's top-level
 module, its value ``package.module`` or ``package.module:create``. ``create()`` returns an :class:`~paralign.adapters.base.Adapter`.
@@ -24,10 +24,13 @@ GROUP = "paralign.adapters"
 #: the adapter of plain functions: it takes whatever can be called, so it is never guessed from a model's type
 PLAIN = "numpy"
 
+#: the adapter of exported programs: a side that exports may import it as well, which says nothing of what its model is made of
+ENGINE = "onnxruntime"
+
 #: framework -> the oldest version (major, minor) whose interfaces its adapter uses: Paddle's tensors have DLPack since 3.0
 OLDEST = {"torch": (2, 0), "paddle": (3, 0)}
 
-_OWN = {name: f"paralign.adapters.{name}:create" for name in ("torch", "paddle", PLAIN)}
+_OWN = {name: f"paralign.adapters.{name}:create" for name in ("torch", "paddle", ENGINE, PLAIN)}
 
 
 @lru_cache(maxsize=1)
@@ -50,8 +53,9 @@ def frameworks() -> List[str]:
 
 
 def imported() -> List[str]:
-    """The frameworks that this process has imported."""
-    return [name for name in frameworks() if name in sys.modules]
+    """The frameworks that this process has imported; one that runs programs of others only where there is no other."""
+    found = [name for name in frameworks() if name in sys.modules]
+    return [name for name in found if name != ENGINE] or found
 
 
 def load(name: str) -> Adapter:
@@ -100,7 +104,7 @@ def _check_version(name: str) -> None:
 
 def detect(model: Any) -> Optional[str]:
     """The framework of a live model, judged by frameworks that are already imported; None where none claims it."""
-    for name in imported():
+    for name in [name for name in frameworks() if name in sys.modules]:
         if load(name).is_model(model):
             return name
     return None

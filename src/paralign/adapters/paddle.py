@@ -16,7 +16,17 @@ from paddle.nn import RNNCellBase
 from paddle.nn.layer.rnn import RNNBase
 from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
-from paralign.adapters import _diagnosis_paddle, _digest_paddle, _exported, _history, _lending_paddle, _modes, _paddle_operations, _values
+from paralign.adapters import (
+    _diagnosis_paddle,
+    _digest_paddle,
+    _exported,
+    _history,
+    _lending_paddle,
+    _modes,
+    _onnx,
+    _paddle_operations,
+    _values,
+)
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
@@ -419,7 +429,7 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
             path = path[: -len(_WEIGHTS)]
         file = _exported.find(path, (*_PROGRAMS, ".onnx"))
         if file.endswith(".onnx"):
-            return _exported.run_onnx(file, inputs)
+            return _onnx.run_file(file, inputs)
         if not file.endswith(_PROGRAMS):
             _exported.refuse(file, (*_PROGRAMS, ".onnx"))
         predictor = _predictor(file)

@@ -18,7 +18,17 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from paralign.adapters import _diagnosis_torch, _digest_torch, _exported, _history, _lending_torch, _modes, _torch_operations, _values
+from paralign.adapters import (
+    _diagnosis_torch,
+    _digest_torch,
+    _exported,
+    _history,
+    _lending_torch,
+    _modes,
+    _onnx,
+    _torch_operations,
+    _values,
+)
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters.base import Entry
@@ -396,7 +406,7 @@ class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
         """Run ``.pt2`` (torch.export), ``.pt`` or ``.pth`` (TorchScript) or ``.onnx``; outputs nest as the program's do."""
         file = _exported.find(path, _SUFFIXES)
         if file.endswith(".onnx"):
-            return _exported.run_onnx(file, inputs)
+            return _onnx.run_file(file, inputs)
         if not file.endswith(_SUFFIXES):
             _exported.refuse(file, _SUFFIXES)
         program = _program(file, self._device)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paralign.comparison import compare_pair, judge
 from paralign.context import spent
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult
 from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
 from paralign.stages.judging import Method, conclude
@@ -37,6 +37,9 @@ def run(context: Context) -> StageResult:
     missing = context.lacking("weights", "build_model")
     if missing:
         return missing
+    sealed = [side for side in ("reference", "candidate") if context.about[side].get("sealed")]
+    if sealed:
+        return _sealed(context, sealed)
     reference, candidate = context.record_both("weights", "weights")
     plan = planned(context, reference, candidate)
     context.weights, context.plan, proof = reference, plan, None
@@ -63,6 +66,18 @@ def run(context: Context) -> StageResult:
         worst = result.worst
         result.divergence = Divergence(_point(worst.reference, states[0]), _point(worst.candidate, states[1]), worst)
     return result
+
+
+def _sealed(context: Context, sealed: list[str]) -> StageResult:
+    """Nothing is carried into or out of a program that holds its weights: what they come to is the business of ``forward``."""
+    if "reference" not in sealed:
+        context.reference.prepare("load", {"state": context.reference.record("weights", "weights")}, recorded_by="weights")
+    notes = [
+        f"the {side} is a program of {context.framework(side)}, which holds its weights: they were taken as they are (the other side "
+        "has to load the same), and no tensor was compared"
+        for side in sealed
+    ]
+    return StageResult("weights", NOT_TESTED, notes=notes)
 
 
 def _values(capture: Capture) -> Callable[[str], Typed | None]:

@@ -368,7 +368,7 @@ class OperationRecorder:
     def _bounded(self, tensor: Any) -> Optional[float]:
         """The mean of ``|x| / (1 + |x|)``: what a digest does not see of ordinary elements beside very large ones."""
         with self.adapter.no_grad():
-            size = tensor.abs()
+            size = tensor.abs() if hasattr(tensor, "abs") else np.abs(tensor)
             found = float((size / (size + 1)).mean())
         return found if np.isfinite(found) else None
 

@@ -28,6 +28,7 @@ def describe(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
         "device": session.device,
         "trains": isinstance(adapter, Training),
         "observes": isinstance(adapter, Observing),
+        "sealed": bool(getattr(adapter, "sealed", False)),
     }
 
 
