@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: training-faults catalogue cheats
+.PHONY: convert-code training-faults catalogue cheats
 
 .PHONY: init-rates layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
@@ -25,6 +25,7 @@ help:
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
 	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
+	@echo "make convert-code     convert every pair of the catalogue in several forms, and execute what came out (docs/convert.md)"
 	@echo "make init-rates       how often the stage init accuses right initialisations and misses wrong ones (docs/guide.md)"
 	@echo "make training-faults  plant mistakes that only a training shows, and see which part is blamed (docs/training.md)"
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
@@ -97,6 +98,9 @@ training-faults: $(VENV)/stamp-test
 
 init-rates: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/init_rates.py
+
+convert-code: $(VENV)/stamp-bench
+	$(BIN)/python benchmarks/convert_code.py $(ARGS)
 
 catalogue: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/catalogue.py --write docs/catalogue.md

@@ -33,10 +33,10 @@ def filled(template: str, bound: Bound) -> str:
             raise NotApplicable(found.group(1))
         return text
 
-    return _simplified(_HOLE.sub(argument, template))
+    return simplified(_HOLE.sub(argument, template))
 
 
-def _simplified(text: str) -> str:
+def simplified(text: str) -> str:
     """``not False`` as ``True``, ``1 - 0.1`` as ``0.9``: what is a literal is written as one."""
     try:
         node = ast.parse(text, mode="eval").body

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from paralign.commands import carry, listing
+from paralign.commands import carry, listing, source
 from paralign.errors import UsageError, quoted, unwritten
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _LARGE = 1 << 28
 
 def add_commands(commands: Any) -> None:
     """Add both to the command line."""
-    convert = commands.add_parser("convert", help="convert weights to another format or to another model")
+    convert = commands.add_parser("convert", help="convert weights, an optimizer's state, or source code")
     what = convert.add_subparsers(dest="what", required=True, metavar="WHAT")
     _add_convert(
         what.add_parser(
@@ -51,6 +51,7 @@ def add_commands(commands: Any) -> None:
         )
     )
     carry.add(what)
+    source.add(what)
     weights = commands.add_parser("weights", help="look at checkpoints")
     which = weights.add_subparsers(dest="which", required=True, metavar="WHAT")
     listing.add_show(which)

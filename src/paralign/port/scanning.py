@@ -90,7 +90,8 @@ def ask(python: str) -> tuple[Table, str]:
 class Program:
     """The files of one scan: modules that import one another are read once, each by the names that it gives others."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    def __init__(self, files: Sequence[Path], reader: type[Reader] = Reader) -> None:
+        self._reader = reader
         self._found: dict[Path, tuple[Text, Outcome, str]] = {}
         self._names: dict[Path, dict[str, Value]] = {}
         self._reading: list[Path] = []
@@ -106,7 +107,7 @@ class Program:
             self._reading.append(path)
             text = read(path)
             parsed = parse(text.text)
-            reader = Reader(lambda module, level: self.exports(path, module, level))
+            reader = self._reader(lambda module, level: self.exports(path, module, level))
             self._names[path] = reader.outcome.names
             outcome = reader.run(parsed.body)
             outcome.lost += parsed.lost

@@ -1,0 +1,103 @@
+"""What is known beside the catalogue for a rewriting: the table ``conversions.toml``, and which arguments were ever executed."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from paralign.catalogue.binding import UNREADABLE, bind, value_of
+from paralign.catalogue.lookup import entries_of
+from paralign.catalogue.naming import function_of, torch_signature
+from paralign.catalogue.parameters import TABLES
+
+if TYPE_CHECKING:
+    from paralign.catalogue.entries import Entry
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one callable is written: a template, or the call under Paddle's name with the arguments that are listed."""
+
+    template: str = ""
+    same: frozenset[str] = frozenset()
+    call: str = ""
+
+
+@dataclass(frozen=True)
+class Conversions:
+    """The content of ``conversions.toml``."""
+
+    always: frozenset[str]
+    accepted: frozenset[str]
+    covered: frozenset[str]
+    dropped: frozenset[str]
+    bases: frozenset[str]
+    values: frozenset[str]
+    constants: dict[str, str]
+    modules: dict[str, str]
+    calls: dict[str, Way]
+
+
+@cache
+def conversions() -> Conversions:
+    """Read the table, once."""
+    content: dict[str, Any] = tomllib.loads((TABLES / "conversions.toml").read_text(encoding="utf-8"))
+    sets = {name: frozenset(content[name]) for name in ("always", "accepted", "covered", "dropped", "bases", "values")}
+    ways = {name: _way(raw) for name, raw in content["calls"].items()}
+    return Conversions(**sets, constants=content["constants"], modules=content["modules"], calls=ways)
+
+
+def _way(raw: str | dict[str, Any]) -> Way:
+    return Way(raw) if isinstance(raw, str) else Way(same=frozenset(raw["same"]), call=raw.get("call", ""))
+
+
+@cache
+def executed(name: str) -> dict[str, tuple[object, ...]]:
+    """Arguments that the catalogue executes a callable with, and the values that they had there."""
+    found: dict[str, tuple[object, ...]] = {}
+    for entry in entries_of(name):
+        for argument, value in _of_example(entry).items():
+            found[argument] = (*found.get(argument, ()), value)
+    return found
+
+
+def _of_example(entry: Entry) -> dict[str, object]:
+    last = entry.torch.rpartition(".")[2]
+    for node in ast.walk(ast.parse(entry.example.reference, mode="eval")):
+        if isinstance(node, ast.Call) and last in (getattr(node.func, "attr", None), getattr(node.func, "id", None)):
+            bound = bind(torch_signature(entry.torch), node.args, node.keywords)
+            found = {name: value_of(each) for name, each in {**bound.given, **bound.unknown}.items()}
+            return {**found, "*": UNREADABLE} if bound.many else found
+    return {}
+
+
+def was_executed(name: str, argument: str, node: ast.expr, default: object) -> bool:
+    """Whether the catalogue executes a callable with such an argument.
+
+    Switches (truth values, words) must have been executed with this very value; of numbers and tensors one stands for all.
+    """
+    seen = {**executed(name), **executed(function_of(name) or name)}
+    value = value_of(node)
+    if value is not UNREADABLE and _same(value, default):
+        return True
+    if argument not in seen:
+        return False
+    if isinstance(value, str | bool) or (value is None and default is not None):
+        return any(_same(value, each) for each in seen[argument])
+    if value is UNREADABLE and isinstance(default, str):
+        return False
+    if value is UNREADABLE and isinstance(default, bool):
+        return any(each is not UNREADABLE and not _same(each, default) for each in seen[argument])
+    return True
+
+
+def _same(first: object, second: object) -> bool:
+    return type(first) is type(second) and first == second

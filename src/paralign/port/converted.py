@@ -1,0 +1,177 @@
+"""``convert code``: a file or a tree of PyTorch source becomes one of Paddle, with a ledger of every place."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from pathlib import Path
+
+from paralign.catalogue.parameters import Table, stored
+from paralign.errors import ParalignError, UsageError, one_line, unwritten
+from paralign.port.converting import Converter
+from paralign.port.ledger import File, FileFate, Ledger
+from paralign.port.observing import Observed, Observer
+from paralign.port.scanning import Program, ask
+from paralign.port.texts import find
+from paralign.port.writing import ROOTS
+
+#: the ledger's name beside what was converted
+LEDGER = "ledger.json"
+
+_CODING = re.compile(r"^(?P<head>[ \t\f]*#.*?coding[:=][ \t]*)(?P<name>[-\w.]+)")
+
+
+def convert_code(source: str | Path, destination: str | Path, python: str | None = None, *, force: bool = False) -> Ledger:
+    """Turn PyTorch source into Paddle source.
+
+    Args:
+        source: a Python file or a folder; only source files are looked at, nothing is imported or run.
+        destination: the file or folder to write; the ledger lies in the folder as ``ledger.json``, beside a file as ``NAME.ledger.json``.
+        python: the interpreter whose Paddle is asked what it offers; without it a stored table is.
+        force: replace files that are there. Nothing is removed.
+
+    Returns:
+        What became of every file and every use of PyTorch.
+
+    Raises:
+        UsageError: the source is not there, or a destination is there already.
+        EnvironmentUnavailable: the interpreter does not answer.
+    """
+    source, destination = Path(source), Path(destination)
+    files = find([source])
+    targets = _targets(source, destination, files)
+    record = destination / LEDGER if source.is_dir() else destination.with_name(f"{destination.name}.{LEDGER}")
+    _check(source, destination, [*targets.values(), record], force=force)
+    paddle = ask(python)[0] if python else stored("paddle")
+    ledger = Ledger(stored("torch").version, paddle.version)
+    program = Program(files, Observer)
+    texts = {path: _converted(path, _shown(path, source), program, paddle, ledger) for path in files}
+    for path, text in texts.items():
+        if text is not None:
+            _write(targets[path], text)
+    _write(record, ledger.to_json())
+    return ledger
+
+
+def _shown(path: Path, source: Path) -> str:
+    return path.relative_to(source).as_posix() if source.is_dir() else path.name
+
+
+def _targets(source: Path, destination: Path, files: list[Path]) -> dict[Path, Path]:
+    if not source.is_dir():
+        return {source: destination}
+    return {path: destination / path.relative_to(source) for path in files}
+
+
+def _check(source: Path, destination: Path, targets: list[Path], *, force: bool) -> None:
+    inside = destination.resolve()
+    if inside == source.resolve() or (source.is_dir() and source.resolve() in inside.parents):
+        raise UsageError("the destination lies in the source", where=str(destination), hint="name another folder")
+    for path in targets:
+        if path.is_dir():
+            raise UsageError("there is a folder where a file shall be written", where=str(path), hint="name a file")
+        if path.exists() and not force:
+            raise UsageError("the destination is there already", where=str(path), hint="name another one, or give --force")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as fault:
+        raise unwritten(path, fault) from fault
+
+
+def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: Ledger) -> str | None:
+    """A file's new text; None where it is refused."""
+    if path.suffix == ".ipynb":
+        ledger.files.append(File(name, FileFate.REFUSED, "notebooks are not converted yet: export it as a script"))
+        return None
+    text, seen, problem = program.read(path)
+    if problem or seen.lost:
+        ledger.files.append(File(name, FileFate.REFUSED, one_line(problem or "a part of it cannot be parsed")))
+        return None
+    if not isinstance(seen, Observed):
+        raise ParalignError("the program was read without its values", where=name)
+    source = _coding(text.text)
+    try:
+        converter = Converter(name, source, seen, paddle)
+        if not converter.uses and not converter.named and not _imports(source):
+            ledger.files.append(File(name, FileFate.COPIED))
+            return source
+        tree = _tree(source)
+        converter.visit(tree)
+        result = _with_import(tree, converter)
+        left = _left(result)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        ledger.files.append(File(name, FileFate.REFUSED, one_line(f"{type(error).__name__}: {error}")[:160]))
+        return None
+    if left:
+        ledger.files.append(File(name, FileFate.REFUSED, f"a use of {left} in it is not understood"))
+        return None
+    ledger.places += converter.places
+    ledger.files.append(File(name, FileFate.CONVERTED))
+    return result
+
+
+def _tree(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes and comparisons in the user's source
+        return ast.parse(text)
+
+
+def _imports(text: str) -> bool:
+    """Whether a program imports PyTorch, even where it uses nothing of it."""
+    for node in ast.walk(_tree(text)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        if any(name.partition(".")[0] in ROOTS for name in names):
+            return True
+    return False
+
+
+def _coding(text: str) -> str:
+    """The text with its declared encoding, which is UTF-8 from now on."""
+    lines = text.split("\n")
+    for at in range(min(2, len(lines))):
+        found = _CODING.match(lines[at])
+        if found is not None:
+            lines[at] = f"{found['head']}utf-8"
+            break
+        if lines[at].strip() and not lines[at].lstrip().startswith("#"):
+            break
+    return "\n".join(lines)
+
+
+def _left(text: str) -> str:
+    """A name of PyTorch's packages that the new text still uses; SyntaxError where it does not parse."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes and comparisons in the user's source
+        compile(text, "converted", "exec", dont_inherit=True)  # refuses what a parser alone takes: an argument given twice
+    for node in ast.walk(_tree(text)):
+        if isinstance(node, ast.Name) and node.id in ROOTS:
+            return node.id
+    return ""
+
+
+def _with_import(tree: ast.Module, converter: Converter) -> str:
+    """The new text, with ``import paddle`` where names are spelled out and the module does not import it."""
+    plain = any(isinstance(node, ast.Import) and any(_plain_import(alias) for alias in node.names) for node in tree.body)
+    first = next((node for node in tree.body if not _before_imports(node)), None)
+    if converter.spelled_out and not plain and first is not None:
+        decorators = getattr(first, "decorator_list", [])
+        at = converter.text.line(min([first.lineno, *[each.lineno for each in decorators]]))
+        converter.text.edit(at, at, "import paddle\n", closes=True)
+    return converter.text.rendered()
+
+
+def _plain_import(alias: ast.alias) -> bool:
+    """Whether an import binds ``paddle`` when it is rewritten."""
+    return alias.asname is None and alias.name.partition(".")[0] in (*ROOTS, "paddle")
+
+
+def _before_imports(node: ast.stmt) -> bool:
+    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")

@@ -1,0 +1,84 @@
+"""Edits of a program's text by places: nested ones are rendered within the outer one, all else stays as it was written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Bytes from ``start`` to ``end`` become ``text``, or what it gives when the edits within are known.
+
+    ``span`` is the node that the edit belongs to: it is left out where only a part of that node is rendered. ``closes`` says of an
+    insertion that it ends a node.
+    """
+
+    start: int
+    end: int
+    text: str | Callable[[], str]
+    span: tuple[int, int]
+    closes: bool = False
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Ends of nodes before beginnings, insertions before replacements; of these the outermost first."""
+        size = self.span[1] - self.span[0]
+        if self.start < self.end:
+            return self.start, 2, -size
+        return (self.start, 0, size) if self.closes else (self.start, 1, -size)
+
+
+class Text:
+    """A program's bytes, and the edits of it; places are those of ``ast``: lines from 1, columns in bytes of UTF-8."""
+
+    def __init__(self, text: str) -> None:
+        self.content = text.encode("utf-8", errors="surrogatepass")
+        self._lines = [0]
+        for found in re.finditer(rb"\n", self.content):
+            self._lines.append(found.end())
+        self.edits: list[Edit] = []
+
+    def start(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
+        """The first byte of a node."""
+        return self._lines[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
+        """The byte after a node."""
+        return self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    def line(self, number: int) -> int:
+        """The first byte of a line."""
+        return self._lines[number - 1]
+
+    def source(self, node: ast.expr) -> str:
+        """A node as it was written."""
+        return self.content[self.start(node) : self.end(node)].decode("utf-8", errors="surrogatepass")
+
+    def edit(self, start: int, end: int, text: str | Callable[[], str], of: ast.expr | None = None, *, closes: bool = False) -> None:
+        """Note an edit; ``of`` is the node that it belongs to, where that is more than what is replaced."""
+        span = (start, end) if of is None else (self.start(of), self.end(of))
+        self.edits.append(Edit(start, end, text, span, closes))
+
+    def rendered(self, start: int = 0, end: int | None = None) -> str:
+        """A range with the edits within it; of nested edits the outermost counts."""
+        end = len(self.content) if end is None else end
+        parts: list[str] = []
+        at = start
+        for each in sorted(self.edits, key=lambda edit: edit.order):
+            if each.span[0] < start or each.span[1] > end or each.start < at:
+                continue
+            parts.append(self.content[at : each.start].decode("utf-8", errors="surrogatepass"))
+            parts.append(each.text if isinstance(each.text, str) else each.text())
+            at = each.end
+        parts.append(self.content[at:end].decode("utf-8", errors="surrogatepass"))
+        return "".join(parts)
+
+    def within(self, node: ast.expr) -> str:
+        """A node with the edits within it."""
+        return self.rendered(self.start(node), self.end(node))

@@ -1,0 +1,102 @@
+"""What became of every use of PyTorch in a conversion: the ledger, as rows, JSON and a table."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+
+
+class Fate(Enum):
+    """What became of one place."""
+
+    EQUAL = "equal"
+    REWRITTEN = "rewritten"
+    CONDITION = "condition"
+    BY_HAND = "by hand"
+    UNTOUCHED = "untouched"
+
+
+#: what each fate says
+MEANINGS = {
+    Fate.EQUAL: "the same call under Paddle's name",
+    Fate.REWRITTEN: "other arguments or another call",
+    Fate.CONDITION: "converted; another result under the condition that its note names",
+    Fate.BY_HAND: "not converted: the expression raises, and says why",
+    Fate.UNTOUCHED: "left as it is: the object's type cannot be told from the source",
+}
+
+
+class FileFate(Enum):
+    """What became of one file."""
+
+    CONVERTED = "converted"
+    COPIED = "copied"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of the source, and what it became; ``entries`` are those of the catalogue whose fixes were applied."""
+
+    path: str
+    line: int
+    column: int
+    name: str
+    fate: Fate
+    before: str
+    note: str = ""
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class File:
+    """One file: what became of it, and why it was not converted."""
+
+    path: str
+    fate: FileFate
+    problem: str = ""
+
+
+@dataclass
+class Ledger:
+    """All files and places of a conversion."""
+
+    torch: str = ""
+    paddle: str = ""
+    files: list[File] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+
+    def counts(self) -> dict[Fate, int]:
+        """Places of each fate."""
+        found = Counter(place.fate for place in self.places)
+        return {fate: found[fate] for fate in Fate}
+
+    @property
+    def left(self) -> bool:
+        """Whether something is left by hand, or a file was refused."""
+        return any(each.fate is Fate.BY_HAND for each in self.places) or any(each.fate is FileFate.REFUSED for each in self.files)
+
+    def to_json(self) -> str:
+        """The ledger as JSON."""
+        content = {
+            "torch": self.torch,
+            "paddle": self.paddle,
+            "counts": {fate.value: number for fate, number in self.counts().items()},
+            "files": [{**asdict(each), "fate": each.fate.value} for each in self.files],
+            "places": [
+                {**asdict(each), "fate": each.fate.value} for each in sorted(self.places, key=lambda one: (one.path, one.line, one.column))
+            ],
+        }
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+    def lines(self) -> list[str]:
+        """The ledger as it is printed: counts, files that were refused, what is left by hand, and what holds under a condition."""
+        found = [f"{number:5d} {fate.value:10s} {MEANINGS[fate]}" for fate, number in self.counts().items()]
+        found += [f"refused {each.path}: {each.problem}" for each in self.files if each.fate is FileFate.REFUSED]
+        for fate in (Fate.BY_HAND, Fate.CONDITION, Fate.UNTOUCHED):
+            for each in self.places:
+                if each.fate is fate:
+                    found.append(f"{fate.value}: {each.path}:{each.line} {each.name}: {each.note}")
+        return found

@@ -1,0 +1,262 @@
+"""What a call is written as in Paddle: decided by the catalogue and the table of conversions, or refused with the reason."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.binding import bind
+from paralign.catalogue.conditions import holds
+from paralign.catalogue.entries import Entry, Outcome, Scope
+from paralign.catalogue.lookup import entries_of
+from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
+from paralign.catalogue.parameters import Kind, Signature, Table, literal
+from paralign.port.conversions import Way, conversions, was_executed
+
+if TYPE_CHECKING:
+    from paralign.catalogue.binding import Bound
+    from paralign.port.values import Use
+
+#: stands for the object whose method is called
+RECEIVER = ast.Name("self", ast.Load())
+
+#: callables of Paddle that take PyTorch's arguments
+_COMPAT = "paddle.compat."
+
+_SELF = frozenset({"x", "input", "tensor", "self"})
+
+
+class ByHand(Exception):
+    """The call cannot be converted; the text says why."""
+
+
+@dataclass
+class Plan:
+    """How a call is written.
+
+    ``template`` replaces the whole call; otherwise ``port`` is its name, ``keywords`` gives each argument's name in Paddle (None: it stays
+    in its place), ``added`` are templates of further arguments, ``removed`` names of arguments that are left out.
+    """
+
+    port: str
+    bound: Bound
+    template: str = ""
+    keywords: dict[str, str | None] = field(default_factory=dict)
+    added: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    function: bool = False
+    entries: list[str] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+
+
+def plan(use: Use, paddle: Table) -> Plan:
+    """Say how a call is written in Paddle.
+
+    Raises:
+        ByHand: nothing that was executed says how.
+    """
+    table = conversions()
+    way = table.calls.get(use.name)
+    bound = bind(torch_signature(use.name), use.positional, use.keywords)
+    if way is not None and way.template:
+        return _templated(use, bound, way)
+    port = (way.call if way else "") or paddle_name(use.name, paddle)
+    if not port:
+        raise ByHand(_missing(use.name))
+    if way is None and not entries_of(use.name):
+        raise ByHand("not among the calls that were executed on both sides")
+    if not (way and way.call) and any(pattern.match(use.name) for pattern, _ in names().otherwise_written):
+        raise ByHand("written in another way altogether in Paddle")
+    if bound.open and (way is None or "*" not in way.same):
+        raise ByHand("its arguments are not shown (*arguments or **keywords)")
+    made = Plan(port, bound)
+    for entry in entries_of(use.name):
+        if entry.outcome is not Outcome.EQUAL:
+            _cover(entry, use, made)
+    if not made.template:
+        _arguments(use, made, paddle, way)
+    return made
+
+
+def _missing(name: str) -> str:
+    words = names().missing.get(name)
+    return "Paddle has no counterpart" + ("" if words is None else f"; {words.en}")
+
+
+def _templated(use: Use, bound: Bound, way: Way) -> Plan:
+    given = [name for name in (*bound.given, *bound.unknown) if name not in conversions().dropped]
+    lost = [name for name in given if "{" + name + "}" not in way.template]
+    if bound.open or bound.many or lost:
+        raise ByHand(f"no rule for its argument {lost[0]}" if lost else "its arguments are not shown one by one")
+    parameters = bound.given.get("params")
+    if "{params}" in way.template and not (isinstance(parameters, ast.Call) and getattr(parameters.func, "attr", "") == "parameters"):
+        raise ByHand("groups of parameters are written otherwise: learning_rate in a group multiplies in Paddle")
+    conditions = [entry.differs.en for entry in entries_of(use.name) if _stays(entry, bound)]
+    return Plan(use.name, bound, template=way.template, entries=["conversions"], conditions=conditions)
+
+
+def _stays(entry: Entry, bound: Bound) -> bool:
+    """Whether an accepted difference may show in a call that a template writes."""
+    return entry.outcome is not Outcome.EQUAL and entry.id in _TOLD and holds(entry.when, bound) is not False
+
+
+#: accepted differences of calls that templates write
+_TOLD = frozenset({"numpy-shares", "from-numpy-shares"})
+
+
+def _cover(entry: Entry, use: Use, made: Plan) -> None:
+    """Apply the fix of a difference, accept it with a word, or refuse.
+
+    Raises:
+        ByHand: the difference may show, and no fix covers it.
+    """
+    own = use.name == entry.torch or use.name in entry.also
+    function = None if own else function_of(use.name)
+    bound = made.bound if function is None else bind(torch_signature(function), use.positional, use.keywords, RECEIVER)
+    truth = holds(entry.when, bound)
+    if truth is False or entry.id in conversions().covered or entry.scope is Scope.WEIGHTS or _foreign(entry, made) or _never(entry, bound):
+        return
+    table = conversions()
+    certain = truth is True and not entry.data.en
+    general = truth is None and not entry.data.en and any("{" in value for value in entry.fix.set.values())
+    always = entry.id in table.always and truth is True
+    if entry.fix.mechanical and (certain or general or always):
+        _apply(entry, made, bound, function=function is not None)
+    elif entry.id in table.accepted or entry.scope is not Scope.CALL:
+        where = f" Only {entry.data.en}." if entry.data.en else ""
+        made.conditions.append(entry.differs.en + where)
+    elif entry.outcome is Outcome.RAISES and entry.data.en:
+        return  # Paddle refuses such data: nothing goes wrong in silence
+    else:
+        raise ByHand(f"{entry.differs.en} {entry.fix.words.en}".strip())
+
+
+def _foreign(entry: Entry, made: Plan) -> bool:
+    """Whether the difference is another port's: nobody writes it here."""
+    return entry.id in conversions().accepted and bool(entry.paddle) and entry.paddle != made.port and entry.scope is Scope.CALL
+
+
+def _never(entry: Entry, bound: Bound) -> bool:
+    """Whether literals of the call rule a condition on data out."""
+    if entry.id == "full-dtype":
+        return isinstance(bound.value("fill_value"), float)
+    if entry.id == "reshape-zero":
+        sizes = [*bound.many, *bound.given.values()]
+        return not any(isinstance(node, ast.Constant) and node.value == 0 for each in sizes for node in ast.walk(each))
+    return False
+
+
+def _apply(entry: Entry, made: Plan, bound: Bound, *, function: bool) -> None:
+    made.entries.append(entry.id)
+    if entry.fix.code:
+        if made.template and made.template != entry.fix.code:
+            raise ByHand("two fixes exclude one another")
+        made.template, made.bound = entry.fix.code, bound
+        return
+    if entry.fix.call:
+        if made.added:
+            raise ByHand("two fixes exclude one another")
+        made.port, made.bound, made.function = entry.fix.call, bound, made.function or function
+    made.added.update(entry.fix.set)
+    made.removed.update(entry.fix.drop)
+
+
+def _arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None:
+    """Each argument's name in Paddle.
+
+    Raises:
+        ByHand: Paddle does not take it, or nobody executed the call with it.
+    """
+    table = conversions()
+    ours = paddle.signature(made.port)
+    if made.port.startswith("paddle.Tensor.") and ours.parameters and ours.parameters[0].name in _SELF:
+        ours = replace(ours, parameters=ours.parameters[1:])
+    if made.bound.unknown:
+        raise ByHand(f"PyTorch's signature has no argument {next(iter(made.bound.unknown))}")
+    if made.bound.many and "*" not in (way.same if way else ()):
+        raise ByHand("more arguments than its signature has")
+    mapped = _mapped(use.name)
+    places = [each.name for each in ours.parameters if each.kind is Kind.PLAIN]
+    theirs = [each.name for each in made.bound.signature.parameters if each.kind is Kind.PLAIN]
+    for name, node in made.bound.given.items():
+        if node is RECEIVER or name in made.removed:
+            continue
+        if name in table.dropped:
+            made.removed.add(name)
+            continue
+        if name == "inplace" and way is not None and name in way.same:
+            _in_place(node, made)
+            continue
+        _allowed(use, name, node, made, way)
+        target = paddle_argument(name, mapped, ours)
+        if name in made.added or (target is not None and target in made.added):
+            made.removed.add(name)
+            continue
+        made.keywords[name] = _placed(
+            name, target, theirs, places, ours, gathers=bool(way and way.same and ours.gathers), compat=made.port.startswith(_COMPAT)
+        )
+    _defaults(use, made, ours, mapped)
+
+
+def _defaults(use: Use, made: Plan, ours: Signature, mapped: dict[str, str]) -> None:
+    """Write defaults that differ by the signatures, but those that the catalogue's entries speak of."""
+    spoken = {name for entry in entries_of(use.name) for name in (*entry.fix.set, *entry.fix.drop, *entry.arguments)}
+    for each in made.bound.signature.parameters:
+        target = paddle_argument(each.name, mapped, ours)
+        parameter = None if target is None else ours.parameter(target)
+        if parameter is None or target is None or made.bound.open or {each.name, target} & {*made.bound.given, *made.added, *spoken}:
+            continue
+        try:
+            theirs, mine = literal(each.default), literal(parameter.default)
+        except ValueError:
+            continue
+        if type(theirs) is type(mine) and theirs != mine and each.name not in conversions().dropped:
+            made.added[target] = repr(theirs)
+
+
+def _in_place(node: ast.expr, made: Plan) -> None:
+    made.removed.add("inplace")
+    if not (isinstance(node, ast.Constant) and node.value is False):
+        made.conditions.append(
+            "PyTorch changes the layer's input in place, Paddle does not: another result only where the input is read again"
+        )
+
+
+def _allowed(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None) -> None:
+    if name == "input" or (way is not None and name in way.same):
+        return
+    parameter = made.bound.signature.parameter(name)
+    try:
+        default = literal(parameter.default if parameter else None)
+    except ValueError:
+        default = ...
+    if not was_executed(use.name, name, node, default):
+        raise ByHand(f"nobody executed it on both sides with {name}={ast.unparse(node)[:40]}")
+
+
+def _mapped(name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in entries_of(name):
+        if name == entry.torch or name in entry.also:
+            found.update(entry.arguments)
+    return found
+
+
+def _placed(
+    name: str, target: str | None, theirs: list[str], places: list[str], ours: Signature, *, gathers: bool, compat: bool
+) -> str | None:
+    """The keyword that an argument needs; None where it may stay as it is."""
+    offered = ours.names
+    if not ours.known or gathers or compat:
+        return None
+    if target is not None and target not in offered:  # accepted by name only: at its place it is called otherwise
+        target = next((each for each in names().arguments.get(name, []) if each in offered), target)
+    at = theirs.index(name) if name in theirs else -1
+    if 0 <= at < len(places) and places[at] in (target, name):
+        return None if name in offered or name in ours.accepts else places[at]
+    if name in offered or name in ours.accepts:
+        return target if target in offered else name
+    if target is None or (target not in offered and target not in ours.accepts):
+        raise ByHand(f"Paddle has no argument {name}")
+    return target
