@@ -1,11 +1,13 @@
 """PyTorch.
 
-``observe`` uses forward hooks. Modules inside a TorchScript program take none, so they are not seen; and hooks keep
-``TransformerEncoder`` off its fused path, so that an observed run can differ from an unobserved one by rounding.
+``observe`` uses forward hooks. Modules inside a TorchScript program take none, and those inside a compiled model would split its graph,
+so neither are seen. Hooks keep ``TransformerEncoder`` off its fused path, so that an observed run can differ from an unobserved one by
+rounding.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 import zipfile
 from contextlib import contextmanager, nullcontext
@@ -245,15 +247,15 @@ class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
                 ),
             )
             for path, module in self.modules(model)
-            if not isinstance(module, torch.jit.ScriptModule)
+            if not isinstance(module, torch.jit.ScriptModule) and not _is_compiled(path)
         ]
 
     @contextmanager
     def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
-        """Everything that reaches ``aten``; composite operations are seen as their parts."""
+        """Everything that reaches ``aten``; composite operations are seen as their parts, a compiled model as if it were not compiled."""
         paths = Paths()
         targets = [] if model is None else self._targets(model)
-        with attached(targets, paths, "register_forward_hook"), _torch_operations.observed(sink, self._source, paths):
+        with _uncompiled(), attached(targets, paths, "register_forward_hook"), _torch_operations.observed(sink, self._source, paths):
             yield
 
     @contextmanager
@@ -308,7 +310,17 @@ class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
                 module.flatten_parameters()  # on a GPU their weights lie in one block, which the cast has split
 
     def train(self, model: Any, mode: str) -> None:
-        """Calls the model's own ``train`` or ``eval``; then changes random and recurrent layers, see ``_modes.set_train``."""
+        """Calls the model's own ``train`` or ``eval``; then changes random and recurrent layers, see ``_modes.set_train``.
+
+        Raises:
+            UsageError: a program of ``torch.export`` in a train mode: it has the mode that it was exported in, which counts as eval mode.
+        """
+        if "eval" in vars(model):  # ``ExportedProgram.module()`` puts a method there that only raises
+            if mode not in ("eval", "differentiable"):
+                raise UsageError(
+                    "a program of torch.export has no train mode", where="build_model", hint='set modes = ["eval"] under [training]'
+                )
+            return
         _modes.set_train(model, _eager(model), mode, torch.nn.RNNBase)
 
     def no_grad(self) -> AbstractContextManager[None]:
@@ -438,6 +450,21 @@ def _recordable(tensor: Any) -> str:
     if what:
         raise UnsupportedTensor(f"{what} cannot be recorded", hint=hint)
     return _NAMES[tensor.dtype]
+
+
+def _uncompiled() -> AbstractContextManager[None]:
+    """Compiled models run as written inside, where PyTorch can say so (from 2.6).
+
+    Under a dispatch mode the compiler would give their code up for good, and later passes would not run what it makes, unnoticed.
+    """
+    stance = getattr(torch.compiler, "set_stance", None) if hasattr(torch, "compiler") else None
+    context: AbstractContextManager[None] = nullcontext() if stance is None or "torch._dynamo" not in sys.modules else stance("force_eager")
+    return context
+
+
+def _is_compiled(path: str) -> bool:
+    """Whether a module is inside what ``torch.compile`` returned: hooks there would be compiled too, and split the graph."""
+    return "_orig_mod" in path.split(".")
 
 
 def _refuse_lazy(tensor: Any) -> None:

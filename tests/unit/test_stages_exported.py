@@ -1,0 +1,189 @@
+"""Programs that real exporters wrote, against the eager model: right ones are aligned, faulty ones diverge."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paralign.api import check
+from paralign.model import ALIGNED, DIVERGED, Side
+
+X = np.random.RandomState(0).randn(2, 3, 8, 8).astype("float32")
+PAGE = Path(__file__).parents[2] / "docs" / "programs.md"
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def paddle():
+    return pytest.importorskip("paddle")
+
+
+def torch_net(torch, activation="relu", slope=1.0):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.conv, self.norm, self.head = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, 5)
+            self.norm.running_mean.fill_(0.3)
+            self.drop = torch.nn.Dropout(0.5)
+
+        def forward(self, x):
+            x = getattr(torch, activation)(self.norm(self.conv(x)))  # torch: activation
+            return self.head(self.drop(x.mean((2, 3)))) * slope
+
+    return Net().eval()
+
+
+def paddle_net(paddle, activation="relu"):
+    class Net(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            paddle.seed(0)
+            self.conv, self.norm, self.head = paddle.nn.Conv2D(3, 4, 3), paddle.nn.BatchNorm2D(4), paddle.nn.Linear(4, 5)
+            self.norm._mean.set_value(paddle.full([4], 0.3))
+            self.drop = paddle.nn.Dropout(0.5)
+
+        def forward(self, x):
+            x = getattr(paddle.nn.functional, activation)(self.norm(self.conv(x)))
+            return self.head(self.drop(x.mean((2, 3))))
+
+    net = Net()
+    net.eval()
+    return net
+
+
+def exported(framework, model, export):
+    """The result of infer for a side that exports, beside one that does not."""
+    sides = Side(framework=framework, model=model, export=export), Side(framework=framework, model=model)
+    return check(*sides, inputs=X, stages=["infer"]).stages[-1]
+
+
+def keys(result, verdict):
+    return [pair.key for pair in result.pairs if pair.verdict == verdict]
+
+
+def onnx_writer(torch, program=None, **options):
+    """What exports with PyTorch's older exporter, which is quick; ``program`` is exported in the model's place."""
+
+    def export(model, path):
+        torch.onnx.export(program or model, (torch.from_numpy(X),), f"{path}.onnx", dynamo=False, input_names=["x"], **options)
+
+    return export
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_onnx_programs_of_pytorch(torch):
+    pytest.importorskip("onnxruntime", reason="ONNX programs need onnxruntime (the extra `onnx`)")
+    pytest.importorskip("onnx", reason="torch.onnx.export needs onnx (the extra `onnx`)")
+    net, rows = torch_net(torch), {"dynamic_axes": {"x": {0: "rows"}}}
+    right = exported("torch", net, onnx_writer(torch, **rows))
+    assert (right.verdict, len(keys(right, ALIGNED))) == (ALIGNED, 3)  # the inputs, batches of 1 and of 3
+    fixed = exported("torch", net, onnx_writer(torch))
+    assert fixed.verdict == ALIGNED
+    assert any("it takes no other batch size" in note and "Got invalid dimensions" in note for note in fixed.notes)
+    for fault in (torch_net(torch, activation="sigmoid"), torch_net(torch, slope=1.001)):
+        assert len(keys(exported("torch", net, onnx_writer(torch, fault, **rows)), DIVERGED)) == 3
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_an_onnx_program_of_pytorch_as_a_side(torch, tmp_path):
+    """The newer exporter keeps lines: the node at fault is named with the line of the model."""
+    for package in ("onnxruntime", "onnx", "onnxscript"):
+        pytest.importorskip(package, reason=f"torch.onnx.export needs {package} (the extra `onnx`)")
+    path = str(tmp_path / "net.onnx")
+    sizes = ({0: torch.export.Dim("rows")},)
+    torch.onnx.export(torch_net(torch), (torch.from_numpy(X),), path, dynamo=True, dynamic_shapes=sizes, verbose=False)
+    for activation, verdict in (("relu", ALIGNED), ("tanh", DIVERGED)):
+        sides = Side(framework="torch", model=torch_net(torch, activation)), Side(framework="onnxruntime", model=path)
+        result = check(*sides, inputs=X, stages=["forward"]).stages[-1]
+        assert result.verdict == verdict, result.notes
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    line = 1 + next(number for number, text in enumerate(lines) if text.endswith("# torch: activation"))
+    assert result.divergence.candidate.source == f"{__file__}:{line}"
+    assert result.divergence.candidate.op == "Relu"
+
+
+@pytest.mark.paddle
+def test_programs_of_paddle_inference(paddle):
+    net = paddle_net(paddle)
+
+    def writer(program=None, rows=None):
+        def export(model, path):
+            paddle.jit.save(program or model, path, input_spec=[paddle.static.InputSpec([rows, 3, 8, 8], "float32", "x")])
+
+        return export
+
+    right = exported("paddle", net, writer())
+    assert (right.verdict, len(keys(right, ALIGNED))) == (ALIGNED, 3)
+    fixed = exported("paddle", net, writer(rows=2))
+    assert fixed.verdict == ALIGNED
+    moved = paddle_net(paddle)
+    moved.head.bias.set_value(moved.head.bias + 0.01)
+    for fault in (paddle_net(paddle, "sigmoid"), moved):
+        assert len(keys(exported("paddle", net, writer(fault)), DIVERGED)) == 3
+
+
+def forward(framework, reference, candidate):
+    sides = Side(framework=framework, model=reference), Side(framework=framework, model=candidate)
+    return check(*sides, inputs=X, stages=["weights", "forward"]).verdict
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_torch_export_and_compile_against_eager(torch):
+    net, faulty = torch_net(torch), torch_net(torch, activation="tanh")
+
+    def program(model):
+        return torch.export.export(model, (torch.from_numpy(X),)).module()
+
+    def broken(graph, _):
+        return lambda *args: tuple(value * 1.001 for value in graph.forward(*args))
+
+    assert forward("torch", net, program(net)) == ALIGNED
+    assert forward("torch", net, program(faulty)) == DIVERGED
+    assert forward("torch", net, torch.compile(torch_net(torch), backend="eager")) == ALIGNED
+    assert forward("torch", net, torch.compile(torch_net(torch), backend=broken)) == DIVERGED
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_a_program_of_torch_export_has_no_train_mode(torch):
+    program = torch.export.export(torch_net(torch), (torch.from_numpy(X),)).module()
+
+    def loss(outputs, labels):
+        return torch.nn.functional.cross_entropy(outputs, labels)
+
+    sides = [Side(framework="torch", model=model, loss=loss) for model in (torch_net(torch), program)]
+    result = check(*sides, inputs=X, labels=np.array([1, 2]), stages=["backward"]).stages[-1]
+    assert result.verdict == "error"
+    assert "a program of torch.export has no train mode" in result.failure["message"]
+
+
+@pytest.mark.paddle
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_to_static_against_eager(paddle):
+    net = paddle_net(paddle)
+    assert forward("paddle", net, paddle.jit.to_static(paddle_net(paddle))) == ALIGNED
+    assert forward("paddle", net, paddle.jit.to_static(paddle_net(paddle, "tanh"))) == DIVERGED
+
+
+@pytest.mark.parametrize("framework", [pytest.param("torch", marks=pytest.mark.torch), pytest.param("paddle", marks=pytest.mark.paddle)])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_the_examples_of_the_page_run(framework, capsys):
+    pytest.importorskip(framework)
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL) if "check(" in block]
+    (block,) = [block for block in blocks if f"import {framework}\n" in block]
+    assert block in PAGE.with_name("programs.zh.md").read_text(encoding="utf-8")
+    exec(compile(block, str(PAGE), "exec"), {})
+    told = capsys.readouterr().out.split()
+    assert told
+    assert set(told) == {ALIGNED}
