@@ -114,6 +114,19 @@ def test_paddle_programs(program, suffix):
 
 
 @pytest.mark.paddle
+def test_paddle_programs_that_onednn_refuses(tmp_path):
+    import paddle
+
+    prefix = str(tmp_path / "up")
+    model = paddle.nn.Sequential(paddle.nn.Conv2D(1, 2, 1), paddle.nn.Upsample(scale_factor=2, mode="bilinear"))
+    model.eval()
+    paddle.jit.save(model, prefix, input_spec=[paddle.static.InputSpec([None, 1, 4, 4], "float32")])
+    given = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    out = finding.load("paddle").run_exported(prefix, [given])
+    np.testing.assert_allclose(out, model(paddle.to_tensor(given)).numpy(), rtol=1e-6)
+
+
+@pytest.mark.paddle
 def test_paddle_inputs_are_counted(program):
     prefix, _ = program
     with pytest.raises(UsageError) as caught:

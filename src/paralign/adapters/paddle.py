@@ -525,6 +525,10 @@ def _predictor(file: str) -> Any:
         config.enable_use_gpu(256, int(index or 0))  # MiB to start with
     else:
         config.disable_gpu()
+        if hasattr(
+            config, "disable_mkldnn"
+        ):  # Paddle 3.3.1 switches oneDNN on by itself, whose kernels refuse interpolate's list of scales
+            config.disable_mkldnn()
     try:
         return inference.create_predictor(config)
     except (RuntimeError, ValueError) as error:

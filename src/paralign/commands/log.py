@@ -66,7 +66,11 @@ def _show(options: argparse.Namespace) -> int:
 def _table(log: Log) -> list[str]:
     from paralign.training.logs import columns
 
-    rows = [{k: _figure(v) for k, v in row.items()} for row in columns(log)]
+    # a figure that a line does not tell is no NaN, which would say that a training broke down
+    rows = [
+        {k: "-" if k in log.names and k not in line.values else _figure(v) for k, v in row.items()}
+        for line, row in zip(log.rows, columns(log), strict=True)
+    ]
     if not rows:
         return []
     names = list(rows[0])

@@ -75,7 +75,8 @@ def _pack(options: argparse.Namespace) -> int:
     packing = plan(found)
     if packing.problems:
         for problem in packing.problems:
-            print(f"checkpoint {problem.checkpoint} (step {problem.step}) is {problem.state.value}: {one_line(problem.why)}")
+            why = "" if problem.why == problem.state.value else f": {one_line(problem.why)}"
+            print(f"checkpoint {problem.checkpoint} (step {problem.step}) is {problem.state.value}{why}")
         print("nothing was written")
         return CODES.get(packing.state, UNFINISHED)
     path = Path(options.out) if options.out else found.project.folder / "checkpoints.tar.gz"

@@ -269,7 +269,8 @@ def _why(found: StageStatus) -> str:
         return f"{kept.stage}: the {failure.get('side', 'side')} failed: {failure.get('type', '')}: {failure.get('message', '')}"
     if found.state is State.DONE:
         return ""
-    told = [*(report.get("warnings") or []), *(report.get("notes") or [])]
+    weak = [pair for pair in report.get("pairs") or [] if pair.get("verdict") == kept.verdict and pair.get("notes")]
+    told = [*(report.get("warnings") or []), *(f"{pair['key']}: {'; '.join(pair['notes'])}" for pair in weak), *(report.get("notes") or [])]
     return f"{kept.stage}: {told[0]}" if told else kept.stage
 
 

@@ -262,7 +262,8 @@ def _sentence(stage: StageTold) -> str:
         return stage.failure or _difference(stage)
     if stage.verdict == ALIGNED:
         return next(iter(stage.warnings), "")
-    return next(iter((*stage.warnings, *stage.notes)), "nothing was compared")
+    weak = [f"{pair.key}: {'; '.join(pair.notes)}" for pair in stage.pairs if pair.judged and pair.verdict == stage.verdict and pair.notes]
+    return next(iter((*stage.warnings, *weak, *stage.notes)), "nothing was compared")
 
 
 def _difference(stage: StageTold) -> str:

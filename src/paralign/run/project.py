@@ -242,7 +242,7 @@ def _side(table: dict[str, Any], name: str, path: Path, folder: Path) -> SideSet
     if module is None:
         raise UsageError(
             f"the module of the {name} is not there",
-            where=f"{folder / wanted} or {root / wanted}",
+            where=" or ".join(dict.fromkeys([str(folder / wanted), str(root / wanted)])),
             hint=f"correct `module` in [{name}] of {path}",
         )
     framework = table.get("framework", "")

@@ -103,9 +103,11 @@ def _case(port: Path, specification: Path) -> _Case:
         UsageError: see :func:`verify`.
     """
     port, folder = checked_path(port).resolve(), checked_path(specification).resolve()
-    folder = folder if folder.is_dir() else folder.parent
     if not port.is_dir():
         raise UsageError("the port is no folder", where=str(port), hint="name the folder that holds the port's code")
+    if not folder.exists():
+        raise UsageError("the specification is not there", where=str(folder), hint="name the folder that holds its paralign.toml")
+    folder = folder if folder.is_dir() else folder.parent
     if port == folder or port in folder.parents or folder in port.parents:
         raise UsageError(
             "the specification must lie outside of the port, and the port outside of it",
