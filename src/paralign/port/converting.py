@@ -179,6 +179,10 @@ class Converter(Writer):
         if node.attr == "weight" and isinstance(node.ctx, ast.Load) and self.seen.imported and self._turned(node):
             self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
             return
+        if node.attr == "device" and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
+            self.note(node, "torch.Tensor.device", Fate.CONDITION, "a text in Paddle")
+        if node.attr == "dtype" and isinstance(self._parent(), ast.Call | ast.FormattedValue):
+            self.note(node, "torch.Tensor.dtype", Fate.CONDITION, "another text in Paddle: paddle.float32")
         if node.attr == "shape" and isinstance(self._parent(), ast.Compare) and self._is_tensor(node.value):
             self.text.edit(self.text.start(node), self.text.start(node), "tuple(", node)
             self.text.edit(self.text.end(node), self.text.end(node), ")", node, closes=True)
@@ -306,6 +310,8 @@ class Converter(Writer):
             self.templated(node, made)
         else:
             self.edited(node, use, made)
+        if use.name.endswith(".state_dict"):
+            made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
         if use.name in _PARAMETERS and not self._for_optimizer():
             made.conditions.append(_STATISTICS)
         touched = bool(made.entries or made.added or made.removed or any(made.keywords.values()))

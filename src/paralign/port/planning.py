@@ -152,6 +152,9 @@ def _apply(entry: Entry, made: Plan, bound: Bound, *, function: bool) -> None:
     if entry.fix.code:
         if made.template and made.template != entry.fix.code:
             raise ByHand("two fixes exclude one another")
+        lost = [name for name, node in bound.given.items() if node is not RECEIVER and "{" + name + "}" not in entry.fix.code]
+        if lost or bound.many or bound.unknown:
+            raise ByHand(f"no rule for its argument {lost[0]}" if lost else "its arguments are not shown one by one")
         made.template, made.bound = entry.fix.code, bound
         return
     if entry.fix.call:
