@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paralign.api import check
+from paralign.adapters import finding
+from paralign.api import check, check_project
+from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, Side
 
 X = np.random.RandomState(0).randn(2, 3, 8, 8).astype("float32")
@@ -113,7 +115,7 @@ def test_an_onnx_program_of_pytorch_as_a_side(torch, tmp_path):
 
 
 @pytest.mark.paddle
-def test_programs_of_paddle_inference(paddle):
+def test_programs_of_paddle_inference(paddle, tmp_path):
     net = paddle_net(paddle)
 
     def writer(program=None, rows=None):
@@ -123,6 +125,10 @@ def test_programs_of_paddle_inference(paddle):
         return export
 
     right = exported("paddle", net, writer())
+    writer()(net, str(tmp_path / "net"))
+    times = finding.load("paddle").operator_times(str(tmp_path / "net"), [X])
+    assert all(each.milliseconds > 0 and each.calls >= 1 for each in times)
+    assert any("conv2d" in each.name for each in times)
     assert (right.verdict, len(keys(right, ALIGNED))) == (ALIGNED, 3)
     fixed = exported("paddle", net, writer(rows=2))
     assert fixed.verdict == ALIGNED
@@ -156,13 +162,16 @@ def test_torch_export_and_compile_against_eager(torch):
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
-def test_a_program_of_torch_export_has_no_train_mode(torch):
+def test_a_program_of_torch_export_has_no_train_mode_and_no_times(torch, tmp_path):
     program = torch.export.export(torch_net(torch), (torch.from_numpy(X),)).module()
 
     def loss(outputs, labels):
         return torch.nn.functional.cross_entropy(outputs, labels)
 
     sides = [Side(framework="torch", model=model, loss=loss) for model in (torch_net(torch), program)]
+    (tmp_path / "net.pt2").write_bytes(b"")
+    with pytest.raises(UsageError, match="PyTorch gives no times of operators"):
+        finding.load("torch").operator_times(str(tmp_path / "net"), [X])
     result = check(*sides, inputs=X, labels=np.array([1, 2]), stages=["backward"]).stages[-1]
     assert result.verdict == "error"
     assert "a program of torch.export has no train mode" in result.failure["message"]
@@ -187,3 +196,35 @@ def test_the_examples_of_the_page_run(framework, capsys):
     told = capsys.readouterr().out.split()
     assert told
     assert set(told) == {ALIGNED}
+
+
+SIDE = """
+import numpy as np
+
+def build_model():
+    return {path!r}
+
+def inputs():
+    return np.ones((2, 6), "float32")
+
+def export(model, path):
+    return {path!r}
+"""
+
+
+def test_operators_are_timed_where_they_are_asked_for(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="writing ONNX programs needs onnx (the extra `onnx`)")
+    pytest.importorskip("onnxruntime", reason="ONNX programs need onnxruntime (the extra `onnx`)")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 6]) for name in "xy")
+    nodes = [onnx.helper.make_node("Sin", ["x"], ["h"], name="wave"), onnx.helper.make_node("Softmax", ["h"], ["y"], name="top")]
+    path = str(tmp_path / "net.onnx")
+    graph = onnx.helper.make_graph(nodes, "net", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), path)
+    (tmp_path / "side.py").write_text(SIDE.format(path=path))
+    table = 'module = "side.py"\nframework = "onnxruntime"\n'
+    (tmp_path / "paralign.toml").write_text(f"[reference]\n{table}[candidate]\n{table}[infer]\noperators = 1\n")
+    result = check_project(tmp_path, ["infer"])[0].stages[-1]
+    assert result.verdict == ALIGNED, (result.failure, result.notes)
+    told = [note for note in result.notes if "times of operators" in note]
+    assert len(told) == 2
+    assert all(re.search(r"1 of 2: (Sin \(wave\)|Softmax \(top\)) [\d.e-]+ ms \(\d+%\)", note) for note in told)

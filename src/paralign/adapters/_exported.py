@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any, Dict, NoReturn, Sequence
+from typing import Any, Dict, NamedTuple, NoReturn, Sequence
 
 import numpy as np
 
 from paralign.errors import UsageError
+
+#: runs of a program whose operators are timed, after a first one that is not counted where the engine tells runs apart
+RUNS = 10
+
+
+class OperatorTime(NamedTuple):
+    """How long an operator takes in one run of a program, in milliseconds; ``calls`` counts those of one run."""
+
+    name: str
+    milliseconds: float
+    calls: int
+
+
+def no_times(path: str, engine: str) -> UsageError:
+    """The error for a program whose engine says nothing of its operators."""
+    return UsageError(
+        f"{engine} gives no times of operators", where=path, hint="export to .onnx, or, from Paddle, to Paddle Inference, to see them"
+    )
 
 
 def find(path: str, suffixes: Sequence[str]) -> str:

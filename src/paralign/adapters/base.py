@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from paralign.adapters._exported import OperatorTime
     from paralign.dtypes import Typed
 
 try:
@@ -334,6 +335,19 @@ class Exporting(Protocol):
         Raises:
             EnvironmentUnavailable: nothing here can run such a file; says what to install.
             UsageError: nothing is at ``path``.
+        """
+
+
+@runtime_checkable
+class Timing(Protocol):
+    """A framework whose exported programs can be asked for the times of their operators."""
+
+    def operator_times(self, path: str, inputs: Sequence[Any]) -> "List[OperatorTime]":
+        """The time of each operator in one run of the program exported to ``path`` on host arrays, the slowest first.
+
+        Raises:
+            EnvironmentUnavailable: nothing here can run such a file.
+            UsageError: the engine gives no such times.
         """
 
 

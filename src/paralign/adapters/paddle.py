@@ -25,6 +25,7 @@ from paralign.adapters import (
     _modes,
     _onnx,
     _paddle_operations,
+    _times_paddle,
     _values,
 )
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
@@ -425,19 +426,23 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
 
     def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
         """Run ``<prefix>.json`` or ``.pdmodel`` with its ``.pdiparams`` (Paddle Inference), or ``.onnx``."""
-        if path.endswith(_WEIGHTS):
-            path = path[: -len(_WEIGHTS)]
-        file = _exported.find(path, (*_PROGRAMS, ".onnx"))
+        file = _program_file(path)
         if file.endswith(".onnx"):
             return _onnx.run_file(file, inputs)
-        if not file.endswith(_PROGRAMS):
-            _exported.refuse(file, (*_PROGRAMS, ".onnx"))
-        predictor = _predictor(file)
-        arrays = _exported.named(predictor.get_input_names(), inputs, file)
-        for name, array in arrays.items():
-            predictor.get_input_handle(name).copy_from_cpu(array)
-        predictor.run()
-        return _exported.single([predictor.get_output_handle(name).copy_to_cpu() for name in predictor.get_output_names()])
+        return _exported.single(_times_paddle.run(_predictor(file), inputs, file))
+
+    def operator_times(self, path: str, inputs: Sequence[Any]) -> List[_exported.OperatorTime]:
+        """Of ``.onnx``, as ONNX Runtime's profile has them, else as Paddle Inference's has."""
+        file = _program_file(path)
+        return _onnx.operator_times(file, inputs) if file.endswith(".onnx") else _times_paddle.measured(_predictor, inputs, file)
+
+
+def _program_file(path: str) -> str:
+    path = path[: -len(_WEIGHTS)] if path.endswith(_WEIGHTS) else path
+    file = _exported.find(path, (*_PROGRAMS, ".onnx"))
+    if not file.endswith((*_PROGRAMS, ".onnx")):
+        _exported.refuse(file, (*_PROGRAMS, ".onnx"))
+    return file
 
 
 def _recordable(tensor: Any) -> str:
@@ -512,7 +517,7 @@ def _retype_layer(layer: Any, dtype: str) -> None:
         layer._dtype = dtype if isinstance(kept, str) else _TYPES[dtype]  # noqa: SLF001 - as above
 
 
-def _predictor(file: str) -> Any:
+def _predictor(file: str, *, profile: bool = False) -> Any:
     from paddle import inference
 
     weights = str(Path(file).with_suffix(_WEIGHTS))
@@ -520,6 +525,8 @@ def _predictor(file: str) -> Any:
         raise UsageError("the weights of this exported program are missing", where=weights, hint="export it again, and keep both files")
     config = inference.Config(file, weights)
     config.disable_glog_info()
+    if profile:
+        config.enable_profile()
     kind, _, index = paddle.get_device().partition(":")
     if kind == "gpu":
         config.enable_use_gpu(256, int(index or 0))  # MiB to start with

@@ -425,6 +425,17 @@ class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
         with torch.no_grad():
             return self._to_host(program(*(self.from_array(typed(array)) for array in inputs)))
 
+    def operator_times(self, path: str, inputs: Sequence[Any]) -> List[_exported.OperatorTime]:
+        """Of ``.onnx``, as ONNX Runtime's profile has them.
+
+        Raises:
+            UsageError: a program of another kind.
+        """
+        file = _exported.find(path, _SUFFIXES)
+        if not file.endswith(".onnx"):
+            raise _exported.no_times(file, "PyTorch")
+        return _onnx.operator_times(file, inputs)
+
     def _to_host(self, value: Any) -> Any:
         if self.is_tensor(value):
             return np.array(widen(self.to_array(value)))

@@ -47,7 +47,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "reference": _SIDE,
     "candidate": _SIDE,
     "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
-    "infer": {"paths": list, "reference_command": str, "candidate_command": str, "lines": str, "pictures": int},
+    "infer": {"paths": list, "reference_command": str, "candidate_command": str, "lines": str, "pictures": int, "operators": int},
     "loss": {"second_gradients": bool},
     "init": {"seeds": int},
     "distributed": distribution.KEYS,
@@ -107,6 +107,7 @@ class Settings:
     commands: dict[str, str] = field(default_factory=dict)
     lines: str = ""
     pictures: int = 8
+    operators: int = 0
     sides: dict[str, SideSettings] = field(default_factory=dict)
     timeout: float = 600.0
     distributed: distribution.Distributed = field(default_factory=distribution.Distributed)
@@ -374,8 +375,10 @@ def _read_infer(table: dict[str, Any], settings: Settings, path: Path) -> None:
             hint="give reference_command and candidate_command",
         )
     settings.lines, settings.pictures = table.get("lines", ""), table.get("pictures", settings.pictures)
-    if settings.pictures < 0:
-        raise UsageError("'pictures' must not be negative", where=f"{path}: [infer]")
+    settings.operators = table.get("operators", settings.operators)
+    for name, number in (("pictures", settings.pictures), ("operators", settings.operators)):
+        if number < 0:
+            raise UsageError(f"'{name}' must not be negative", where=f"{path}: [infer]")
     try:
         re.compile(settings.lines)
     except re.error as fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paralign.comparison import compare_pair
 from paralign.context import spent
@@ -54,15 +54,30 @@ def _functions(context: Context, result: StageResult, outputs: Noise | None, pat
         result.notes.append("both sides need build_model()")
         return
     values = {"inputs": context.inputs} if context.inputs is not None else {}
-    reference, candidate = context.record_both("infer", "infer", {"paths": paths}, values)
+    reference, candidate = context.record_both(
+        "infer", "infer", {"paths": paths, **({"operators": True} if context.settings.operators else {})}, values
+    )
     spent(result, reference, candidate)
     predictions = [[r for r in c.records if r.name.startswith("predict_")] for c in (reference, candidate)]
     result.pairs = paired(reference, candidate, points_of(*predictions), PROGRAM, context.settings.tolerance_of("infer"))
     for side, capture in (("reference", reference), ("candidate", candidate)):
         result.pairs += _exported(side, capture)
         result.notes.append(f"{side}: export: {capture.manifest.settings['answer']['export']}")
+        result.notes += _operators(side, capture.manifest.settings["answer"], context.settings.operators)
     _raise_noise(result.pairs, outputs)
     settle(result.pairs, PROGRAM, context.settings.tolerance_of("infer"))
+
+
+def _operators(side: str, answer: dict[str, Any], most: int) -> list[str]:
+    """The slowest operators of an exported program, or why they are not known."""
+    told = answer.get("operators")
+    if told is None:
+        return []
+    if not told["rows"]:
+        return [f"{side}: times of operators: {told['none']}"]
+    total = sum(milliseconds for _, milliseconds, _ in told["rows"]) or 1.0
+    rows = [f"{name} {ms:.3g} ms ({ms / total:.0%}{f', {calls} calls' if calls > 1 else ''})" for name, ms, calls in told["rows"][:most]]
+    return [f"{side}: times of operators, one run of the exported program, {len(rows)} of {len(told['rows'])}: {'; '.join(rows)}"]
 
 
 def _exported(side: str, capture: Capture) -> list[Pair]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, Callable, Dict
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 import numpy as np
 
-from paralign.adapters.base import Exporting
-from paralign.errors import UsageError
+from paralign.adapters.base import Exporting, Timing
+from paralign.errors import ParalignError, UsageError
 from paralign.worker.data import add_leaves
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import mapped
@@ -27,7 +27,8 @@ BATCHES = (1, 3)
 def infer(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
     """``predict(path)`` for every given path, and the exported program beside the eager model on the same inputs.
 
-    Options: ``paths``. Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
+    Options: ``paths``, ``operators`` (whether the program's operators are timed).
+    Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
     and again in runs ``batch-<size>`` for batches of other sizes.
     """
     answer: Dict[str, Any] = {"predictions": 0, "export": "no export(model, path)"}
@@ -40,7 +41,7 @@ def infer(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
                     add_leaves(session, writer, f"predict_{number}", predict(session, path), role="output", attrs={"path": path})
                     answer["predictions"] += 1
             if "export" in session.functions and "inputs" in values:
-                answer["export"] = _export(session, writer, values["inputs"])
+                answer["export"] = _export(session, writer, values["inputs"], answer if options.get("operators") else None)
     return answer
 
 
@@ -63,7 +64,8 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _export(session: Session, writer: CaptureWriter, inputs: Capture) -> str:
+def _export(session: Session, writer: CaptureWriter, inputs: Capture, timed: Optional[Dict[str, Any]]) -> str:
+    """The exported program beside the eager model; where ``timed`` is given, its operators' times under ``operators`` there."""
     adapter = session.adapter
     if not isinstance(adapter, Exporting):
         return f"framework {adapter.name} has no exported programs"
@@ -76,8 +78,20 @@ def _export(session: Session, writer: CaptureWriter, inputs: Capture) -> str:
         known = adapter.is_tensor
         arrays = [adapter.to_array(leaf).array for _, leaf in leaves(arguments, known) if known(leaf)]
         add_leaves(session, writer, "exported", adapter.run_exported(str(written), arrays), role="output")
+        if timed is not None:
+            timed["operators"] = _operator_times(adapter, str(written), arrays)
         fixed = _other_batches(session, writer, inputs, str(written))
     return "compared" + (f"; it takes no other batch size than that of the inputs ({fixed})" if fixed else "")
+
+
+def _operator_times(adapter: Any, path: str, arrays: List[Any]) -> Dict[str, Any]:
+    """Rows of name, milliseconds a run and calls; ``none`` says why there are none."""
+    if not isinstance(adapter, Timing):
+        return {"none": f"framework {adapter.name} gives no times of operators", "rows": []}
+    try:
+        return {"none": "", "rows": [list(row) for row in adapter.operator_times(path, arrays)]}
+    except ParalignError as error:
+        return {"none": error.what, "rows": []}
 
 
 def _other_batches(session: Session, writer: CaptureWriter, inputs: Capture, path: str) -> str:
