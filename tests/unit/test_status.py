@@ -13,7 +13,9 @@ from paralign.errors import CaptureFormatError, UsageError
 from paralign.progress import kept
 from paralign.progress.evidence import look
 from paralign.progress.steps import STEPS, State, most_pressing, status
+from paralign.run.project import read
 from paralign.trainlog.lines import Row, as_root
+from paralign.worker.files import ABSENT
 
 LOSS = """
 def loss(outputs, labels):
@@ -102,6 +104,22 @@ def test_a_setting_makes_stale_what_depends_on_it(checked, more, stale):
     (checked.folder / "a.txt").write_text("1")
     checked.write(more=more)
     assert {number for number, state in states(checked).items() if state is State.STALE} == stale
+
+
+def test_a_file_beside_the_code_that_nobody_reads_changes_nothing(checked):
+    for name in ("notes.md", "train.log"):
+        (checked.folder / name).write_text("of the user's own")
+    assert [number for number, state in states(checked).items() if state is State.STALE] == []
+
+
+def test_what_a_side_lists_or_reads_is_kept_but_for_listings_of_code_and_files_that_are_gone(checked, tmp_path):
+    project = read(checked.folder)
+    gone, there, data = tmp_path / "cache.py", tmp_path / "there.npy", checked.folder / "pictures"
+    there.write_bytes(b"1")
+    data.mkdir()
+    own = str(checked.folder / "removed_meanwhile.txt")
+    used = {str(gone): "1", str(there): "2", str(data): "3", str(checked.folder): "4", own: "5", str(tmp_path / "missed"): ABSENT}
+    assert set(kept._lasting(used, project)) == {str(there), str(data), own, str(tmp_path / "missed")}
 
 
 def test_training_data_are_a_step_of_their_own(checked):

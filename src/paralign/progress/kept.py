@@ -157,6 +157,7 @@ def write(folder: Path, project: Project, result: CheckResult, begun: Basis, use
     report = result.to_dict()
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     splits = splits_of(project.settings)
+    read = {stage: _lasting(files, project) for stage, files in used.items()}
     for stage in report["stages"]:
         name = str(stage["name"])
         kept = Kept(
@@ -169,8 +170,8 @@ def write(folder: Path, project: Project, result: CheckResult, begun: Basis, use
             sides={"reference": report["reference"], "candidate": report["candidate"]},
             settings={key: value for key, value in begun.settings.items() if concerns(key, name)},
             files={
-                **used.get(name, {}),
-                **used.get("", {}),
+                **read.get(name, {}),
+                **read.get("", {}),
                 **begun.files.get(name, {}),
             },  # as they were first: edited later, they are stale
             report=stage,
@@ -178,6 +179,22 @@ def write(folder: Path, project: Project, result: CheckResult, begun: Basis, use
         )
         text = json.dumps({"schema": SCHEMA, **asdict(kept)}, indent=1, ensure_ascii=True)
         replace(place(folder, name, splits), text + "\n")
+
+
+def _lasting(files: dict[str, str], project: Project) -> dict[str, str]:
+    """Files whose change makes a result stale.
+
+    Not the listings of the folders that code lies in, which imports look at, too: a log or a note beside it changes nothing. Nor what a
+    framework has written for itself elsewhere, read and removed.
+    """
+    roots = {project.folder.resolve(), project.reference.root.resolve(), project.candidate.root.resolve()}
+    code = {str(folder) for folder in roots} | {str(side.module.resolve().parent) for side in (project.reference, project.candidate)}
+    kept = {path: known for path, known in files.items() if path not in code}
+    return {path: known for path, known in kept.items() if known == ABSENT or _below(path, roots) or fingerprint(path) != ABSENT}
+
+
+def _below(path: str, roots: set[Path]) -> bool:
+    return any(Path(path).is_relative_to(root) for root in roots)
 
 
 def _outputs(folder: Path, project: Project, result: CheckResult, stage: str) -> dict[str, str]:
