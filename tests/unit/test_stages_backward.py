@@ -509,6 +509,13 @@ def test_a_side_that_is_random_in_train_mode_is_told_and_not_judged(bench, side)
     assert not any("(train)" in p.key for p in result.pairs)
 
 
+def test_a_schedule_alone_does_not_make_steps_aligned_that_were_not_compared():
+    result = StageResult("backward", ALIGNED)
+    backward._require_steps(result, {})
+    assert result.verdict == UNDERPOWERED
+    assert any("no training step was compared" in warning for warning in result.warnings)
+
+
 def test_a_candidate_without_float64_in_train_mode_alone_is_judged_there_in_another_way(bench):
     options = {"runs": [f"{DOUBLE}:eval", f"{NATIVE}:eval", f"{NATIVE}:train"], "failed": {f"{DOUBLE}:train": "RuntimeError: no kernel"}}
     result = run(bench, [step()], [step()], ("eval", "train"), candidate_options=options)
