@@ -92,9 +92,17 @@ def test_the_command_writes_a_certificate(case, tmp_path, capsys):
     out = tmp_path / "certificate.json"
     code = cli.main(["verify", str(port), "--spec", str(spec), "--rounds", "1", "--out", str(out), "--key", str(tmp_path / "key")])
     assert code == 0
-    assert capsys.readouterr().out.splitlines()[0] == "accepted"
+    assert capsys.readouterr().out == "accepted\n"
     assert genuine(out.read_text(), b"secret")
     assert json.loads(out.read_text())["judgement"] == "accepted"
+
+
+def test_a_certificate_without_a_folder_is_told_before_anything_runs(case, tmp_path, capsys):
+    spec, port = case
+    assert cli.main(["verify", str(port), "--spec", str(spec), "--out", str(tmp_path / "nowhere" / "c.json")]) == 2
+    told = capsys.readouterr().err
+    assert "the folder of the certificate is not there" in told
+    assert "round" not in told
 
 
 @pytest.mark.parametrize(
@@ -104,6 +112,7 @@ def test_the_command_writes_a_certificate(case, tmp_path, capsys):
         ("spec/inner", "spec", "outside of the port"),
         ("port", ".", "outside of the port"),
         ("spec/missing", "spec", "no folder"),
+        ("port", "nowhere", "the specification is not there"),
     ],
 )
 def test_folders_that_cannot_be_judged_are_told(case, tmp_path, port, spec, told):

@@ -52,6 +52,8 @@ def _verify(options: argparse.Namespace) -> int:
             key = file.read(1 << 16).strip()
         if not key:
             raise UsageError("the key is empty", where=options.key)
+    if options.out and not Path(options.out).absolute().parent.is_dir():  # said before the judgement takes its minutes
+        raise UsageError("the folder of the certificate is not there", where=options.out, hint="make it, or name another --out")
 
     def progress(line: str) -> None:
         print(f"paralign: {line} …", file=sys.stderr, flush=True)
@@ -61,7 +63,8 @@ def _verify(options: argparse.Namespace) -> int:
     if options.out:
         replace(Path(options.out), text)
         print(found.judgement.value)
-        print("\n".join(plain_text(f"  {reason}") for reason in found.reasons))
+        for reason in found.reasons:
+            print(plain_text(f"  {reason}"))
     else:
         print(plain_text(text), end="")
     return found.judgement.code
