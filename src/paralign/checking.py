@@ -137,9 +137,23 @@ def run_stages(
         else:
             progress(name)
             result.stages.append(_attempt(name, context))
+        leave_out_known(result)
         say_follows(result, carried, guessed=context.guessed)
     hints.add(result)
     return result
+
+
+def leave_out_known(result: CheckResult) -> None:
+    """Take points of the model out of a ``loss`` that diverged, where ``forward`` has named them: both sides were given equal outputs."""
+    last = result.stages[-1]
+    forward = next((stage for stage in result.stages if stage.name == "forward"), None)
+    if last.name != "loss" or forward is None:
+        return
+    known = {d.candidate.source for d in forward.divergences if d.candidate is not None and d.candidate.source}
+    own = [d for d in last.divergences if d.candidate is None or d.candidate.source not in known]
+    if own and len(own) < len(last.divergences):
+        last.notes.append(f"points of the model, told at forward, and left out here: {len(last.divergences) - len(own)}")
+        last.divergences, last.divergence = own, own[0]
 
 
 def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:

@@ -202,6 +202,12 @@ def test_the_command_writes_beside_the_report(result, tmp_path, capsys, form):
     assert (folder / file.rpartition("/")[2]).stat().st_size > 500
 
 
+def test_the_command_takes_the_folder_of_a_project_too(result, tmp_path, capsys):
+    write(tmp_path, result)
+    assert cli.main(["report", str(tmp_path), "--format", "markdown", "--out", "-"]) == 0
+    assert capsys.readouterr().out.startswith("## ")
+
+
 def test_the_command_prints_remarks(result, tmp_path, capsys):
     assert cli.main(["report", str(write(tmp_path, result) / "report.json"), "--format", "github", "--root", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("::error file=candidate.py,line=12,")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from paralign.api import check
-from paralign.checking import differences, failed, say_follows
+from paralign.checking import differences, failed, leave_out_known, say_follows
 from paralign.errors import UsageError, WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, CheckResult, Side, StageResult
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, CheckResult, Divergence, Point, Side, StageResult
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(8, 6).astype("float32")
@@ -389,3 +389,17 @@ def test_sides_that_differ_from_themselves_are_told(size, verdict):
     result = run(unsteady, unsteady, ratio=1e9)
     assert result.verdict == verdict
     assert any("the reference is not deterministic" in w for w in result.warnings) == (size > 1e-5)
+
+
+def test_points_of_the_model_are_left_out_of_a_loss_that_has_its_own():
+    def at(line):
+        return Divergence(None, Point("m", source=f"port.py:{line}"))
+
+    forward, loss = StageResult("forward", DIVERGED, divergences=[at(3)]), StageResult("loss", DIVERGED, divergences=[at(3), at(9)])
+    leave_out_known(CheckResult([forward, loss]))
+    assert [d.candidate.source for d in loss.divergences] == ["port.py:9"]
+    assert loss.divergence is loss.divergences[0]
+    assert loss.notes == ["points of the model, told at forward, and left out here: 1"]
+    alone = StageResult("loss", DIVERGED, divergences=[at(3)])
+    leave_out_known(CheckResult([forward, alone]))
+    assert len(alone.divergences) == 1

@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
         epilog=EPILOG,
         description="Write the result of a check in another form. Nothing is run: report.json is read.",
     )
-    report.add_argument("result", nargs="?", default="result", metavar="RESULT", help="output folder of a check, or its report.json")
+    report.add_argument("result", nargs="?", default="result", metavar="RESULT", help="a project, an output folder, or a report.json")
     report.add_argument("--format", choices=list(FORMS), default="html", help="default: html; github: remarks of GitHub Actions, printed")
     report.add_argument("--out", metavar="FILE", help="file to write, - for standard output (default: beside report.json)")
     report.add_argument("--root", metavar="DIR", help="the repository's folder: paths in SARIF and remarks begin there (default: here)")
@@ -41,6 +41,8 @@ def _report(options: argparse.Namespace) -> int:
     from paralign.report.told import read
 
     source = checked_path(options.result)
+    if not (source / "report.json").exists() and (source / "result" / "report.json").exists():
+        source = source / "result"  # the folder of a project, as other commands take it
     folder = source if source.is_dir() else source.parent
     project = folder.resolve().parent
     root = Path(options.root or ".").resolve()
