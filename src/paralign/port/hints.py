@@ -20,9 +20,13 @@ _MOST = 2
 
 
 def add(result: CheckResult) -> None:
-    """Add to every diverged stage what is known of the calls on its lines; suspected, as nothing was tried."""
+    """Add to every diverged stage what is known of the calls on its lines; suspected, as nothing was tried.
+
+    Not where a cause is proven: what else could differ on its lines would only stand beside it.
+    """
     for stage in result.stages:
-        if stage.verdict == DIVERGED and stage.divergence is not None:
+        proven = any(finding.proven for finding in stage.findings)
+        if stage.verdict == DIVERGED and stage.divergence is not None and not proven:
             stage.findings += hints(stage.divergence)
 
 
