@@ -301,7 +301,7 @@ def test_an_unknown_stage_names_the_nearest_and_all(project):
     done = project.check("forwrad")
     assert done.code == 2
     assert "there is no stage 'forwrad'; did you mean 'forward'?" in done.err
-    assert "weights, forward, data, metric, loss, optimizer, backward, init, infer" in done.err
+    assert "weights, forward, data, metric, loss, optimizer, backward, init, train, infer, distributed" in done.err
 
 
 def test_a_folder_without_a_project_says_how_to_make_one(run, tmp_path):
