@@ -43,13 +43,16 @@ def judge(context: Context, result: StageResult, experiment: Experiment, *, acro
     for side, (recorder, given) in enumerate(zip(recorders, gradients, strict=True)):
         captures.append(_recorded(context, result, (recorder, side), "optimizer-resumed", {"gradients": given}, experiment))
     whole = experiment.reference, experiment.candidate
+    forgets = False
     for name, capture, uninterrupted in zip(SIDES, captures, whole, strict=True):
         if capture is not None:
             pair = _pair(f"resumed updates of the {name}", uninterrupted, capture, experiment)
             result.pairs.append(pair)
             if pair.verdict == DIVERGED and name == "reference":
-                pair.judged = False
+                pair.judged, forgets = False, True
                 result.warnings.append("the reference itself does not go on as it was after its optimizer is saved and loaded")
+            elif pair.verdict == DIVERGED and forgets:
+                pair.judged = False  # a port of a program that cannot resume need not
             elif pair.verdict == DIVERGED:
                 pair.notes.append("saved after two updates and loaded into a new optimizer, the candidate goes on otherwise")
     if across and captures[0] is not None and captures[1] is not None:
