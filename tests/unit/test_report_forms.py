@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import zlib
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -109,6 +110,14 @@ def test_sarif_has_the_lines_of_both_sides_relative_to_the_root(result, tmp_path
     assert first["relatedLocations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "reference.py"}
     assert [r["level"] for r in run["results"]] == ["error", "error", "warning", "warning", "error"]
     assert {r["ruleId"] for r in run["results"]} == {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+
+
+def test_names_that_an_address_cannot_hold_are_quoted(result):
+    point_ = result.stages[1].divergence.candidate
+    point_.source = "/x/my port/50%#.py:3"
+    (first, *_) = json.loads(sarif(told(result.to_dict()), Path("/x")))["runs"][0]["results"]
+    assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20port/50%25%23.py"
+    assert "file=my port/50%25#.py" in remarks(told(result.to_dict()), Path("/x"))
 
 
 def test_remarks_are_one_line_each_whatever_a_message_holds(result, tmp_path):

@@ -126,8 +126,9 @@ def test_the_first_batches_are_no_figure():
     assert log.rows[0].batch_cost < 0.1
 
 
-def test_only_the_first_rank_writes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PADDLE_TRAINER_ID", "1")
+@pytest.mark.parametrize("variable", ["RANK", "PADDLE_TRAINER_ID", "SLURM_PROCID", "LOCAL_RANK"])
+def test_only_the_first_rank_writes(tmp_path, monkeypatch, capsys, variable):
+    monkeypatch.setenv(variable, "1")
     log = TrainLog(str(tmp_path / "train.log"), every=1)
     train(log, batches=2)
     assert list(tmp_path.iterdir()) == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from paralign import __version__
 from paralign.errors import one_line
 from paralign.port.inventory import MEANINGS, Inventory, Note, Row, Status
+from paralign.report.sarif import document, uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -217,21 +217,15 @@ def sarif(inventory: Inventory) -> str:
     results = [_result(row, note) for row in inventory.rows for note in row.notes if note.status in _LEVELS]
     for each in inventory.unread:
         text = one_line(each.problem or f"{each.lost} lines are nested too deeply")
-        place = {"physicalLocation": {"artifactLocation": {"uri": _uri(each.path)}}}
+        place = {"physicalLocation": {"artifactLocation": {"uri": uri(each.path)}}}
         results.append({"ruleId": "unread", "level": "warning", "message": {"text": text}, "locations": [place]})
-    driver = {"name": "paralign", "version": __version__, "rules": rules}
-    log = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "columnKind": "utf16CodeUnits", "results": results}],
-    }
-    return json.dumps(log, indent=1)
+    return document(rules, results)
 
 
 def _result(row: Row, note: Note) -> dict[str, Any]:
     fix = f" Fix: {note.write}" if note.write else ""
     region = {"startLine": row.line, "startColumn": row.column, "endLine": row.end_line, "endColumn": max(row.end_column, 1)}
-    place = {"physicalLocation": {"artifactLocation": {"uri": _uri(row.path)}, "region": region}}
+    place = {"physicalLocation": {"artifactLocation": {"uri": uri(row.path)}, "region": region}}
     return {
         "ruleId": note.status.value,
         "level": _LEVELS[note.status],
@@ -239,9 +233,3 @@ def _result(row: Row, note: Note) -> dict[str, Any]:
         "locations": [place],
         "properties": {"api": row.name, "port": row.port, "entry": note.entry, "certainty": row.certainty.value, "cell": row.cell},
     }
-
-
-def _uri(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path.replace("\\", "/"), errors="replace")

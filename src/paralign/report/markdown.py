@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
-from paralign.report.told import figure, where
+from paralign.report.text import figure
+from paralign.report.told import where
 
 if TYPE_CHECKING:
     from paralign.report.told import Fault, StageTold, Told

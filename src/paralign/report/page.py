@@ -18,7 +18,8 @@ from paralign.errors import UsageError, one_line, shortened
 from paralign.model import ALIGNED
 from paralign.registry import BY_NAME
 from paralign.report.artifacts import replace
-from paralign.report.told import figure, told, where
+from paralign.report.text import figure
+from paralign.report.told import told, where
 from paralign.report.words import WORDS
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.model import ALIGNED, DIVERGED, ERROR
-from paralign.report.sarif import uri
+from paralign.report.sarif import from_root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def _lines(stage: StageTold, root: Path | None) -> list[str]:
     if not places:
         return [f"::{level} title={_property(title)}::{_message(stage.sentence)}"]
     return [
-        f"::{level} file={_property(uri(place.file, root))},line={place.line},title={_property(title)}::"
+        f"::{level} file={_property(from_root(place.file, root))},line={place.line},title={_property(title)}::"
         f"{_message(stage.sentence if number == 0 else place.code or place.operation)}"
         for number, place in enumerate(places)
     ]

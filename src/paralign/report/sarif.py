@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from paralign import __version__
 from paralign.model import ALIGNED, DIVERGED, ERROR
@@ -27,9 +28,14 @@ def sarif(report: Told, root: Path | None = None) -> str:
         {"id": f"paralign/{name}", "shortDescription": {"text": f"the stage {name} of a port is not aligned with its reference"}}
         for name in dict.fromkeys(stage.name for stage in told)
     ]
+    return document(rules, [result for stage in told for result in _results(stage, root)])
+
+
+def document(rules: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:
+    """A SARIF file of one run of paralign; columns count UTF-16 units."""
     driver = {"name": "paralign", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "results": [result for stage in told for result in _results(stage, root)]}
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=False) + "\n"
+    run = {"tool": {"driver": driver}, "columnKind": "utf16CodeUnits", "results": results}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
 def _results(stage: StageTold, root: Path | None) -> list[dict[str, Any]]:
@@ -51,15 +57,25 @@ def _results(stage: StageTold, root: Path | None) -> list[dict[str, Any]]:
 def _location(place: Place | None, root: Path | None) -> dict[str, Any]:
     if place is None:
         raise AssertionError("asked of a fault that has a line")
-    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(place.file, root)}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(from_root(place.file, root))}}
     if place.line:
         physical["region"] = {"startLine": place.line}
     return {"physicalLocation": physical}
 
 
-def uri(file: str, root: Path | None) -> str:
-    """A file as a relative reference below ``root``, or as a whole address."""
+def from_root(file: str, root: Path | None) -> str:
+    """A file as a path below ``root``; whole where it lies elsewhere."""
     path = Path(file)
     if root is not None and path.is_absolute() and path.is_relative_to(root):
         path = path.relative_to(root)
-    return path.as_uri() if path.is_absolute() else path.as_posix()
+    return path.as_posix()
+
+
+def uri(path: str) -> str:
+    """A path as an address: relative to where the file is read, or whole.
+
+    >>> uri("my port/50%.py"), uri("/a b.py")
+    ('my%20port/50%25.py', 'file:///a%20b.py')
+    """
+    quoted = quote(path.replace("\\", "/"), errors="replace")
+    return f"file://{quoted}" if quoted.startswith("/") else quoted

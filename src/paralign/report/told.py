@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import Limit, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED
+from paralign.report.text import figure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -313,17 +313,6 @@ def number(value: Any) -> float | None:
     if value in ("inf", "-inf", "nan"):
         return float(value)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def figure(value: float | None) -> str:
-    """A number in three digits; a dash where there is none.
-
-    >>> figure(0.00012345), figure(None), figure(float("inf"))
-    ('0.000123', '-', 'inf')
-    """
-    if value is None:
-        return "-"
-    return str(value) if not math.isfinite(value) else f"{value:.3g}"
 
 
 def _line(text: Any) -> str:

@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from paralign.errors import UsageError
 from paralign.trainlog.lines import EVAL, STYLES, TRAIN, Row, as_json
 
-#: environment variables that launchers set to the number of the process, in the order in which they are asked
-RANKS = ("RANK", "PADDLE_TRAINER_ID", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK")
+#: environment variables that launchers set to the number of the process among all, in the order in which they are asked
+RANKS = ("RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 class TrainLog:
@@ -186,7 +186,7 @@ def number(name: str, value: Any) -> float:
 
 def own_rank() -> int:
     """The number of this process as its launcher says it; 0 where none does."""
-    for name in RANKS:
+    for name in (*RANKS, "LOCAL_RANK"):
         text = os.environ.get(name, "")
         if text.isdigit():
             return int(text)

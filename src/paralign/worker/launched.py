@@ -4,8 +4,11 @@ import json
 import os
 from typing import Any, Dict, Optional, Tuple
 
-#: the variables by which launchers tell a process its number among all, and how many there are
-RANKS = ("RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+from paralign.trainlog.log import RANKS
+
+__all__ = ["LOCAL_RANKS", "LOOK", "RANKS", "SIZES", "number", "put", "rank_file"]
+
+#: the variables by which launchers tell a process how many there are
 SIZES = ("WORLD_SIZE", "PADDLE_TRAINERS_NUM", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 
 #: the same for its number on this machine, by which it takes its device
