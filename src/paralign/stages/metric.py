@@ -9,7 +9,7 @@ import numpy as np
 from paralign.comparison import judge, measure
 from paralign.context import spent
 from paralign.model import DIVERGED, Coverage, Noise, StageResult
-from paralign.stages import evaluating, nonfinite, probing
+from paralign.stages import evaluating, metric_lines, nonfinite, probing
 from paralign.stages.data import first
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.worker.metrics import MOVED, MOVED_DOUBLE, REVERSED
@@ -56,6 +56,7 @@ def run(context: Context) -> StageResult:
         nonfinite.explain(context, result)
     if result.verdict == DIVERGED:
         result.divergence = first([p for p in result.pairs if p.judged])
+        metric_lines.follow(context, result, evaluation)
     return result
 
 

@@ -57,8 +57,8 @@ def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> 
     _hold_out(context, result, kind, guilty, number, leaf)
     before = result.divergence
     result.divergence = Divergence(
-        _end(guilty.reference),
-        _end(guilty.candidate),
+        end_of(guilty.reference),
+        end_of(guilty.candidate),
         first,
         inputs_agree=guilty.before is not None,
         last_agreeing=guilty.last or (None if before is None else before.last_agreeing),
@@ -101,14 +101,14 @@ def _script(context: Context, side: str, path: str) -> list[str] | None:
 
 def _located(captures: tuple[Capture, Capture], kind: str, leaf: str) -> Guilty | None:
     reference, candidate = (Way.read(capture, "seed-0") for capture in captures)
-    _round(reference, candidate)
+    rounded(reference, candidate)
     name = f"sample.{leaf}" if leaf else "sample"
     known = kind == "predict" and name in reference.leaves and name in candidate.leaves
     found = locate(reference, candidate, name) if known else None
     return locate_last(reference, candidate) if found is None else found  # what is printed, or one of several texts, has no way of its own
 
 
-def _round(reference: Way, candidate: Way) -> None:
+def rounded(reference: Way, candidate: Way) -> None:
     """Give the candidate's values that are the reference's but for rounding the reference's: networks of two frameworks round apart."""
     for step in candidate.steps:
         for other in reference.steps:
@@ -136,7 +136,8 @@ def _hold_out(context: Context, result: StageResult, kind: str, guilty: Guilty, 
         result.notes.append("the cause was found on one path, and there was no other wrong one to try it on")
 
 
-def _end(step: Step | None) -> Point | None:
+def end_of(step: Step | None) -> Point | None:
+    """The point of a step: its function, what it makes, its line."""
     return (
         None if step is None else Point(step.record.attrs.get("function", ""), step.said, step.record.source, code_at(step.record.source))
     )

@@ -99,18 +99,19 @@ def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], val
     session.seed()
     with session.adapter.no_grad():
         for number in range(count):
-            add_leaves(session, writer, f"batch_{number}", function(*_batch(session, given, number)), role="scalar")
+            add_leaves(session, writer, f"batch_{number}", function(*batch_of(session, given, number)), role="scalar")
         whole_set = joined_batches(given, count)
         if whole_set is not None:
             tensors = as_tensors(session, whole_set[0]), as_tensors(session, whole_set[1])
             add_leaves(session, writer, "all", function(*tensors), role="scalar")
-        result = stateful.running(session, (_batch(session, given, number) for number in range(count)))
+        result = stateful.running(session, (batch_of(session, given, number) for number in range(count)))
         if result is not None:
             add_leaves(session, writer, "running", result, role="scalar")
     return {"batches": count, "stateful": result is not None}
 
 
-def _batch(session: Session, given: Capture, number: int) -> Tuple[Any, Any]:
+def batch_of(session: Session, given: Capture, number: int) -> Tuple[Any, Any]:
+    """Outputs and labels of one recorded batch, as tensors of this side."""
     return session.tree(given, f"output_{number}", NATIVE), session.tree(given, f"labels_{number}", NATIVE)
 
 

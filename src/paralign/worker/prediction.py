@@ -46,7 +46,7 @@ def predicted(session: Session, writer: CaptureWriter, options: Dict[str, Any], 
             result: Any = None
         else:
             result = _predicted(session, options["path"], tracer)
-    _record(session, writer, tracer, result)
+    record_steps(session, writer, tracer, result)
     return {"steps": len(tracer.steps), "exhausted": tracer.exhausted}
 
 
@@ -116,7 +116,8 @@ def as_array(session: Session, value: Any) -> "Optional[Typed]":
     return None if isinstance(found, str) else found
 
 
-def _record(session: Session, writer: CaptureWriter, tracer: Tracer, result: Any) -> None:
+def record_steps(session: Session, writer: CaptureWriter, tracer: Tracer, result: Any) -> None:
+    """Record what was traced, and its result as ``sample``, in run ``seed-0``."""
     ids: List[int] = []
     for step in tracer.steps:
         attrs = {"kind": step.kind, "number": step.number, "function": step.function}

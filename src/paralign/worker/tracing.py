@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paralign.dtypes import Typed
 
 #: steps that are recorded, lines that are looked at, bytes that are kept, at most
-STEPS, LINES, BYTES = 400, 20_000, 1 << 29
+STEPS, LINES, BYTES = 400, 100_000, 1 << 29
 
 #: seconds that looking may take
 PATIENCE = 30.0
@@ -34,7 +34,7 @@ PATIENCE = 30.0
 #: bytes of an array up to which every byte counts for telling whether it was changed in place; of larger ones a part
 WHOLE = 1 << 22
 
-#: times that one line's value is recorded at most: loops over pixels would fill a capture
+#: times that one line's value is recorded
 TIMES = 16
 
 #: the longest list that counts as one value
@@ -94,6 +94,8 @@ class Tracer:
     Args:
         convert: a value as an array, or None for what is no array.
         made: the line that built an object, where it is known.
+        most: steps that are recorded; 0 for 400.
+        times: how often one line's value is recorded; 0 for 16: loops over pixels would fill a capture.
 
     Attributes:
         steps: in the order in which they were made.
@@ -101,7 +103,8 @@ class Tracer:
         exhausted: there was more than is recorded.
     """
 
-    def __init__(self, convert: Convert, made: Callable[[Any], Optional[str]]) -> None:
+    def __init__(self, convert: Convert, made: Callable[[Any], Optional[str]], *, most: int = 0, times: int = 0) -> None:
+        self._most, self._most_times = most or STEPS, times or TIMES
         self.steps: List[Step] = []
         self.result: Dict[str, int] = {}
         self.exhausted = False
@@ -134,7 +137,7 @@ class Tracer:
 
     def continued(self) -> "Tracer":
         """Another tracer that knows what this one has seen so far, with bounds of its own."""
-        other = Tracer(self._convert, self._made)
+        other = Tracer(self._convert, self._made, most=self._most, times=self._most_times)
         other.steps, other._seen = list(self.steps), dict(self._seen)
         return other
 
@@ -226,7 +229,7 @@ class Tracer:
     def _add(self, frame: "FrameType", state: _Frame, path: str, leaf: Any, value: "Typed", mark: int) -> None:
         here = (frame.f_code.co_filename, state.line, path)
         self._times[here] = self._times.get(here, 0) + 1
-        if self._times[here] > TIMES:
+        if self._times[here] > self._most_times:
             before = -1 if _plain(leaf) else state.known.get(path, (-1, 0))[0]  # an array goes on from what is recorded of it
             state.known[path] = before, mark
             return
@@ -246,7 +249,7 @@ class Tracer:
     ) -> Optional[int]:
         """The number of a new step; None where there is no more room."""
         self._bytes += value.array.nbytes
-        if len(self.steps) >= STEPS or self._bytes > BYTES:
+        if len(self.steps) >= self._most or self._bytes > BYTES:
             self.exhausted = True
             return None
         number = len(self.steps)

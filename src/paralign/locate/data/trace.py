@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -145,10 +146,38 @@ def holds(found: Guilty, other: Guilty | None) -> bool:
 
 def _pair(reference: Way, candidate: Way) -> None:
     """Give every step of the candidate a twin: the first step of the reference with its values, not before the twins of its inputs."""
+    known = _Lengths(reference.steps)
     for step in candidate.steps:
         least = max((t for t in (candidate.steps[i].twin for i in step.inputs) if t is not None), default=-1)
-        fits = [s.number for s in reference.steps if same(s.value, step.value)]
+        fits = [s.number for s in known.near(step.value) if same(s.value, step.value)]
         step.twin = next((n for n in fits if n >= least), fits[0] if fits else None)
+
+
+class _Lengths:
+    """Steps by the size and the length (L2 norm) of their values: what is not as long is not the same."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self._of_size: dict[int, list[tuple[float, int, Step]]] = defaultdict(list)
+        for step in steps:
+            self._of_size[step.value.size].append((_length(step.value), step.number, step))
+        for entries in self._of_size.values():
+            entries.sort(key=lambda entry: entry[:2])
+
+    def near(self, value: Array) -> list[Step]:
+        """The steps that may hold a value, in their order."""
+        entries, length = self._of_size.get(value.size, []), _length(value)
+        if not np.isfinite(length):
+            return [step for found, _, step in sorted(entries, key=lambda entry: entry[1]) if not np.isfinite(found)]
+        margin = 2 * EQUAL * length
+        begin = bisect_left(entries, length - margin, key=lambda entry: entry[0])
+        end = bisect_right(entries, length + margin, key=lambda entry: entry[0])
+        return [step for _, _, step in sorted(entries[begin:end], key=lambda entry: entry[1])]
+
+
+def _length(value: Array) -> float:
+    """The norm of a value; infinite where it holds anything that is not finite."""
+    length = float(np.linalg.norm(value))
+    return length if np.isfinite(length) else float("inf")
 
 
 def _loosen(reference: Way, candidate: Way) -> None:
