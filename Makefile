@@ -83,13 +83,13 @@ quick: $(VENV)/stamp-test
 
 bench: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python $(DEMO)/prepare.py
-	$(BIN)/python bench/run.py --padiff .padiff
+	$(BIN)/python benchmarks/speed/run.py --padiff .padiff
 
-.venv-zoo/stamp: bench/zoo-requirements.txt bench/zoo-formers-requirements.txt
+.venv-zoo/stamp: benchmarks/zoo/zoo-requirements.txt benchmarks/zoo/zoo-formers-requirements.txt
 	$(PYTHON) -m venv .venv-zoo
 	.venv-zoo/bin/pip install -q 'setuptools<81'
-	.venv-zoo/bin/pip install -q --no-deps -r bench/zoo-requirements.txt
-	.venv-zoo/bin/pip install -q --no-deps --upgrade --target .venv-zoo/formers -r bench/zoo-formers-requirements.txt
+	.venv-zoo/bin/pip install -q --no-deps -r benchmarks/zoo/zoo-requirements.txt
+	.venv-zoo/bin/pip install -q --no-deps --upgrade --target .venv-zoo/formers -r benchmarks/zoo/zoo-formers-requirements.txt
 	.venv-zoo/bin/pip install -q --no-deps -e .
 	touch $@
 
@@ -106,10 +106,10 @@ catalogue: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/catalogue.py --write docs/catalogue.md
 
 zoo: .venv-zoo/stamp
-	.venv-zoo/bin/python bench/zoo.py --write docs/zoo.md
+	.venv-zoo/bin/python benchmarks/zoo/zoo.py --write docs/zoo.md
 
 layers: $(VENV)/stamp-test
-	$(BIN)/python bench/layers.py --write docs/layers.md
+	$(BIN)/python benchmarks/layers/layers.py --write docs/layers.md
 
 .padiff/stamp: $(VENV)/stamp-bench
 	$(BIN)/pip install -q --no-deps --target .padiff padiff==0.2.0 pyyaml

@@ -52,7 +52,7 @@ def measure(
         atol: absolute part of the user's tolerance; with ``rtol`` it sets ``exceeding``.
         rtol: part of the user's tolerance that is relative to the reference.
         threads: how many to use; None takes one: numpy's calls on a block are so short that two threads wait for the interpreter's
-            lock more than they gain (`python bench/compare.py` shows it).
+            lock more than they gain (`python benchmarks/speed/compare.py` shows it).
         block: elements that are handled at a time.
 
     Raises:

@@ -1,6 +1,6 @@
 """How fast a data set is compared by hash, beside the speed at which the two loaders alone run.
 
-    python bench/data_speed.py --samples 50000
+    python benchmarks/speed/data_speed.py --samples 50000
 
 Each side reads JPEG files of 256 by 256 pixels, crops 224 and normalises, in a process of its own, as in a check. *Alone* is the time
 in which both have read all samples; *compared* that in which both have read and hashed them, and the fingerprints were compared.

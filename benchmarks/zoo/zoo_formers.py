@@ -1,6 +1,6 @@
 """Language models of transformers 5 against paddleformers, which live in a folder of their own beside the zoo's environment.
 
-Both need other versions of their dependencies than paddlenlp does: ``bench/zoo.py`` puts that folder first on the path for these pairs.
+Both need other versions of their dependencies than paddlenlp does: ``zoo.py`` puts that folder first on the path for these pairs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Contenders run in turn within one process for time, and each in a process of its own for peak memory.
 
-    python bench/capture.py [--repeats 5] [--batch 8] [--json FILE]
+    python benchmarks/speed/capture.py [--repeats 5] [--batch 8] [--json FILE]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check every layer and loss that PyTorch and Paddle both have, each in a small model of its own: all are right ports.
 
-python bench/layers.py [--only TEXT] [--group NAME] [--json ROWS.json] [--write docs/layers.md]
+python benchmarks/layers/layers.py [--only TEXT] [--group NAME] [--json ROWS.json] [--write docs/layers.md]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 warnings.filterwarnings("ignore")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from layer_pairs import INPUTS, every  # noqa: E402 - found beside this file only now
 
@@ -31,7 +31,7 @@ PAGE = """# Layers of both frameworks
 
 Every layer and every loss that PyTorch and Paddle both have, with variants of their arguments, checked as a port: weights, forward, loss,
 and backward with updates (three steps of SGD with momentum, in eval mode and in train mode). A layer stands behind a Linear layer, so that
-every case has parameters and gradients. Made by `python bench/layers.py --write docs/layers.md` (`make layers`) with {versions}.
+every case has parameters and gradients. Made by `make layers` with {versions}.
 
 All of them are right ports: {aligned} of {count} are `aligned` in every stage. What is not is listed below, group by group.
 

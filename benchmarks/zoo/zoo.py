@@ -1,6 +1,6 @@
 """Real pairs of models that nobody here wrote: built, mapped, proven in float64, one process a pair.
 
-python bench/zoo.py [--only TEXT] [--expected KNOWN.csv] [--write docs/zoo.md] [--json ROWS.json] [--merge ROWS.json ...]
+python benchmarks/zoo/zoo.py [--only TEXT] [--expected KNOWN.csv] [--write docs/zoo.md] [--json ROWS.json] [--merge ROWS.json ...]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMERS = Path(sys.prefix) / "formers"
 TEXT = """\
 # Zoo: real models that nobody here wrote
 
-Made by `python bench/zoo.py --write docs/zoo.md` (`make zoo`) with {versions}.
+Made by `python benchmarks/zoo/zoo.py --write docs/zoo.md` (`make zoo`) with {versions}.
 
 Each pair is built with random weights in a process of its own and handed to `paralign.check` (stages `weights` and `forward`).
 Before that, constant parameters are moved by noise, so that no two tensors are equal by construction; BatchNorm takes its
@@ -60,7 +60,7 @@ def examined(pair, limit):
     """The row of a pair, made in a process of its own; forked, so that both frameworks are imported once for all."""
     row = {"group": pair.group, "reference": pair.reference, "candidate": pair.candidate}
     if pair.group == "formers" and not FORMERS.is_dir():
-        return {**row, "verdict": "not tested", "told": f"{FORMERS} is not there: see bench/zoo-formers-requirements.txt"}
+        return {**row, "verdict": "not tested", "told": f"{FORMERS} is not there: see benchmarks/zoo/zoo-formers-requirements.txt"}
     here, there = FORK.Pipe(duplex=False)
     process = FORK.Process(target=one, args=(pair, there))
     process.start()

@@ -1,6 +1,6 @@
 """Time and peak memory of every stage of the demo, on both sides, fresh and with the reference's captures reused.
 
-python bench/demo.py [--json FILE]
+python benchmarks/speed/demo.py [--json FILE]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[1] / "examples" / "mobilenetv3"
+PROJECT = Path(__file__).parents[2] / "examples" / "mobilenetv3"
 
 
 def check(out):

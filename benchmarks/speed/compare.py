@@ -4,7 +4,7 @@ Two float32 tensors in memory, a reference and the reference with rounding-sized
 process, so that a busy machine hits them alike; ratios are medians over the rounds. Peak extra memory is what numpy
 allocated beyond the two tensors, traced in a call of its own. GB/s count the bytes of both tensors.
 
-    python bench/compare.py [--size-mb 400] [--repeats 7] [--json FILE]
+    python benchmarks/speed/compare.py [--size-mb 400] [--repeats 7] [--json FILE]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run every benchmark and write docs/benchmarks.md.
 
-python bench/run.py [--quick] [--padiff FOLDER]            (or: make bench)
+python benchmarks/speed/run.py [--quick] [--padiff FOLDER]            (or: make bench)
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def main():
         if done.returncode:
             sys.exit(f"{script} failed")
         print(done.stdout, flush=True)
-        parts += [f"## {title}", "", text, "", f"`{' '.join(['python', f'bench/{script}', *options])}`", "", done.stdout.strip(), ""]
-    (HERE.parent / "docs" / "benchmarks.md").write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
+        command = " ".join(["python", f"benchmarks/speed/{script}", *options])
+        parts += [f"## {title}", "", text, "", f"`{command}`", "", done.stdout.strip(), ""]
+    (HERE.parents[1] / "docs" / "benchmarks.md").write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Which group of parameters was decayed in one training alone: a small transformer, trained three times from other seeds.
 
-    python bench/decay.py [--steps 2500]
+    python benchmarks/speed/decay.py [--steps 2500]
 
 The first two trainings leave vectors and position embeddings out of weight decay, the third decays everything. Printed is what
 `paralign weights diff` says of the first against each of the others: nothing, and the groups that the third shrank.

@@ -3,7 +3,7 @@
 The runs are made of blocks (projections, views, attention scores, normalisation, residual sum) whose values are drawn, so that no
 model is needed; all normalised values have the same size and root mean square, which is hard on a search by size and scale.
 
-    python bench/align.py [--operations 20000] [--json FILE]
+    python benchmarks/speed/align.py [--operations 20000] [--json FILE]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments

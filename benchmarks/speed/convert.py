@@ -1,6 +1,6 @@
 """A sharded checkpoint converted, against cp of the same bytes: speed, and the most memory that it held.
 
-python bench/convert.py [--gb 6] [--folder DIR] [--rounds 2]
+python benchmarks/speed/convert.py [--gb 6] [--folder DIR] [--rounds 2]
 
 The checkpoint is made first (random bytes, bfloat16 and float32 by turns), the files are dropped from the page cache where the system
 allows it, then the ways are timed in turn, twice, and the faster counts. Peak memory is that of a process of its own: VmHWM counts

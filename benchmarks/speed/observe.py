@@ -4,7 +4,8 @@ ResNet-50 and a 12-layer transformer encoder (768 wide, 128 tokens), float32, in
 contenders run in turn within one process for time, and each in a process of its own for peak memory. padiff runs where a folder
 that it is installed in is named; it runs both frameworks at once.
 
-    python bench/observe.py [--repeats 5] [--batches 8,16] [--frameworks torch,paddle] [--models resnet50,transformer] [--padiff FOLDER]
+    python benchmarks/speed/observe.py [--repeats 5] [--batches 8,16] [--frameworks torch,paddle] [--models resnet50,transformer]
+                                       [--padiff FOLDER]
 """
 
 from __future__ import annotations
