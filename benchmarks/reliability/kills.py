@@ -159,7 +159,7 @@ class Bench:
         """Begin a check whose processes bear a mark."""
         command = [sys.executable, "-m", "paralign", "check", str(self.folder)]
         with (self.folder / "said").open("wb") as said:
-            return subprocess.Popen(command, stdout=said, stderr=said, env={**os.environ, MARK: mark})
+            return subprocess.Popen(command, stdout=said, stderr=said, env={**os.environ, MARK: mark, "PARALIGN_PROGRESS": "lines"})
 
     def report(self) -> Any:
         """The report without what differs from run to run; None where there is none."""

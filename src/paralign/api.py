@@ -241,6 +241,17 @@ def check_project(
     return result, folder
 
 
+def durations(directory: str | Path, stages: list[str] | None = None, out: str | Path | None = None) -> dict[str, float | None]:
+    """How many seconds each stage of a check took last time, in the order in which they run; None where that is not known.
+
+    Raises:
+        UsageError: the project file or a stage is wrong.
+    """
+    project = read(Path(directory))
+    folder = Path(out) if out is not None else project.out
+    return {name: kept.seconds(folder, name) for name in (check_stages(stages) if stages else project.stages)}
+
+
 def _checked(
     project: Project, names: list[str], folder: Path, progress: Callable[[str], None], *, fresh: bool, lock: Path
 ) -> tuple[CheckResult, Context]:

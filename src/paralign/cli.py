@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import signal
@@ -13,8 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import dataset, doctor, explain, guide, log, rank_logs, report, scan, verify, watch, weights
+from paralign.commands import dataset, doctor, explain, grammar, guide, log, rank_logs, report, scan, verify, watch, weights
 from paralign.commands.codes import CODES
+from paralign.commands.grammar import Parser, add_language, language, quiet
 from paralign.errors import (
     CaptureFormatError,
     EnvironmentUnavailable,
@@ -24,11 +24,14 @@ from paralign.errors import (
     UsageError,
     WorkerFailed,
     WriteFailed,
+    did_you_mean,
+    quoted,
     unwritten,
 )
 from paralign.report.streams import neutral_streams
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from types import FrameType
@@ -49,7 +52,7 @@ EPILOG = (
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="paralign", description="Port a deep-learning model to another framework and prove that it is the same model.", epilog=EPILOG
     )
     top.add_argument("--version", action="version", version=f"paralign {__version__}")
@@ -67,7 +70,6 @@ def parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser(
         "check",
-        allow_abbrev=False,
         help="check a port against its reference",
         epilog=EPILOG,
         description="Run both sides of a project, each in its own interpreter, compare them stage by stage, "
@@ -84,6 +86,9 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print report.json instead of the table")
     check.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
     check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
+    quiet(check)
+    check.instead["--stages"] = "stages stand after the folder, as in `paralign check DIR weights forward`"
+    check.instead["--format"] = check.instead["--html"] = "every check writes report.html; other forms: `paralign report --format`"
     check.set_defaults(run=_check)
 
     compare = commands.add_parser(
@@ -96,11 +101,14 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("reference", metavar="REFERENCE")
     compare.add_argument("candidate", metavar="CANDIDATE")
     compare.add_argument("--json", action="store_true", help="print the report as JSON")
-    compare.add_argument("--ratio", type=_number, help="greatest error ÷ noise that counts as aligned")
-    compare.add_argument("--atol", type=_number, help="absolute tolerance instead of error ÷ noise")
-    compare.add_argument("--rtol", type=_number, help="relative tolerance, with --atol")
+    compare.add_argument("--ratio", type=grammar.number, help="greatest error ÷ noise that counts as aligned")
+    compare.add_argument("--atol", type=grammar.number, help="absolute tolerance instead of error ÷ noise")
+    compare.add_argument("--rtol", type=grammar.number, help="relative tolerance, with --atol")
     compare.add_argument("--log", metavar="FILE", help="write reprod_log's lines about every entry to a new file")
-    compare.add_argument("--diff-threshold", type=_number, default=1e-6, metavar="D", help="greatest mean difference that passes in --log")
+    compare.add_argument(
+        "--diff-threshold", type=grammar.number, default=1e-6, metavar="D", help="greatest mean difference that passes in --log"
+    )
+    quiet(compare)
     compare.set_defaults(run=_compare)
 
     locate = commands.add_parser(
@@ -113,11 +121,12 @@ def parser() -> argparse.ArgumentParser:
     locate.add_argument("reference", metavar="REFERENCE", help="the reference's capture of operations, or the output folder of a check")
     locate.add_argument("candidate", metavar="CANDIDATE", nargs="?", help="the candidate's capture; left out for an output folder")
     locate.add_argument("--json", action="store_true", help="print the report as JSON")
+    quiet(locate)
     locate.set_defaults(run=_locate)
     weights.add_commands(commands)
-    log.add_commands(commands, _number)
+    log.add_commands(commands)
     rank_logs.add_commands(commands)
-    doctor.add_commands(commands, _number)
+    doctor.add_commands(commands)
     watch.add_commands(commands)
     guide.add_commands(commands)
     explain.add_commands(commands)
@@ -125,14 +134,8 @@ def parser() -> argparse.ArgumentParser:
     report.add_commands(commands)
     scan.add_commands(commands)
     verify.add_commands(commands)
+    add_language(top)
     return top
-
-
-def _number(text: str) -> float:
-    value = float(text)
-    if not value >= 0:
-        raise ValueError(text)
-    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -142,9 +145,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    options = parser().parse_args(_options_first(sys.argv[1:] if arguments is None else list(arguments)))
+    options = parser().parse_args(sys.argv[1:] if arguments is None else list(arguments))
     run: Callable[[argparse.Namespace], int] = options.run
     try:
+        options.lang = language(options.lang)
         with _ended_by_signals():
             code = run(options)
             sys.stdout.flush()
@@ -203,23 +207,6 @@ def _abandon_output() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for as long as the process lives
 
 
-def _options_first(arguments: list[str]) -> list[str]:
-    """``check DIR --json STAGE`` as ``check --json DIR STAGE``: argparse takes a list of arguments only in one piece."""
-    if not arguments or arguments[0] != "check" or "--" in arguments:
-        return arguments
-    named: list[str] = []
-    rest: list[str] = []
-    remaining = iter(arguments[1:])
-    for argument in remaining:
-        (named if argument.startswith("-") else rest).append(argument)
-        if argument == "--out":
-            value = next(remaining, None)
-            if value is None:
-                return arguments  # argparse says what is missing
-            named.append(value)
-    return ["check", *named, *rest]
-
-
 def _fail(error: ParalignError, code: int) -> int:
     print(f"paralign: {error}", file=sys.stderr)
     return code
@@ -245,22 +232,16 @@ def _init(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rich.text import Text
-
-    from paralign.api import check_project
-    from paralign.report.console import console
+    from paralign.api import check_project, durations
+    from paralign.commands.under_way import Progress
 
     directory, stages = _split(options.arguments)
-    errors = console(errors=True)
-    with errors.status("starting") as status:
-
-        def progress(step: str) -> None:
-            status.update(Text(step))
-            if not errors.is_terminal:
-                print(f"paralign: {step} …", file=sys.stderr, flush=True)
-
-        result, folder = check_project(directory, stages, out=options.out, fresh=options.fresh, strict=options.strict, progress=progress)
-    return _show(result, json=options.json, footer=f"report: {folder / 'report.json'}", root=Path(directory).resolve())
+    before = durations(directory, stages, options.out)
+    with Progress(quiet=options.quiet, steps=list(before), seconds={n: s for n, s in before.items() if s is not None}) as progress:
+        result, folder = check_project(
+            directory, stages, out=options.out, fresh=options.fresh, strict=options.strict, progress=progress.step
+        )
+    return _show(result, options, footer=f"report: {folder / 'report.json'}", root=Path(directory).resolve())
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
@@ -276,8 +257,13 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
     is_path = checked_path(first).exists() or len(first.parts) > 1
     if arguments[0] in STAGES:
         is_path = (first / FILE).is_file()
-    elif not Path(FILE).is_file():
-        is_path = True  # there is no project here: the argument can only have meant one
+    elif not Path(FILE).is_file():  # there is no project here: the argument can only have meant one
+        near = did_you_mean(arguments[0], STAGES)
+        if near and not is_path:
+            raise UsageError(
+                f"there is no {FILE} here, and no folder or stage {quoted(arguments[0])}{near}", hint="paralign check DIR STAGE"
+            )
+        is_path = True
     return (str(first), arguments[1:]) if is_path else (".", arguments)
 
 
@@ -293,23 +279,25 @@ def _compare(options: argparse.Namespace) -> int:
         log=options.log,
         threshold=options.diff_threshold,
     )
-    return _show(result, json=options.json, footer=f"log: {options.log}" if options.log and not options.json else "", full=True)
+    return _show(result, options, footer=f"log: {options.log}" if options.log else "", full=True)
 
 
 def _locate(options: argparse.Namespace) -> int:
     from paralign.api import locate_captures
 
-    return _show(locate_captures(options.reference, options.candidate), json=options.json, footer="")
+    return _show(locate_captures(options.reference, options.candidate), options)
 
 
-def _show(result: CheckResult, *, json: bool, footer: str, full: bool = False, root: Path | None = None) -> int:
-    if json:
+def _show(result: CheckResult, options: argparse.Namespace, *, footer: str = "", full: bool = False, root: Path | None = None) -> int:
+    from paralign.report.console import console
+    from paralign.report.text import conclusion, pairs, render
+
+    out = console()
+    if options.json:
         print(result.to_json())
+    elif options.quiet:
+        out.print(conclusion(result))
     else:
-        from paralign.report.console import console
-        from paralign.report.text import pairs, render
-
-        out = console()
         if full:
             out.print(pairs(result))
         out.print(render(result, root))

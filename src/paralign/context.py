@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import WorkerFailed
+from paralign.errors import WorkerFailed, nearest
 from paralign.model import NOT_TESTED, StageResult
 from paralign.registry import BY_NAME, SIGNATURES
 from paralign.run import inputs as tensors
@@ -24,6 +24,10 @@ PERTURBED = ("perturbed-0", "perturbed-1", "perturbed-2")
 
 #: batches after which the loader of the metric is not followed to the last one: each is run through the model
 FOLLOWED = 64
+
+
+#: likeness from which a function of the side's own is held to be a misspelt one: ``build_modle``, ``los``, ``metrics``
+LIKE = 0.8
 
 
 @dataclass
@@ -95,8 +99,14 @@ class Context:
             without = [side for side in ("reference", "candidate") if not self.has(side, function)]
             if without:
                 who = "neither side has" if len(without) == 2 else f"the {without[0]} has no"  # noqa: PLR2004 - both of two
-                notes.append(f"{who} {SIGNATURES[function]}")
+                notes.append(f"{who} {SIGNATURES[function]}{self._misspelt(function, without)}")
         return StageResult(stage, NOT_TESTED, notes=notes) if notes else None
+
+    def _misspelt(self, function: str, without: list[str]) -> str:
+        """What to say where a side that lacks a function defines one of nearly its name."""
+        near = [(side, nearest(function, self.about[side].get("others", []), LIKE)) for side in without]
+        told = [f"the {side} defines {name!r}" for side, name in near if name is not None]
+        return f"; {' and '.join(told)}: was {function!r} meant?" if told else ""
 
     def untrainable(self, stage: str) -> StageResult | None:
         """The result ``not tested`` of a stage that needs gradients where a side's framework has none, else None."""

@@ -6,7 +6,7 @@ A divergence is a result, never an exception.
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Optional, Sequence
+from typing import Any, ClassVar, Iterable, Optional, Sequence
 
 #: characters that a refusal quotes of what it refuses
 QUOTED = 200
@@ -62,6 +62,33 @@ def one_line(text: str) -> str:
 
 def _escaped(found: "re.Match[str]") -> str:
     return f"\\u{ord(found.group()):04x}"
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> Optional[str]:
+    """The name most like one that is not known; None where none is near.
+
+    Args:
+        name: the one that is not known.
+        known: those that are.
+        likeness: twice the letters in common, of the letters of both.
+    """
+    import difflib
+
+    lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower()[:QUOTED], lower, 1, likeness)
+    return lower[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What a message says of the nearest name; '' where none is near.
+
+    >>> did_you_mean("chekc", ["check", "compare"])
+    "; did you mean 'check'?"
+    >>> did_you_mean("xyz", ["check"])
+    ''
+    """
+    near = nearest(name, known)
+    return "" if near is None else f"; did you mean {near!r}?"
 
 
 class ParalignError(Exception):

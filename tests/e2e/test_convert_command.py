@@ -95,7 +95,8 @@ def test_shards_with_an_index_in_and_out(run, tmp_path):
     assert content(tmp_path / "out.pdparams.index.json") == content(tmp_path / "model.safetensors.index.json")
 
 
-def test_a_format_alone_is_no_matter_of_proof(run, tmp_path):
+def test_a_format_alone_is_no_matter_of_proof(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("PARALIGN_PROGRESS", "lines")
     save(tmp_path / "a.pth", {"fc.weight": sample("float32", (4, 4))})
     done = run("convert", "weights", tmp_path / "a.pth", tmp_path / "b.safetensors")
     assert done.code == 0

@@ -70,7 +70,7 @@ def test_a_group_that_one_training_shrank(run, tmp_path):
         (["a.pth", "evil.pth"], 3, "the file refers to posix.system, which is refused; nothing of it was run"),
         (["evil.pth", "a.pth"], 3, "the file refers to posix.system"),
         (["a.pth", "a.pth", "--rules", "rules.toml"], 2, "'x' speaks of no tensor of the source"),
-        (["a.pth", "a.pth", "--tolerance", "-1"], 2, "--tolerance must not be negative"),
+        (["a.pth", "a.pth", "--tolerance", "-1"], 2, "is no number from 0 on"),
         (["a.pth"], 2, "the following arguments are required: B"),
     ],
 )

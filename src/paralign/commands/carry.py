@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paralign.commands.under_way import Progress
+
 if TYPE_CHECKING:
     import argparse
 
@@ -18,7 +20,6 @@ def add(what: Any) -> None:
     parser = what.add_parser(
         "optimizer",
         help="an optimizer's state",
-        allow_abbrev=False,
         epilog=EPILOG,
         description="Carry what an optimizer remembers (momenta, means of squares, numbers of steps) from a .pth of PyTorch to a .pdopt of "
         "Paddle or back, by the two optimizers of a project: SGD, Momentum, Adam, AdamW, Adamax, Adagrad, Adadelta, RMSprop, Lamb. "
@@ -36,9 +37,10 @@ def _run(options: argparse.Namespace) -> int:
     from paralign.api import convert_optimizer
     from paralign.errors import one_line
 
-    found = convert_optimizer(
-        options.source, options.destination, model=options.model, within=options.within, overwrite=options.overwrite, step=_told
-    )
+    with Progress() as progress:
+        found = convert_optimizer(
+            options.source, options.destination, model=options.model, within=options.within, overwrite=options.overwrite, step=progress.step
+        )
     print(f"{found.optimizers[0]} → {found.optimizers[1]}: {found.parameters} parameters, {', '.join(found.slots)}")
     for note in found.notes:
         print(f"note: {one_line(note)}")
@@ -48,12 +50,6 @@ def _run(options: argparse.Namespace) -> int:
         print(f"parameters without a state, as before their first update: {one_line(_some(found.missing))}")
     print(f"written: {one_line(str(found.destination))}")
     return 1 if found.missing else 0
-
-
-def _told(line: str) -> None:
-    import sys
-
-    print(line, file=sys.stderr)
 
 
 def _some(names: list[str]) -> str:

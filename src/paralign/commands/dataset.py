@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import above_zero, quiet, whole
+from paralign.commands.under_way import Progress
+
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
 #: samples of a split: what the guides ask for at most
@@ -26,21 +29,15 @@ def add_commands(commands: Any) -> None:
     sample.add_argument("--out", default="lite_data", metavar="DIR", help="folder to write; DIR.tar beside it (default: lite_data)")
     sample.add_argument("--form", choices=["auto", "folder", "coco", "voc", "list"], default="auto", help="how the data set is laid out")
     sample.add_argument("--list", action="append", default=[], metavar="FILE", help="a file of lines `path class`, one a split")
-    sample.add_argument("--count", type=_whole, default=COUNT, metavar="N", help=f"samples of each split (default: {COUNT})")
-    sample.add_argument("--bytes", type=_whole, metavar="N", help="the archive is at most so large (default: 20,000,000)")
-    sample.add_argument("--seed", type=int, default=0, metavar="N", help="which samples of a class are taken (default: 0)")
+    sample.add_argument("--count", type=above_zero, default=COUNT, metavar="N", help=f"samples of each split (default: {COUNT})")
+    sample.add_argument("--bytes", type=above_zero, metavar="N", help="the archive is at most so large (default: 20,000,000)")
+    sample.add_argument("--seed", type=whole, default=0, metavar="N", help="which samples of a class are taken (default: 0)")
     sample.set_defaults(run=_sample)
     verify = verbs.add_parser("verify", help="compare the files of a small set with its manifest", epilog="exit codes: 0 equal · 1 not")
     verify.add_argument("folder", metavar="DIR")
     verify.add_argument("--manifest", metavar="FILE", help="another copy's manifest (default: DIR/manifest.json)")
+    quiet(verify)
     verify.set_defaults(run=_verify)
-
-
-def _whole(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value
 
 
 def _sample(options: argparse.Namespace) -> int:
@@ -51,9 +48,11 @@ def _sample(options: argparse.Namespace) -> int:
 
     lists = [Path(name) for name in options.list]
     size = options.bytes or LARGEST
-    found = draw(
-        Path(options.source), Path(options.out), form=options.form, lists=lists, count=options.count, seed=options.seed, largest=size
-    )
+    with Progress() as progress:
+        progress.step(f"drawing from {options.source}")
+        found = draw(
+            Path(options.source), Path(options.out), form=options.form, lists=lists, count=options.count, seed=options.seed, largest=size
+        )
     for name, about in found.splits.items():
         print(f"{name}: {about['samples']} of {about['of']:,} samples, {len(about['classes'])} classes")
     print("\n".join([*found.notes, f"{found.folder}/manifest.json", f"{found.archive}: {found.bytes:,} bytes"]))
@@ -69,7 +68,7 @@ def _verify(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
     found = check_files(read_manifest(Path(options.manifest) if options.manifest else folder), folder)
     for what, names in (("missing", found.missing), ("other content", found.other), ("not in the manifest", found.beside)):
-        for name in names:
+        for name in [] if options.quiet else names:
             print(f"{what}: {name}")
     print(f"{found.right} of {found.total} files are as the manifest says")
     return 0 if found.fine else 1

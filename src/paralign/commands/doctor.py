@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import number, quiet
+from paralign.commands.under_way import Progress
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -17,8 +20,8 @@ _COMMIT = 8
 EPILOG = "exit codes: 0 all well · 1 checks would be wrong or impossible · 2 wrong usage · 3 a side's interpreter failed"
 
 
-def add_commands(commands: Any, number: Any) -> None:
-    """Add ``doctor``; ``number`` reads a limit that is not negative."""
+def add_commands(commands: Any) -> None:
+    """Add ``doctor``."""
     doctor = commands.add_parser(
         "doctor",
         help="examine both sides' interpreters",
@@ -28,6 +31,7 @@ def add_commands(commands: Any, number: Any) -> None:
     )
     doctor.add_argument("directory", nargs="?", metavar="DIR", help="folder of paralign.toml (here, if left out)")
     doctor.add_argument("--json", action="store_true", help="print everything as JSON")
+    quiet(doctor)
     doctor.add_argument("--timeout", type=number, metavar="SECONDS", help="time that one interpreter may take (default: 300)")
     doctor.set_defaults(run=_doctor)
 
@@ -38,8 +42,11 @@ def _doctor(options: argparse.Namespace) -> int:
     from paralign.run.doctor import LIMIT, diagnose
 
     directory = None if options.directory is None else Path(options.directory)
-    result = diagnose(directory, LIMIT if options.timeout is None else options.timeout)
-    print(_as_json(result) if options.json else "\n".join(_told(result)))
+    with Progress(quiet=options.quiet) as progress:
+        progress.step("examining the interpreters")
+        result = diagnose(directory, LIMIT if options.timeout is None else options.timeout)
+    lines = _told(result)
+    print(_as_json(result) if options.json else "\n".join(lines[-1:] if options.quiet else lines))
     return result.code
 
 

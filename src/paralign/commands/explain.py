@@ -35,7 +35,6 @@ def add_commands(commands: Any) -> None:
         description="Print the catalogue's entries of a call: both names, arguments, the difference, the fix, and what was measured.",
     )
     explain.add_argument("api", metavar="API", help="such as torch.nn.AvgPool2d, F.pad, cross_entropy, or an entry's id")
-    explain.add_argument("--lang", choices=["en", "zh"], default="en", help="language of the text (default: en)")
     explain.add_argument("--json", action="store_true", help="print the entries as JSON")
     explain.set_defaults(run=_explain)
 

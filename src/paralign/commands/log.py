@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import number, quiet
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-def add_commands(commands: Any, number: Any) -> None:
-    """Add ``log`` and what it can do; ``number`` reads a limit that is not negative."""
+def add_commands(commands: Any) -> None:
+    """Add ``log`` and what it can do."""
     log = commands.add_parser(
         "log",
         help="read, compare and convert the logs of trainings",
@@ -35,6 +37,7 @@ def add_commands(commands: Any, number: Any) -> None:
     compare.add_argument("--rtol", type=number, default=0.0, help="the same, times the reference's value; with --atol")
     compare.add_argument("--margin", type=number, help="difference that is allowed between the last values")
     compare.add_argument("--json", action="store_true", help="print the result as JSON")
+    quiet(compare)
     compare.set_defaults(run=_compare)
     checks = verbs.add_parser(
         "checks",
@@ -116,7 +119,8 @@ def _compare(options: argparse.Namespace) -> int:
 
         print(json.dumps(dataclasses.asdict(result), indent=1))
     else:
-        print("\n".join(_told(result)))
+        lines = _told(result)
+        print("\n".join(lines[-1:] if options.quiet else lines))
     return CODES[result.verdict]
 
 

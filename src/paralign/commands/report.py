@@ -29,7 +29,6 @@ def add_commands(commands: Any) -> None:
     report.add_argument("--format", choices=list(FORMS), default="html", help="default: html; github: remarks of GitHub Actions, printed")
     report.add_argument("--out", metavar="FILE", help="file to write, - for standard output (default: beside report.json)")
     report.add_argument("--root", metavar="DIR", help="the repository's folder: paths in SARIF and remarks begin there (default: here)")
-    report.add_argument("--lang", choices=("en", "zh"), default="en", help="the language that the page starts with")
     report.add_argument("--open", action="store_true", help="show the page in a browser")
     report.set_defaults(run=_report)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from paralign.commands.under_way import Progress
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -48,7 +50,8 @@ def _scan(options: argparse.Namespace) -> int:
     from paralign.port.scanning import scan
 
     chosen = _chosen(options.fail_on)
-    inventory = scan(options.paths, options.python)
+    with Progress() as progress:
+        inventory = scan(options.paths, options.python, progress=progress.part)
     _write(_rendered(inventory, options), options.out)
     if not inventory.rows:
         print("no call of a framework was found", file=sys.stderr)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paralign.commands.under_way import Progress
+
 if TYPE_CHECKING:
     import argparse
 
@@ -18,7 +20,6 @@ def add(what: Any) -> None:
     parser = what.add_parser(
         "code",
         help="PyTorch source to Paddle source",
-        allow_abbrev=False,
         epilog=EPILOG,
         description="Rewrite a file or a folder of PyTorch source for Paddle. Only calls that were executed on both sides are converted; "
         "every other one raises where it stands and says why. ledger.json tells of every place. Nothing is imported or run.",
@@ -35,7 +36,9 @@ def _run(options: argparse.Namespace) -> int:
     from paralign.errors import one_line
     from paralign.port.converted import convert_code
 
-    ledger = convert_code(options.source, options.destination, options.python, force=options.force)
+    with Progress() as progress:
+        progress.step("converting")
+        ledger = convert_code(options.source, options.destination, options.python, force=options.force)
     if options.json:
         print(ledger.to_json(), end="")
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import quiet
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -30,6 +32,7 @@ def add_commands(commands: Any) -> None:
     )
     add_folder(status)
     status.add_argument("--json", action="store_true", help="print everything as JSON")
+    quiet(status)
     status.set_defaults(run=_status)
 
 
@@ -50,7 +53,7 @@ def _status(options: argparse.Namespace) -> int:
     from paralign.progress.steps import status
 
     found = status(options.directory, out=options.result, without=options.without)
-    print(_as_json(found) if options.json else "\n".join(_told(found)))
+    print(_as_json(found) if options.json else _sum(found) if options.quiet else "\n".join(_told(found)))
     return found.code
 
 
@@ -105,10 +108,15 @@ def _told(found: Status) -> list[str]:
         lines.append(f"{each.step.number:6}{each.step.title['en']:34}{each.state.value:14}{mark}".rstrip())
         if each.why:
             lines.append(f"{'':6}{shortened(one_line(each.why), SHOWN)}")
-    done = sum(each.state.value == "done" for each in found.steps)
-    reached = [each for each in found.checkpoints if each.state.value == "done"]
-    lines.append(f"{done} of {len(found.steps)} steps done, {len(reached)} of {len(found.checkpoints)} checkpoints")
+    lines.append(_sum(found))
     upcoming = found.next
     if upcoming is not None:
         lines.append(f"next: {one_line(upcoming.command)}" if upcoming.command else f"next: step {upcoming.step.number}: {upcoming.why}")
     return lines
+
+
+def _sum(found: Status) -> str:
+    """How many steps are done, in a line."""
+    done = sum(each.state.value == "done" for each in found.steps)
+    reached = [each for each in found.checkpoints if each.state.value == "done"]
+    return f"{done} of {len(found.steps)} steps done, {len(reached)} of {len(found.checkpoints)} checkpoints"

@@ -26,7 +26,6 @@ def add_commands(commands: Any) -> None:
         "findings of each step, from what checks left behind. Nothing is run.",
     )
     add_folder(logbook)
-    logbook.add_argument("--lang", choices=["en", "zh"], default="en", help="language of the document (default: en)")
     logbook.add_argument("--out", metavar="FILE", help="a new file (default: standard output)")
     logbook.set_defaults(run=_logbook)
 
@@ -39,7 +38,6 @@ def add_commands(commands: Any) -> None:
     )
     add_folder(pack)
     pack.add_argument("--out", metavar="FILE", help="a new file (default: checkpoints.tar.gz in the project's folder)")
-    pack.add_argument("--lang", choices=["en", "zh"], default="en", help="language of the alignment log in it (default: en)")
     pack.set_defaults(run=_pack)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import above_zero, quiet
+from paralign.commands.under_way import Progress
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -25,15 +28,16 @@ def add_commands(commands: Any) -> None:
     )
     verify.add_argument("port", metavar="PORT", help="the folder of the port")
     verify.add_argument("--spec", required=True, metavar="SPEC", help="folder of the specification: paralign.toml and the reference")
-    verify.add_argument("--rounds", type=int, default=3, metavar="N", help="sets of weights and inputs (default: 3)")
+    verify.add_argument("--rounds", type=above_zero, default=3, metavar="N", help="sets of weights and inputs (default: 3)")
     verify.add_argument("--sizes", metavar="N,N", default="", help="lengths of the first axis of inputs and labels, one a round")
     verify.add_argument("--out", metavar="FILE", help="write the certificate there (default: it is printed)")
     verify.add_argument("--key", metavar="FILE", help="a secret that the certificate is signed with (HMAC-SHA-256)")
+    quiet(verify)
     verify.set_defaults(run=_verify)
 
 
 def _verify(options: argparse.Namespace) -> int:
-    import sys
+    import itertools
     from pathlib import Path
 
     from paralign.capture.bounds import open_regular
@@ -55,15 +59,19 @@ def _verify(options: argparse.Namespace) -> int:
     if options.out and not Path(options.out).absolute().parent.is_dir():  # said before the judgement takes its minutes
         raise UsageError("the folder of the certificate is not there", where=options.out, hint="make it, or name another --out")
 
-    def progress(line: str) -> None:
-        print(f"paralign: {line} …", file=sys.stderr, flush=True)
+    with Progress(quiet=options.quiet) as progress:
+        done = itertools.count()
 
-    found = verify(Path(options.port), Path(options.spec), rounds=options.rounds, sizes=sizes, progress=progress)
+        def told(line: str) -> None:
+            progress.step(line)
+            progress.part(next(done), options.rounds, line)
+
+        found = verify(Path(options.port), Path(options.spec), rounds=options.rounds, sizes=sizes, progress=told)
     text = found.to_json(key)
     if options.out:
         replace(Path(options.out), text)
         print(found.judgement.value)
-        for reason in found.reasons:
+        for reason in [] if options.quiet else found.reasons:
             print(plain_text(f"  {reason}"))
     else:
         print(plain_text(text), end="")

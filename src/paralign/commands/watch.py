@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import number, whole
+from paralign.commands.under_way import Progress
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -63,7 +66,7 @@ def add_commands(commands: Any) -> None:
     memory.add_argument(
         "--what", choices=["step", "forward", "predict"], default="step", help="what is repeated (default: step, a training step)"
     )
-    memory.add_argument("--steps", type=int, default=30, metavar="N", help="how often, from 8 (default: 30)")
+    memory.add_argument("--steps", type=whole, default=30, metavar="N", help="how often, from 8 (default: 30)")
     memory.add_argument("--json", action="store_true", help="print everything as JSON")
     memory.set_defaults(run=_memory)
     loader = commands.add_parser(
@@ -75,7 +78,7 @@ def add_commands(commands: Any) -> None:
     loader.add_argument("directory", nargs="?", default=".", metavar="DIR", help="folder of paralign.toml (here, if left out)")
     loader.add_argument("--side", choices=["reference", "candidate", "both"], default="both", help="whose loader (default: both)")
     loader.add_argument("--workers", default="0,4,8", metavar="N,N,…", help="numbers of workers to try (default: 0,4,8)")
-    loader.add_argument("--seconds", type=float, default=20.0, help="that one number of workers may take (default: 20)")
+    loader.add_argument("--seconds", type=number, default=20.0, help="that one number of workers may take (default: 20)")
     loader.add_argument("--json", action="store_true", help="print everything as JSON")
     loader.set_defaults(run=_loader)
 
@@ -93,8 +96,13 @@ def _memory(options: argparse.Namespace) -> int:
 
     if options.steps < 8:  # noqa: PLR2004 - fewer prove nothing
         raise UsageError(f"--steps must be at least 8, not {options.steps}", hint="growth of fewer steps cannot be told from chance")
-    with opened(options.directory) as context:
-        found = [_grown(context, side, options.what, options.steps) for side in _sides(options)]
+    with Progress() as progress:
+        progress.step("starting both sides")
+        with opened(options.directory) as context:
+            found = []
+            for side in _sides(options):
+                progress.step(f"{options.steps} steps of the {side}")
+                found.append(_grown(context, side, options.what, options.steps))
     if options.json:
         import json
 
@@ -193,10 +201,15 @@ def _loader(options: argparse.Namespace) -> int:
         raise UsageError(f"--workers takes numbers from 0 to 256, not {options.workers!r}", hint="such as --workers 0,4,8")
     given = {"workers": [int(text) for text in texts], "seconds": options.seconds}
     answers: dict[str, dict[str, Any]] = {}
-    with opened(options.directory) as context:
-        for side in _sides(options):
+    sides = _sides(options)
+    with (
+        Progress(steps=sides, seconds=dict.fromkeys(sides, options.seconds * len(texts))) as progress,
+        opened(options.directory) as context,
+    ):
+        for side in sides:
             if not context.has(side, "build_dataloader"):
                 continue
+            progress.step(side)
             values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
             values = values if context.has(side, "build_model") and "inputs" in values else {}
             capture = getattr(context, side).record("loading", "loading", {**given, "split": context.settings.split}, values)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from paralign.commands import carry, listing, source
+from paralign.commands.grammar import number, quiet
+from paralign.commands.under_way import Progress
 from paralign.errors import UsageError, quoted, unwritten
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
-
-    from typing_extensions import Self
 
     from paralign.conversion import Conversion
 
@@ -32,9 +30,6 @@ DIFF = "exit codes: 0 the same · 1 different · 2 wrong usage · 3 a file faile
 
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
-#: files from this size on are told of step by step where standard error is no terminal
-_LARGE = 1 << 28
-
 
 def add_commands(commands: Any) -> None:
     """Add both to the command line."""
@@ -44,7 +39,6 @@ def add_commands(commands: Any) -> None:
         what.add_parser(
             "weights",
             help="a checkpoint",
-            allow_abbrev=False,
             epilog=CONVERT,
             description="Convert a checkpoint (.pth, .pt, .bin, .safetensors, .pdparams, .npz, an index of shards, a folder with one) to "
             "the format that the name of the destination tells. Without --model and --rules names and layouts stay as they are.",
@@ -59,7 +53,6 @@ def add_commands(commands: Any) -> None:
         which.add_parser(
             "diff",
             help="what two checkpoints differ in",
-            allow_abbrev=False,
             epilog=DIFF,
             description="What is missing, extra or of another shape, what the values of each tensor differ in, and which groups of tensors "
             "are abnormally small in one of two trained checkpoints, as a wrong no-weight-decay group makes them. Nothing is run.",
@@ -99,6 +92,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a destination that is there")
     parser.add_argument("--all", action="store_true", help="list every tensor with its shape on both sides")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+    quiet(parser)
     parser.set_defaults(run=_convert)
 
 
@@ -112,11 +106,12 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("candidate", metavar="B")
     parser.add_argument("--rules", metavar="FILE", help="how the names and layouts of A become those of B")
     parser.add_argument(
-        "--tolerance", type=float, default=0.0, metavar="SHARE", help="relative L2 distance up to which values are the same"
+        "--tolerance", type=number, default=0.0, metavar="SHARE", help="relative L2 distance up to which values are the same"
     )
     parser.add_argument("--all", action="store_true", help="list every tensor, not only those that differ most")
     _add_reading(parser)
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    quiet(parser)
     parser.set_defaults(run=_diff)
 
 
@@ -131,7 +126,7 @@ def _convert(options: argparse.Namespace) -> int:
         raise UsageError("the file of rules is there already", where=str(rules), hint="give another path, or --overwrite")
     if options.model is None and options.inputs:
         raise UsageError("--inputs needs --model", hint="without models nothing is run")
-    with Progress() as progress:
+    with Progress(quiet=options.quiet) as progress:
         found = convert_weights(
             options.source,
             options.destination,
@@ -211,15 +206,14 @@ def _show(found: Conversion, rules: Path | None, options: argparse.Namespace) ->
     from paralign.report.console import console
     from paralign.report.weights import conversion
 
-    console().print(conversion(found, planned=options.dry_run, rules=rules, every=options.all))
+    shown = conversion(found, planned=options.dry_run, rules=rules, every=options.all)
+    console().print(shown.renderables[-1] if options.quiet else shown)  # the last line is the verdict
 
 
 def _diff(options: argparse.Namespace) -> int:
     from paralign.conversion.difference import diff_weights
 
-    if not options.tolerance >= 0:
-        raise UsageError(f"--tolerance must not be negative, it is {options.tolerance}")
-    with Progress() as progress:
+    with Progress(quiet=options.quiet) as progress:
         found = diff_weights(
             options.reference,
             options.candidate,
@@ -227,7 +221,7 @@ def _diff(options: argparse.Namespace) -> int:
             tolerance=options.tolerance,
             within=options.within,
             strip=options.strip,
-            step=progress.detail,
+            step=progress.part,
         )
     if options.json:
         print(found.to_json())
@@ -235,48 +229,6 @@ def _diff(options: argparse.Namespace) -> int:
         from paralign.report.console import console
         from paralign.report.weights import difference
 
-        console().print(difference(found, every=options.all))
+        shown = difference(found, every=options.all)
+        console().print(shown.renderables[-1] if options.quiet else shown)
     return 0 if found.same else 1
-
-
-class Progress:
-    """What is being done, on standard error: a line that changes on a terminal, lines elsewhere."""
-
-    def __init__(self) -> None:
-        from paralign.report.console import console
-
-        self._errors = console(errors=True)
-        self._status = self._errors.status("starting")
-        self._told, self._began = -1, time.monotonic()
-
-    def __enter__(self) -> Self:
-        self._status.start()
-        return self
-
-    def __exit__(self, *fault: object) -> None:
-        self._status.stop()
-
-    def _tell(self, what: str) -> None:
-        from rich.text import Text
-
-        self._status.update(Text(what))
-
-    def step(self, what: str) -> None:
-        """Tell of a step."""
-        self._tell(what)
-        if not self._errors.is_terminal:
-            print(f"paralign: {what} …", file=sys.stderr, flush=True)
-
-    def detail(self, what: str) -> None:
-        """Tell of one of many steps, where that can be shown in one line."""
-        self._tell(what)
-
-    def written(self, done: int, total: int, file: str) -> None:
-        """Tell of bytes written."""
-        tenth = done * 10 // max(total, 1)
-        if self._errors.is_terminal:
-            rate = done / max(time.monotonic() - self._began, 1e-9)
-            self._tell(f"{file}: {done / 1e6:.0f} of {total / 1e6:.0f} MB, {rate / 1e6:.0f} MB/s")
-        elif tenth != self._told and (total >= _LARGE or self._told < 0):
-            self._told = tenth
-            print(f"paralign: writing {file}, {tenth * 10} % of {total / 1e6:.1f} MB", file=sys.stderr, flush=True)

@@ -113,7 +113,7 @@ def diff_weights(
     tolerance: float = 0.0,
     within: str | None = None,
     strip: str | None = None,
-    step: Callable[[str], None] = lambda _: None,
+    step: Callable[[int, int, str], None] = lambda *_: None,
 ) -> Difference:
     """Compare two checkpoints tensor by tensor, of any formats, about two tensors in memory at a time; nothing is run.
 
@@ -125,7 +125,7 @@ def diff_weights(
         tolerance: relative L2 distance up to which values count as the same.
         within: dotted keys under which the tensors lie in either; None: they are looked for.
         strip: a prefix to be taken off the names of both; None: those of wrappers, such as ``module.``.
-        step: called with a line for every tensor.
+        step: called for every tensor with how many are done, of how many, and its name.
 
     Raises:
         UsageError: a rule speaks of no tensor, or does not fit.
@@ -137,7 +137,7 @@ def diff_weights(
 
 
 def differ(
-    reference: Checkpoint, candidate: Checkpoint, rules: Rules | None, *, tolerance: float, step: Callable[[str], None]
+    reference: Checkpoint, candidate: Checkpoint, rules: Rules | None, *, tolerance: float, step: Callable[[int, int, str], None]
 ) -> Difference:
     """As :func:`diff_weights`, of checkpoints that are open."""
     here, there = plain.origin(reference), plain.origin(candidate)
@@ -149,11 +149,11 @@ def differ(
         sources.setdefault(way.destination, []).append(way)
     items, _ = outgoing(reference, followed.ways)
     found = Difference(reference.path, candidate.path, (here, there), dropped=list(followed.dropped), tolerance=tolerance)
-    for item in items:
+    for number, item in enumerate(items):
         if item.name not in candidate.entries:
             found.missing.append(sources[item.name][0].source)
             continue
-        step(item.name)
+        step(number, len(items), item.name)
         found.rows.append(_row(item, sources[item.name], candidate, turning=crossing and rules is None))
         item.release()
         candidate.release(item.name)

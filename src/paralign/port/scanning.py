@@ -18,7 +18,7 @@ from paralign.port.texts import Text, find, read
 from paralign.port.walking import Outcome, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paralign.port.values import Use, Value
 
@@ -40,12 +40,15 @@ _NESTED = 24
 _DATA = ("transform", "dataset", "augment", "preprocess", "collate", "loader", "data", "image", "reader", "crop")
 
 
-def scan(paths: Sequence[str | Path], python: str | None = None) -> Inventory:
+def scan(
+    paths: Sequence[str | Path], python: str | None = None, *, progress: Callable[[int, int, str], None] = lambda *_: None
+) -> Inventory:
     """List every call of a framework in source files.
 
     Args:
         paths: files, notebooks and folders.
         python: the interpreter of the port's side, which is asked what its Paddle offers; without it the stored table is.
+        progress: called for every file with how many are done, of how many, and its name.
 
     Raises:
         UsageError: a path is not there, or no source file is below any of them.
@@ -56,7 +59,8 @@ def scan(paths: Sequence[str | Path], python: str | None = None) -> Inventory:
     inventory = Inventory(torch=stored("torch").version, paddle=paddle.version, asked=asked)
     program = Program(files)
     foreign: set[str] = set()
-    for path in files:
+    for number, path in enumerate(files):
+        progress(number, len(files), path.name)
         text, outcome, problem = program.read(path)
         foreign |= outcome.foreign
         _add(inventory, text, outcome, problem, paddle)

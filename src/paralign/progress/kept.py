@@ -298,6 +298,15 @@ def read(folder: Path, stage: str, *, training: bool = False) -> Kept | None:
     return kept
 
 
+def seconds(folder: Path, stage: str) -> float | None:
+    """How long a stage took last time; None where nothing readable was kept of it."""
+    try:
+        kept = read(folder, stage)
+        return None if kept is None else float(kept.report["seconds"]["total"])
+    except (CaptureFormatError, KeyError, TypeError, ValueError):
+        return None  # it is made anew anyhow
+
+
 def _again(stage: str) -> str:
     return f"run the stage again: paralign check DIR {stage}"
 

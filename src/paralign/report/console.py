@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.segment import Segment
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 WIDE = 400
 
 
+#: blanks that fill a line up to the width of a block
+_FILLING = re.compile(r"[ \t]+(?=\n)")
+
+
+class _Trimmed:
+    """A stream whose lines end with their last character: rich fills blocks up with blanks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write whole lines, as rich does."""
+        return self.stream.write(_FILLING.sub("", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
 class _Plain(Console):
     """A console that prints no control characters but its own."""
 
@@ -33,4 +52,4 @@ def console(*, errors: bool = False) -> Console:
     """Standard output, or standard error."""
     file = underlying(sys.stderr if errors else sys.stdout)
     out = _Plain(highlight=False, file=file)
-    return out if out.is_terminal or errors else _Plain(highlight=False, file=file, width=WIDE)
+    return out if out.is_terminal or errors else _Plain(highlight=False, file=cast("IO[str]", _Trimmed(file)), width=WIDE)

@@ -77,8 +77,12 @@ def render(result: CheckResult, root: Path | None = None) -> RenderableType:
         parts += [Text(f"{stage.name} {stage.verdict}: the same failure", "dim")] if again else shown
         told.append(stage.failure)
         weights = weights or "weights" in stage.follows
-    parts.append(Text.assemble("verdict: ", (result.verdict, STYLE[result.verdict])))
-    return Group(*parts)
+    return Group(*parts, conclusion(result))
+
+
+def conclusion(result: CheckResult) -> Text:
+    """The verdict of everything, on a line."""
+    return Text.assemble("verdict: ", (result.verdict, STYLE[result.verdict]))
 
 
 def table(result: CheckResult) -> Table:

@@ -35,7 +35,7 @@ VERDICTS = {
 MOST = 20
 
 
-def conversion(found: Conversion, *, planned: bool, rules: Path | None, every: bool = False) -> RenderableType:
+def conversion(found: Conversion, *, planned: bool, rules: Path | None, every: bool = False) -> Group:
     """The rules of a conversion (``every``: all its tensors, with both shapes), what it leaves out, what was written, the verdict."""
     parts: list[RenderableType] = []
     if every and found.ways:
@@ -116,7 +116,7 @@ def _some(names: list[str], most: int) -> str:
     return one_line(", ".join(names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def difference(found: Difference, *, every: bool) -> RenderableType:
+def difference(found: Difference, *, every: bool) -> Group:
     """What two checkpoints differ in: tensors that one lacks, the tensors that differ most, groups that one training shrank."""
     parts: list[RenderableType] = [
         Text(f"first:  {one_line(str(found.reference))} ({found.frameworks[0] or 'framework not told'})", "dim", overflow="fold"),

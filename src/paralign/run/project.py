@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
@@ -14,7 +13,7 @@ from typing import Any
 
 from paralign.adapters.finding import known
 from paralign.capture.bounds import checked_path
-from paralign.errors import EnvironmentUnavailable, UsageError, quoted
+from paralign.errors import EnvironmentUnavailable, UsageError, did_you_mean, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
 from paralign.run import distribution, pace, trainings
@@ -187,10 +186,7 @@ def check_stages(names: list[str]) -> list[str]:
     """
     for name in names:
         if name not in STAGES:
-            near = difflib.get_close_matches(str(name), STAGES, 1)
-            raise UsageError(
-                f"there is no stage {quoted(name)}" + (f"; did you mean {near[0]!r}?" if near else ""), hint="stages: " + ", ".join(STAGES)
-            )
+            raise UsageError(f"there is no stage {quoted(name)}{did_you_mean(str(name), STAGES)}", hint="stages: " + ", ".join(STAGES))
     return [s for s in STAGES if s in names]
 
 
@@ -223,12 +219,7 @@ def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: P
     for key, value in table.items():
         where = f"{path}: [{name}] {key}" if name else f"{path}: {key}"
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            raise UsageError(
-                f"unknown key {quoted(key)}" + (f"; did you mean {near[0]!r}?" if near else ""),
-                where=where,
-                hint="known: " + ", ".join(sorted(known)),
-            )
+            raise UsageError(f"unknown key {quoted(key)}{did_you_mean(key, known)}", where=where, hint="known: " + ", ".join(sorted(known)))
         if not isinstance(value, known[key]) or (isinstance(value, bool) and known[key] is not bool):
             wanted = known[key] if isinstance(known[key], tuple) else (known[key],)
             raise UsageError(f"{key!r} must be of type {' or '.join(t.__name__ for t in wanted)}, not {type(value).__name__}", where=where)
@@ -249,7 +240,7 @@ def _side(table: dict[str, Any], name: str, path: Path, folder: Path) -> SideSet
     framework = table.get("framework", "")
     if framework and framework not in known():
         raise UsageError(
-            f"there is no adapter for framework {quoted(framework)}",
+            f"there is no adapter for framework {quoted(framework)}{did_you_mean(framework, known())}",
             where=f"{path}: [{name}]",
             hint="choose one of: " + ", ".join(sorted(known())),
         )
@@ -417,5 +408,7 @@ def _tolerance(table: dict[str, Any], name: str, path: Path) -> Tolerance:
 
 def _choice(value: str, choices: tuple[str, ...], where: str) -> str:
     if value not in choices:
-        raise UsageError(f"{quoted(value)} is not a choice", where=where, hint="choose one of: " + ", ".join(choices))
+        raise UsageError(
+            f"{quoted(value)} is not a choice{did_you_mean(value, choices)}", where=where, hint="choose one of: " + ", ".join(choices)
+        )
     return value

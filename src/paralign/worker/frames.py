@@ -13,12 +13,31 @@ LAST = 3
 
 
 def user_frames(error: BaseException) -> List[str]:
-    """``file:line in function: code`` of every frame in the user's own files, outermost first; the last few where none is."""
+    """``file:line in function: code`` of every frame in the user's own files, outermost first.
+
+    Of a file that is no Python: the imports that lead to it, then its line, the code and a caret. Where no frame is the user's, the last
+    few; of an import none, as they are the import system's.
+    """
     folders = system_folders()
     found = traceback.extract_tb(error.__traceback__)
-    own = [
-        f
-        for f in found
-        if not any(os.path.realpath(f.filename).startswith(folder + os.sep) for folder in folders) and not f.filename.startswith("<")
-    ]
-    return [f"{f.filename}:{f.lineno} in {f.name}: {f.line}" for f in own or found[-LAST:]]
+    own = [f"{f.filename}:{f.lineno} in {f.name}: {f.line}" for f in found if _is_users(f.filename, folders)]
+    if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename, folders):
+        return own + _syntax(error)
+    if own or isinstance(error, (ImportError, SyntaxError)):
+        return own
+    return [f"{f.filename}:{f.lineno} in {f.name}: {f.line}" for f in found[-LAST:]]
+
+
+def _is_users(file: str, folders: List[str]) -> bool:
+    return not file.startswith("<") and not any(os.path.realpath(file).startswith(folder + os.sep) for folder in folders)
+
+
+def _syntax(error: SyntaxError) -> List[str]:
+    """Where a file is no Python: ``file:line``, its code, and a caret below the place."""
+    text = (error.text or "").rstrip()
+    code = text.lstrip()
+    lines = [f"{error.filename}:{error.lineno}"]
+    if code:
+        place = (error.offset or 1) - 1 - (len(text) - len(code))
+        lines += ["    " + code, "    " + " " * min(max(place, 0), len(code)) + "^"]
+    return lines

@@ -7,14 +7,21 @@ import importlib.util
 import os
 import sys
 import sysconfig
+from types import FunctionType
 from typing import Any, Callable, Dict, List, Tuple
 
-from paralign.errors import UsageError
+from paralign.errors import UsageError, did_you_mean
 from paralign.registry import SIGNATURES
 from paralign.worker.stateful import is_stateful
 
 
-def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
+class Functions(Dict[str, Callable[..., Any]]):
+    """A side's functions by name; ``others`` are the names of what else its module defines and nothing calls."""
+
+    others: List[str] = []  # noqa: RUF012 - replaced, never changed
+
+
+def load(module: str, root: str) -> Functions:
     """Import a side's module and return those functions of ``registry.SIGNATURES`` that it has.
 
     A module below ``root`` is imported by its dotted name, so that its relative imports work; any other by its path. ``root``
@@ -40,16 +47,23 @@ def load(module: str, root: str) -> Dict[str, Callable[..., Any]]:
             sys.path.remove(folder)
         sys.path.insert(0, folder)
     loaded = import_file(module, root)
-    functions = {name: getattr(loaded, name) for name in SIGNATURES if callable(getattr(loaded, name, None))}
+    functions = Functions((name, getattr(loaded, name)) for name in SIGNATURES if callable(getattr(loaded, name, None)))
+    functions.others = [name for name, value in vars(loaded).items() if name not in SIGNATURES and _is_own(value, loaded)]
     if "metric" not in functions and is_stateful(getattr(loaded, "metric", None)):  # Paddle's are not callable
         functions["metric"] = loaded.metric
     if not functions:
+        near = next((told for told in (did_you_mean(name, SIGNATURES) for name in functions.others) if told), "")
         raise UsageError(
-            "the side's module has none of the functions that paralign calls",
+            f"the side's module has none of the functions that paralign calls{near}",
             where=module,
             hint="define at least one of: " + ", ".join(SIGNATURES.values()),
         )
     return functions
+
+
+def _is_own(value: Any, module: Any) -> bool:
+    """Whether a module defines this function itself."""
+    return isinstance(value, FunctionType) and value.__module__ == module.__name__
 
 
 def import_file(path: str, root: str) -> Any:

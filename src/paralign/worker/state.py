@@ -21,6 +21,7 @@ def describe(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
     adapter = session.adapter
     return {
         "functions": sorted(session.functions),
+        "others": sorted(getattr(session.functions, "others", [])),
         "framework": adapter.name,
         "versions": adapter.versions(),
         "flags": adapter.flags(),

@@ -1,0 +1,281 @@
+"""The command line as a whole: near names, one form of errors, what goes to a pipe and what to a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paralign import cli
+from paralign.commands.grammar import leaves
+from paralign.commands.under_way import Clock, spelt
+
+ROOT = Path(__file__).parents[2]
+
+PROJECT = """
+[reference]
+module = "reference.py"
+framework = "numpy"
+[candidate]
+module = "candidate.py"
+framework = "numpy"
+[inputs]
+shape = [2, 3]
+"""
+TWICE = "def build_model():\n    return lambda x: x * 2\n"
+
+
+@pytest.fixture
+def port(tmp_path):
+    folder = tmp_path / "port"
+    folder.mkdir()
+    (folder / "paralign.toml").write_text(PROJECT)
+    (folder / "reference.py").write_text(TWICE)
+    (folder / "candidate.py").write_text(TWICE)
+    return folder
+
+
+def typed(capsys, *words):
+    """The exit code, and what was printed on both streams."""
+    try:
+        code = cli.main(list(words))
+    except SystemExit as end:
+        code = end.code
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+# -- near names ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("chekc", "there is no command 'chekc'; did you mean 'check'?"),
+        ("weights shwo a.pth", "there is no command 'shwo'; did you mean 'show'?"),
+        ("convert wieghts a b", "did you mean 'weights'?"),
+        ("--versoin", "there is no option '--versoin'; did you mean '--version'?"),
+        ("scan --jsno", "there is no option '--jsno'; did you mean '--json'?"),
+        ("check . --stagse forward", "there is no option '--stagse': stages stand after the folder"),
+        ("check --fres", "there is no option '--fres'; did you mean '--fresh'?"),
+        ("report --format htm", "there is no --format 'htm'; did you mean 'html'?"),
+        ("explain relu --lang zhh", "there is no --lang 'zhh'; did you mean 'zh'?"),
+        ("status a b", "an argument too many: 'b'"),
+        ("compare a b --ratio x", "argument --ratio: 'x' is no number from 0 on"),
+        ("compare a b --ratio -1", "'-1' is no number from 0 on"),
+        ("verify a --spec b --rounds 0", "'0' is not above 0"),
+        ("watch-memory --steps x", "'x' is no whole number"),
+        ("", "the following arguments are required: COMMAND"),
+        ("log show", "the following arguments are required: FILE"),
+    ],
+)
+def test_wrong_words_are_told_in_one_form_with_the_nearest_name(capsys, words, told):
+    code, out, err = typed(capsys, *words.split())
+    assert (code, out) == (2, "")
+    assert err.startswith("paralign: ")
+    assert told in err
+    assert "\n  fix:   " in err
+    assert "usage: usage" not in err
+
+
+def test_what_is_like_nothing_gets_no_suggestion(capsys):
+    assert "did you mean" not in typed(capsys, "zzzz")[2]
+    assert "did you mean" not in typed(capsys, "check", "--qqqq")[2]
+
+
+def test_a_stage_on_the_command_line(capsys, port, monkeypatch):
+    assert "there is no stage 'wieghts'; did you mean 'weights'?" in typed(capsys, "check", str(port), "wieghts")[2]
+    monkeypatch.chdir(port.parent)
+    assert "no folder or stage 'forwrd'; did you mean 'forward'?" in typed(capsys, "check", "forwrd")[2]
+    assert "there is no paralign.toml" in typed(capsys, "check", "elsewhere")[2]
+
+
+def test_keys_choices_and_frameworks_of_the_project_file(capsys, port):
+    for wrong, told in (
+        ('[cadidate]\nmodule = "x"', "unknown key 'cadidate'; did you mean 'candidate'?"),
+        ('[weights]\nmode = "cpoy"', "'cpoy' is not a choice; did you mean 'copy'?"),
+    ):
+        (port / "paralign.toml").write_text(PROJECT + wrong)
+        assert told in typed(capsys, "check", str(port))[2]
+    (port / "paralign.toml").write_text(PROJECT.replace('"numpy"', '"nunpy"', 1))
+    assert "no adapter for framework 'nunpy'; did you mean 'numpy'?" in typed(capsys, "check", str(port))[2]
+
+
+def test_functions_of_a_side(capsys, port):
+    (port / "candidate.py").write_text("def build_modle():\n    return None\n\n\ndef inputs():\n    return None\n")
+    code, out, _ = typed(capsys, "check", str(port), "forward")
+    assert code == 4
+    assert "the candidate has no build_model(); the candidate defines 'build_modle': was 'build_model' meant?" in out
+    (port / "candidate.py").write_text("def build_modle():\n    return None\n")
+    assert "none of the functions that paralign calls; did you mean 'build_model'?" in typed(capsys, "check", str(port), "forward")[1]
+
+
+def test_a_helper_of_another_name_is_no_misspelt_function(capsys, port):
+    (port / "candidate.py").write_text(TWICE + "\n\ndef helper():\n    return None\n\n\nfrom os.path import split as metrics\n")
+    (port / "reference.py").write_text(TWICE + "\n\ndef metric(outputs, labels):\n    return 1.0\n")
+    out = typed(capsys, "check", str(port), "metric")[1]
+    assert "the candidate has no metric(outputs, labels)\n" in out
+
+
+# -- options that all commands have -----------------------------------------------------------------------------------------------------
+
+
+def test_every_command_has_the_common_options():
+    found = dict(leaves(cli.parser()))
+    assert len(found) > 20
+    for words, parser in found.items():
+        options = parser._option_string_actions
+        assert "--lang" in options, words
+        assert {"--json", "-q"} <= set(options) or words not in JUDGING, words
+        for name, action in options.items():
+            assert not name.startswith("--") or re.fullmatch(r"--[a-z]+(-[a-z]+)*", name), f"{words} {name}"
+            assert action.help, f"{words} {name} says nothing"
+
+
+#: commands whose end is a verdict
+JUDGING = {("check",), ("compare",), ("locate",), ("doctor",), ("status",), ("log", "compare"), ("weights", "diff"), ("convert", "weights")}
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (["a", "--json", "b", "c"], ["--json", "a", "b", "c"]),
+        (["a", "--out", "o", "b"], ["--out", "o", "a", "b"]),
+        (["--lang=zh", "a"], ["--lang=zh", "a"]),
+        (["a", "-q", "b", "--lang", "zh"], ["-q", "--lang", "zh", "a", "b"]),
+        (["a", "--", "--json"], ["a", "--", "--json"]),
+        (["a", "--out"], ["--out", "a"]),
+    ],
+)
+def test_options_may_stand_anywhere(given, taken):
+    check = dict(leaves(cli.parser()))["check",]
+    assert check._options_first(given) == taken
+
+
+def test_quiet_prints_the_verdict_alone(capsys, port):
+    assert typed(capsys, "check", str(port), "forward", "--quiet") == (0, "verdict: aligned\n", "")
+    (port / "candidate.py").write_text(TWICE.replace("2", "3"))
+    assert typed(capsys, "check", "-q", str(port), "forward") == (1, "verdict: diverged\n", "")
+    code, out, _ = typed(capsys, "status", str(port), "-q")
+    assert (code, out.count("\n")) == (1, 1)
+    assert "steps done" in out
+
+
+# -- pipes and terminals ---------------------------------------------------------------------------------------------------------------
+
+
+def environment(**more):
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "PARALIGN_PROGRESS")}
+    return {**kept, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm-256color", "COLUMNS": "120", **more}
+
+
+def piped(port, *words, **more):
+    command = [sys.executable, "-m", "paralign", *words]
+    return subprocess.run(command, cwd=port, env=environment(**more), capture_output=True, text=True, check=False, timeout=120)
+
+
+def shown(port, *words, **more):
+    """What a terminal gets of both streams."""
+    own, other = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "paralign", *words], cwd=port, env=environment(**more), stdout=other, stderr=other)
+    os.close(other)
+    got = b""
+    try:
+        while data := os.read(own, 1 << 16):
+            got += data
+    except OSError:  # Linux says so that the other end is closed
+        pass
+    process.wait(60)
+    os.close(own)
+    return got.decode()
+
+
+def test_a_pipe_gets_no_blanks_at_ends_of_lines_no_colours_and_no_progress(port):
+    (port / "candidate.py").write_text("import time\ntime.sleep(2.5)\n" + TWICE.replace("2", "3"))
+    done = piped(port, "check")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "where it starts:" in done.stdout
+    assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
+    assert "\x1b" not in done.stdout
+
+
+def test_steps_as_lines_where_they_are_asked_for(port):
+    assert "paralign: starting both sides …\nparalign: inputs …\n" in piped(port, "check", PARALIGN_PROGRESS="lines").stderr
+    assert piped(port, "check", "-q", PARALIGN_PROGRESS="lines").stderr == ""
+
+
+def test_a_terminal_gets_colours_and_what_is_under_way(port):
+    (port / "candidate.py").write_text("import time\ntime.sleep(3)\n" + TWICE)
+    got = shown(port, "check")
+    assert re.search(r"\x1b\[[0-9;]*32m", got), "aligned is green"
+    assert "starting both sides" in got
+    again = shown(port, "check")
+    assert re.search(r"about \d+ s left", again), again
+    assert "about" not in shown(port, "check", "--quiet")
+
+
+@pytest.mark.parametrize("words", [("check", "forward"), ("chekc",)])
+def test_no_color(port, words):
+    assert not re.search(r"\x1b\[[0-9;]*(3[0-7]|9[0-7])m", shown(port, *words, NO_COLOR="1"))
+
+
+def test_what_is_left_follows_from_what_steps_took_before(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    clock = Clock(["a", "b", "c"], {"a": 10.0, "b": 20.0})
+    assert clock.left() == 10 + 20 + 15, "c takes as long as the others"
+    clock.begin("a")
+    now[0] += 4
+    assert clock.left() == 41
+    now[0] += 2
+    clock.begin("b")
+    assert clock.left() == 20 + 13
+    now[0] += 100
+    assert clock.left() == 0, "never less than nothing"
+    assert Clock([], {}).left() is None
+
+
+def test_what_is_left_follows_from_the_share_that_is_done(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    clock = Clock([], {})
+    now[0], clock.share = 30.0, 0.25
+    assert clock.left() == 90
+    assert clock.told() == "30 s, about 1 min 30 s left"
+    assert (spelt(59.6), spelt(3661)) == ("1 min 0 s", "1 h 1 min")
+
+
+# -- failures of the user's files --------------------------------------------------------------------------------------------------------
+
+FILES = {
+    "no Python": ({"candidate.py": "import numpy as np\n\ndef build_model():\n    retrun 1\n"}, ["candidate.py:4", "    retrun 1", "           ^"]),
+    "in an import": (
+        {"candidate.py": "import helper\n", "helper.py": "x = (1,\n"},
+        ["candidate.py:1 in <module>: import helper", "helper.py:1", "    x = (1,", "        ^"],
+    ),
+    "a missing module": (
+        {"candidate.py": "import helper\n", "helper.py": "from nothing_here import x\n"},
+        ["candidate.py:1 in <module>: import helper", "helper.py:1 in <module>: from nothing_here import x"],
+    ),
+    "a missing name": ({"candidate.py": "from numpy import nothing_here\n"}, ["candidate.py:1 in <module>: from numpy import nothing_here"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("files", FILES.values(), ids=FILES)
+def test_a_file_that_cannot_be_imported_shows_the_users_frames_alone(capsys, port, files):
+    texts, frames = files
+    for name, text in texts.items():
+        (port / name).write_text(text)
+    code, out, _ = typed(capsys, "check", str(port), "forward")
+    assert code == 3
+    assert "importlib" not in out
+    lines = out.splitlines()
+    first = next(n for n, line in enumerate(lines) if "the candidate failed: " in line)
+    last = next(n for n, line in enumerate(lines) if line.startswith("  log: "))
+    assert [line[4:] for line in lines[first + 1 : last]] == frames
