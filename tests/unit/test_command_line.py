@@ -150,7 +150,7 @@ JUDGING = {("check",), ("compare",), ("locate",), ("doctor",), ("status",), ("lo
         (["--lang=zh", "a"], ["--lang=zh", "a"]),
         (["a", "-q", "b", "--lang", "zh"], ["-q", "--lang", "zh", "a", "b"]),
         (["a", "--", "--json"], ["a", "--", "--json"]),
-        (["a", "--out"], ["--out", "a"]),
+        (["a", "--out"], ["a", "--out"]),
     ],
 )
 def test_options_may_stand_anywhere(given, taken):

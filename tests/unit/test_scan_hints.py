@@ -46,3 +46,26 @@ def test_only_diverged_stages_get_one(tmp_path):
 @pytest.mark.parametrize("source", [None, "gone.py:3", "no line", "/:1"])
 def test_lines_that_cannot_be_read_say_nothing(source):
     assert hints.hints(Divergence(Point("a", source=source), None)) == []
+
+
+def schedules(tmp_path, reference, candidate, reference_class, candidate_class):
+    """The hints of schedules that part, each on the third line of its file."""
+    ends = []
+    for name, code, kind in (("r.py", reference, reference_class), ("c.py", candidate, candidate_class)):
+        path = tmp_path / name
+        path.write_text(f"import paddle\nfrom torch.optim import lr_scheduler\n{code}\n")
+        ends.append(Point("learning rate", kind, f"{path}:3", code))
+    return hints.hints(Divergence(*ends))
+
+
+TWO = "s = lr_scheduler.SequentialLR(o, [], []) if warm else lr_scheduler.StepLR(o, 2)"
+
+
+def test_a_call_that_did_not_run_gives_no_hint(tmp_path):
+    assert schedules(tmp_path, TWO, "s = paddle.optimizer.lr.StepDecay(0.1, 3)", "StepLR", "StepDecay") == []
+    found = schedules(tmp_path, TWO, "s = paddle.optimizer.lr.StepDecay(0.1, 3)", "SequentialLR", "StepDecay")
+    assert [finding.rule for finding in found] == ["catalogue/torch.optim.lr_scheduler.SequentialLR"]
+
+
+def test_advice_that_is_followed_already_is_not_given(tmp_path):
+    assert schedules(tmp_path, TWO, "s = paddle.optimizer.lr.LambdaDecay(0.1, f)", "SequentialLR", "LambdaDecay") == []

@@ -79,8 +79,12 @@ class Parser(argparse.ArgumentParser):
                 rest.append(word)
                 continue
             named.append(word)
-            value = next(remaining, None) if action is not None and action.nargs is None else None
-            named += [] if value is None else [value]
+            if action is None or action.nargs is not None:
+                continue
+            value = next(remaining, None)
+            if value is None:
+                return words  # argparse says what is missing
+            named.append(value)
         return [*named, *rest]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -18,6 +18,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.runs import construction as built_at
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import FLOOR, Judgement
+from paralign.locate.source.argument_names import named
 from paralign.locate.suspects import element_types, random_operations
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
@@ -399,7 +400,14 @@ def _point(graph: Graph, operation: Operation | None, source: str | None, furthe
         return None
     layer = graph.kinds.get(operation.module)
     op = f"{operation.op} ({layer})" if layer else operation.op
-    return Point(operation.module, op, source, code_at(source), [line for line in further if line != source], dict(operation.arguments))
+    return Point(
+        operation.module,
+        op,
+        source,
+        code_at(source),
+        [line for line in further if line != source],
+        named(operation.op, operation.arguments),
+    )
 
 
 def _chain(judgement: Judgement, operation: Operation) -> list[str]:

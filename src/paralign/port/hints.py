@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ def hints(divergence: Divergence) -> list[Finding]:
     suspected = [note.entry for row in candidate for note in row.notes if note.entry]
     found = [_finding(entry) for entry in known if entry.id in suspected]
     if not found:
-        found = [_composition(row) for row in reference if row.status is Status.MISSING]
+        found = [_composition(row) for row in reference if row.status is Status.MISSING and not _is_followed(row, divergence.candidate)]
     unique = {finding.rule: finding for finding in found}
     return list(unique.values())[:_MOST]
 
@@ -52,14 +53,21 @@ def _composition(row: Row) -> Finding:
     return Finding(f"catalogue/{row.name}", f"{row.name}: {note.text}", note.write)
 
 
+def _is_followed(row: Row, candidate: Point | None) -> bool:
+    """Whether the candidate is already written as the advice for a call without counterpart has it."""
+    return candidate is not None and candidate.op.isidentifier() and candidate.op in re.findall(r"\w+", _composition(row).fix)
+
+
 def _rows(point: Point | None) -> list[Row]:
-    """Calls of a framework on a point's line."""
+    """Calls of a framework on a point's line; where the point is an object, those that make one of its class: it is what ran."""
     if point is None or point.source is None:
         return []
     name, _, line = point.source.rpartition(":")
     if not line.isdigit() or not Path(name).is_file():
         return []
-    return [row for row in _scanned(name) if row.line <= int(line) <= row.end_line]
+    rows = [row for row in _scanned(name) if row.line <= int(line) <= row.end_line]
+    is_class = point.op.isidentifier() and point.op[0].isupper()
+    return [row for row in rows if not is_class or row.name.rpartition(".")[2] == point.op]
 
 
 def _scanned(path: str) -> list[Row]:

@@ -359,6 +359,9 @@ class Steps:
                 pair.judged, pair.verdict = False, ALIGNED
                 why = "an optimizer that tells no rate" if silent else "rates in other parameter groups"
                 pair.notes.append(f"{why}: judged by what each parameter does")
+        for pair in (p for p in pairs if p.judged and (p.reference is None or p.candidate is None)):
+            pair.judged, pair.verdict = False, ALIGNED  # the rates that both sides have are at fault, and judged
+            pair.notes.append("a parameter group that the other side has not: judged by what each parameter does")
 
     def gradients(self, step: int) -> list[Pair]:
         """The gradient of every parameter that both sides have."""

@@ -147,7 +147,14 @@ def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
         f"with the reference's parameters before every step the figures are {after:.2g} apart, without {before:.2g}, up to step {count - 1}"
     )
     if closed:
-        return [Swap("optimizer", before, after, [told + ": the network and the loss are right"])]
+        return [
+            Swap(
+                "optimizer",
+                before,
+                after,
+                [told + ": the losses are right where the parameters are; what is left is the optimizer, or the gradients"],
+            )
+        ]
     return [Swap("model", before, None, [told + ": the gap stays, whatever the optimizer does"]), Swap("optimizer", before, after)]
 
 

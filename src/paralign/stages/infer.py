@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paralign.comparison import compare_pair
 from paralign.context import spent
 from paralign.dtypes import EPS
-from paralign.model import DIVERGED, Noise, Pair, StageResult
+from paralign.model import DIVERGED, ERROR, Listing, Noise, Pair, StageResult, overall
 from paralign.registry import SIGNATURES
+from paralign.run.remedies import remedy
 from paralign.stages import forward, prediction, programs
 from paralign.stages.data import first
 from paralign.stages.judging import Method, conclude, paired, points_of, settle
@@ -42,7 +44,8 @@ def run(context: Context) -> StageResult:
     if commands and context.settings.paths:
         programs.run(context, result, outputs)
     conclude(result, PROGRAM)
-    if result.verdict == DIVERGED:
+    if any(p.judged and p.verdict == DIVERGED for p in result.pairs):
+        result.verdict = DIVERGED  # that holds whatever else failed
         result.divergence = first(result.pairs)
         prediction.follow(context, result)
     return result
@@ -58,14 +61,62 @@ def _functions(context: Context, result: StageResult, outputs: Noise | None, pat
         "infer", "infer", {"paths": paths, **({"operators": True} if context.settings.operators else {})}, values
     )
     spent(result, reference, candidate)
-    predictions = [[r for r in c.records if r.name.startswith("predict_")] for c in (reference, candidate)]
-    result.pairs = paired(reference, candidate, points_of(*predictions), PROGRAM, context.settings.tolerance_of("infer"))
+    broken = _failures(reference, candidate)
+    if not any(each.part == "predict" for each in broken):
+        predictions = [[r for r in c.records if r.name.startswith("predict_")] for c in (reference, candidate)]
+        result.pairs = paired(reference, candidate, points_of(*predictions), PROGRAM, context.settings.tolerance_of("infer"))
     for side, capture in (("reference", reference), ("candidate", candidate)):
-        result.pairs += _exported(side, capture)
+        if not any(each.side == side and each.part == "export" for each in broken):
+            result.pairs += _exported(side, capture)
         result.notes.append(f"{side}: export: {capture.manifest.settings['answer']['export']}")
         result.notes += _operators(side, capture.manifest.settings["answer"], context.settings.operators)
     _raise_noise(result.pairs, outputs)
     settle(result.pairs, PROGRAM, context.settings.tolerance_of("infer"))
+    if broken:
+        _tell_failures(result, broken, context)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A part of a side's program that raised."""
+
+    side: str
+    part: str
+    told: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        """What its pair is called."""
+        return f"{self.side}'s {self.part}"
+
+
+def _failures(*captures: Capture) -> list[Broken]:
+    sides = zip(("reference", "candidate"), captures, strict=True)
+    return [Broken(side, part, told) for side, c in sides for part, told in c.manifest.settings["answer"]["failed"].items()]
+
+
+def _tell_failures(result: StageResult, broken: list[Broken], context: Context) -> None:
+    """Add a pair of verdict ``error`` for every part that raised, and a table of all parts; the others keep their verdicts."""
+    parts: dict[str, list[str]] = {}
+    for pair in result.pairs:
+        known = pair.reference or pair.candidate
+        predicted = known is not None and known.name.startswith("predict_")
+        parts.setdefault("predictions" if predicted else pair.key.partition(" (")[0].partition(".")[0], []).append(pair.verdict)
+    rows = [[name, overall(verdicts), f"{len(verdicts)} values"] for name, verdicts in parts.items()]
+    for each in broken:
+        said = f"{each.told['type']}: {each.told['message']}"
+        where = f" for {each.told['path']}" if "path" in each.told else ""
+        result.pairs.append(Pair(each.key, None, None, verdict=ERROR, notes=[f"it failed{where}: {said}"]))
+        rows.append([each.key, ERROR, said])
+    result.tables.append(Listing("parts", ["part", "verdict", "said"], rows))
+    first = broken[0]
+    known_fix = remedy(first.told["type"], first.told["message"], context.framework(first.side))
+    result.failure = {
+        "side": first.side,
+        **{name: first.told[name] for name in ("type", "message", "traceback", "frames")},
+        "log": None,
+        "remedy": None if known_fix is None else {"id": known_fix.id, "fix": known_fix.fix},
+    }
 
 
 def _operators(side: str, answer: dict[str, Any], most: int) -> list[str]:

@@ -127,15 +127,29 @@ def compared(result: StageResult, both: tuple[Followed, Followed], tolerance: To
 
 
 def _pair(both: tuple[Followed, Followed], rates: tuple[Array, Array], wrong: int | None) -> Pair:
-    """Both schedules, measured whole where they agree, else at the first step that differs."""
+    """Both schedules, measured whole where they agree, else at the first step that differs.
+
+    Of groups that the other side does not have, the two rates that are nearest are measured: they differ by no less.
+    """
     one, other = rates if wrong is None else (side[wrong : wrong + 1] for side in rates)
-    values = (typed(np.ascontiguousarray(side)) if one.shape == other.shape else None for side in (one, other))
-    pair = compare_pair("schedule", both[0].record, both[1].record, *values)
-    if one.shape != other.shape:
+    grouped = one.shape != other.shape
+    measured = _nearest(one, other) if grouped else (one, other)
+    pair = compare_pair("schedule", both[0].record, both[1].record, *(typed(np.ascontiguousarray(side)) for side in measured))
+    if grouped:
         pair.notes = ["rates in other parameter groups: compared where they have one in common"]
     pair.noise = Noise(CONSTANTS, "constants that frameworks store in float32")
     pair.verdict = ALIGNED if wrong is None else DIVERGED
     return pair
+
+
+def _nearest(first: Array, second: Array) -> tuple[Array, Array]:
+    """Of every step the rate of each side that is nearest to one of the other's; shape ``(steps, 1)`` each."""
+    apart = np.abs(first[:, :, None] - second[:, None, :])
+    apart[np.isnan(apart)] = np.inf
+    at = apart.reshape(len(apart), -1).argmin(axis=1)
+    rows = np.arange(len(apart))
+    one, other = first[rows, at // second.shape[1]], second[rows, at % second.shape[1]]
+    return one[:, None], other[:, None]
 
 
 def first_difference(first: Array, second: Array, tolerance: Tolerance) -> int | None:

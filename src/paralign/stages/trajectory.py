@@ -21,6 +21,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence
 from paralign.stages import running
 from paralign.stages.assignment import write
 from paralign.stages.curves import Run, is_continuous, is_rate, of_capture
+from paralign.stages.judging import CONSTANTS
 from paralign.trainlog.lines import EVAL, TRAIN
 
 if TYPE_CHECKING:
@@ -351,13 +352,15 @@ def _locate(result: StageResult, pairs: list[Pair], runs: tuple[Run, Run]) -> No
         return
     steps = [_first(runs, kind) for kind in (TRAIN, EVAL)]
     step = min((s for s in steps if s is not None), default=None)
-    which = "model" if step == 0 else "optimizer"
+    by_rate = bool(step) and _rates_part(runs)
     said = (
         "before any update: the network in train mode, the loss, or what is done with a batch"
         if step == 0
-        else "after updates: gradients, the optimizer, its schedule, or statistics that a step keeps (see the stage backward)"
+        else "after updates whose learning rates differ: the optimizer or its schedule"
+        if by_rate
+        else "after updates: gradients, the optimizer, or statistics that a step keeps (see the stage backward)"
     )
-    ends = [_point(run, which) for run in runs]
+    ends = [_point(run) if by_rate else Point("train(log)") for run in runs]
     result.divergences.append(Divergence(ends[0], ends[1], wrong[0], notes=[*wrong[0].notes, f"the first that differs comes {said}"]))
     result.divergence = result.divergence or result.divergences[0]
 
@@ -373,10 +376,19 @@ def _first(runs: tuple[Run, Run], kind: str) -> int | None:
     return min(found, default=None)
 
 
-def _point(run: Run, which: str) -> Point:
-    lines = run.answer.get("lines", {})
-    source = lines.get(which) or lines.get("model")
-    return Point("train(log)", which, source, code_at(source))
+def _rates_part(runs: tuple[Run, Run]) -> bool:
+    """Whether the rates of steps that both sides made differ: only then the optimizer's line is evidence of anything."""
+    first, second = (run.rate for run in runs)
+    if first is None or second is None:
+        return False
+    count = min(len(first), len(second))
+    return bool((~(np.abs(second[:count] - first[:count]) <= CONSTANTS * np.abs(first[:count]))).any())
+
+
+def _point(run: Run) -> Point:
+    """The line of a side's optimizer, where the log was told of one."""
+    source = run.answer.get("lines", {}).get("optimizer")
+    return Point("train(log)", "optimizer", source, code_at(source))
 
 
 def parting(exact: Exact) -> int | None:

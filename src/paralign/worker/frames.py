@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import os
 import traceback
-from typing import List
+from typing import Any, Dict, List
 
 from paralign.worker.files import system_folders
 
 #: frames that are shown where none is the user's
 LAST = 3
+
+
+def told(error: BaseException) -> Dict[str, Any]:
+    """An exception as data: ``type``, ``message``, ``traceback`` and the user's ``frames``."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return {"type": type(error).__name__, "message": _message(error), "traceback": text, "frames": user_frames(error)}
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as other:  # noqa: BLE001 - whatever its __str__ raises
+        return f"(its message cannot be read: {type(other).__name__})"
 
 
 def user_frames(error: BaseException) -> List[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from paralign.dtypes import Typed, is_complex, widen
 from paralign.errors import UsageError
-from paralign.worker.frames import user_frames
+from paralign.worker.frames import told
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
@@ -95,8 +94,7 @@ def _built(session: "Session", seed: int) -> Tuple[Any, Optional[Dict[str, Any]]
     try:
         return session.rebuilt(seed), None
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it is told with its seed
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        return None, {"seed": seed, "type": type(error).__name__, "message": str(error), "traceback": text, "frames": user_frames(error)}
+        return None, {"seed": seed, **told(error)}
 
 
 def _shape(session: "Session", entry: "Entry") -> Tuple[int, ...]:

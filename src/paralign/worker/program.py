@@ -12,6 +12,7 @@ import numpy as np
 from paralign.adapters.base import Exporting, Timing
 from paralign.errors import ParalignError, UsageError
 from paralign.worker.data import add_leaves
+from paralign.worker.frames import told
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import mapped
 from paralign.worker.trees import leaves
@@ -28,21 +29,43 @@ def infer(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
     """``predict(path)`` for every given path, and the exported program beside the eager model on the same inputs.
 
     Options: ``paths``, ``operators`` (whether the program's operators are timed).
+    What a part raised is under ``failed`` of the answer, by part (``predict``, ``export``): the other part is recorded all the same.
     Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
     and again in runs ``batch-<size>`` for batches of other sizes.
     """
-    answer: Dict[str, Any] = {"predictions": 0, "export": "no export(model, path)"}
+    answer: Dict[str, Any] = {"predictions": 0, "export": "no export(model, path)", "failed": {}}
     with session.untouched():
         session.adapter.train(session.model, "eval")
         session.seed()
         with session.passing():
             if "predict" in session.functions:
-                for number, path in enumerate(options["paths"]):
-                    add_leaves(session, writer, f"predict_{number}", predict(session, path), role="output", attrs={"path": path})
-                    answer["predictions"] += 1
+                answer["failed"].update(_predictions(session, writer, options["paths"], answer))
             if "export" in session.functions and "inputs" in values:
-                answer["export"] = _export(session, writer, values["inputs"], answer if options.get("operators") else None)
+                timed = answer if options.get("operators") else None
+                try:
+                    answer["export"] = _export(session, writer, values["inputs"], timed)
+                except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it is told as this part's failure
+                    answer["export"] = "failed"
+                    answer["failed"]["export"] = told(error)
     return answer
+
+
+def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answer: Dict[str, Any]) -> Dict[str, Any]:
+    """Record ``predict(path)`` of every path; what it raised under ``predict``, nothing where it gave all.
+
+    Raises:
+        UsageError: a path is not there.
+    """
+    for number, path in enumerate(paths):
+        try:
+            found = predict(session, path)
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            return {"predict": {**told(error), "path": path}}
+        add_leaves(session, writer, f"predict_{number}", found, role="output", attrs={"path": path})
+        answer["predictions"] += 1
+    return {}
 
 
 def predict(session: Session, path: str) -> Any:
