@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.comparison import compare_pair
 from paralign.context import spent
 from paralign.dtypes import EPS
+from paralign.locate.provenance import tracing_back
 from paralign.model import DIVERGED, ERROR, Listing, Noise, Pair, StageResult, overall
 from paralign.registry import SIGNATURES
 from paralign.run.remedies import remedy
@@ -48,7 +49,22 @@ def run(context: Context) -> StageResult:
         result.verdict = DIVERGED  # that holds whatever else failed
         result.divergence = first(result.pairs)
         prediction.follow(context, result)
+        _trace_back(context, result)
     return result
+
+
+def _trace_back(context: Context, result: StageResult) -> None:
+    """Name the line that makes a prediction wrong, where nothing is named yet."""
+    divergence = result.divergence
+    pair = divergence.pair if divergence is not None else None
+    if divergence is None or pair is None or pair.candidate is None or pair.reference is None:
+        return
+    if divergence.candidate is None or divergence.candidate.source or not context.has("candidate", "predict"):
+        return
+    sides = tracing_back.recorded(context, "infer", paths=context.settings.paths)
+    if sides is not None:
+        names = [f"{r.name}:{r.leaf}" for r in (pair.candidate, pair.reference)]
+        tracing_back.name(divergence, tracing_back.of_value(sides, names[0], names[1]))
 
 
 def _functions(context: Context, result: StageResult, outputs: Noise | None, paths: list[str]) -> None:

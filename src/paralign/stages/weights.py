@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from paralign.comparison import compare_pair, judge
 from paralign.context import spent
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult
 from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
@@ -60,12 +61,24 @@ def run(context: Context) -> StageResult:
     _say_unproven(result, plan, proof)
     if proof is not None and proof.right:
         _leave_out_tables(result)
-    result.pairs += constructed.compare(context, result, plan, states) if context.settings.weights == "copy" else []
+    built = constructed.compare(context, result, plan, states) if context.settings.weights == "copy" else []
+    result.pairs += built
     conclude(result, EXACT)
     if result.verdict == DIVERGED and result.worst is not None:
         worst = result.worst
         result.divergence = Divergence(_point(worst.reference, states[0]), _point(worst.candidate, states[1]), worst)
+        if worst in built:
+            _trace_back(context, result.divergence)
     return result
+
+
+def _trace_back(context: Context, divergence: Divergence) -> None:
+    """Name the line that made a constant of the constructor's wrong, in place of the one that registered it."""
+    pair = divergence.pair
+    sides = tracing_back.recorded(context, "model")
+    if sides is not None and pair is not None and pair.candidate is not None and pair.reference is not None:
+        found = tracing_back.of_value(sides, f"buffer:{pair.candidate.name}", f"buffer:{pair.reference.name}")
+        tracing_back.name(divergence, found)
 
 
 def _sealed(context: Context, sealed: list[str]) -> StageResult:

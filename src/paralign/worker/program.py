@@ -75,10 +75,10 @@ def predict(session: Session, path: str) -> Any:
             "a path to predict from is not there", where=path, hint="set [infer] paths to files that exist, relative to paralign.toml"
         )
     predict = session.function("predict")
-    return predict(path, session.model) if _takes(predict, 2) else predict(path)
+    return predict(path, session.model) if takes(predict, 2) else predict(path)
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
+def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether a function can be called with this many positional arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)

@@ -39,6 +39,7 @@ from paralign.worker import (
     training,
     update,
 )
+from paralign.worker.provenance import recording
 from paralign.worker.session import Session
 
 Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
@@ -54,6 +55,7 @@ TASKS: Dict[str, Task] = {
     "forward": forward.forward,
     "operations": operations.operations,
     "constants": constants.constants,
+    "provenance": recording.provenance,
     "lowered": lowered.lowered,
     "loss": training.loss,
     "attached": training.attached,

@@ -1,0 +1,163 @@
+"""From a wrong value back to the expression that made it wrong: the first whose own result is wrong although its operands are right."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from paralign.locate.provenance.value_graph import Seen, behind
+
+if TYPE_CHECKING:
+    from paralign.locate.provenance.value_graph import Expression
+
+#: distinct numbers of a value that was seen, from which on what it is made of cannot be wrong
+TELLING = 4
+
+#: relative difference of root mean squares up to which two values of float32 are one
+SAME_RMS = 1e-5
+
+#: operators whose operands may change places
+_EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
+
+#: kinds of expressions whose result is as wrong as what they take
+_FAITHFUL = frozenset({"operation", "call"})
+
+
+@dataclass
+class Blamed:
+    """An expression at fault, what led from it to the wrong value (the nearest first), and what the reference has in its place."""
+
+    expression: Expression
+    chain: list[Expression] = field(default_factory=list)
+    reference: Expression | None = None
+
+    @property
+    def source(self) -> str:
+        """The line to look at."""
+        return self.expression.source
+
+
+class Search:
+    """One wrong value of the candidate beside the reference's.
+
+    Args:
+        candidate: the wrong value.
+        reference: its counterpart; None where it is not known, then ``seen`` has all that the reference made.
+        seen: what counts as right; by default what the counterpart was made of.
+    """
+
+    def __init__(self, candidate: Expression, reference: Expression | None, seen: Seen | None = None) -> None:
+        self.root, self.reference = candidate, reference
+        self.seen = seen or Seen(behind(reference) if reference is not None else ())
+        self._right: dict[Expression, bool | None] = {}
+        self._excused: dict[Expression, bool] = {}
+
+    def is_right(self, each: Expression) -> bool | None:
+        """Whether a value is the reference's; None where that cannot be told."""
+        if each not in self._right:
+            self._right[each] = self.seen.has(each)
+        return self._right[each]
+
+    def is_excused(self, each: Expression) -> bool:
+        """Whether a right result of many numbers was computed of a value: then it was only written in another way."""
+        if each not in self._excused:
+            self._excused[each] = False
+            users = [u for u in each.users if u is not self.root and (u.kind in _FAITHFUL or u.is_copy)]
+            self._excused[each] = any((self._shows(u) and not u.is_copy) or self.is_excused(u) for u in users)
+        return self._excused[each]
+
+    def _shows(self, each: Expression) -> bool:
+        return each.numbers is not None and each.numbers.size >= TELLING and bool(self.is_right(each))
+
+    def first(self) -> Blamed | None:
+        """The expression at fault; None where nothing of the user's own led to the value."""
+        ordered = self.root.numbers is not None and self.is_right(self.root) and self.root.mark[0] == "a"
+        if ordered:
+            return self._first_disordered()
+        chain: list[Expression] = []
+        each, due, seen = self.root, self.reference, {self.root}
+        while True:
+            chain.append(each)
+            inner, due = self._wrong_input(each, due)
+            if inner is None or inner in seen:
+                break
+            seen.add(inner)
+            each = inner
+        return _blamed(each, chain, due)
+
+    def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
+        """What is wrong of what a wrong value was made of, and the reference's counterpart; None where all of it is right."""
+        while due is not None and due.is_copy:
+            due = due.values[0][1]
+        if each.is_copy:
+            return each.values[0][1], due
+        known = [(role, inner) for role, inner in each.values if inner.kind != "input"]
+        if not known:
+            return None, due
+        beside = self._beside(each, due)
+        wrong = []
+        for role, inner in known:
+            twin = beside.get(role)
+            verdict = _equal(inner, twin) if twin is not None else self.is_right(inner)
+            if verdict is None:
+                verdict = not self._has_wrong_behind(inner)
+            if not verdict and not self.is_excused(inner):
+                wrong.append((inner, twin))
+        if not wrong:
+            return None, due
+        return min(wrong, key=lambda pair: (pair[0].numbers is None, pair[0].number))
+
+    def _has_wrong_behind(self, each: Expression) -> bool:
+        """Whether something is wrong in an object that cannot be compared itself."""
+        return any(self.is_right(e) is False and not self.is_excused(e) for e in behind(each) if e.kind != "input")
+
+    def _beside(self, each: Expression, due: Expression | None) -> dict[str, Expression]:
+        """The operands of the reference's expression, by role, where it is the same operation."""
+        if due is None or due.kind != each.kind or _word(due) != _word(each):
+            return {}
+        theirs, own = dict(due.values), dict(each.values)
+        if set(theirs) != set(own):
+            return {}
+        if each.label in _EXCHANGEABLE and set(own) == {"left", "right"}:
+            crossed = [_equal(own["left"], theirs["right"]), _equal(own["right"], theirs["left"])]
+            straight = [_equal(own[role], theirs[role]) for role in ("left", "right")]
+            if crossed.count(True) > straight.count(True):
+                return {"left": theirs["right"], "right": theirs["left"]}
+        return theirs
+
+    def _first_disordered(self) -> Blamed | None:
+        """The first expression with the right numbers in an order that the reference has nowhere, of operands that it has in theirs."""
+        wrong = [
+            e
+            for e in behind(self.root)
+            if e.mark[0] in ("a", "l") and e.numbers is not None and e.numbers.size >= TELLING and not self.seen.has_ordered(e)
+        ]
+        held = set(wrong)
+        firsts = [e for e in wrong if not e.is_copy and not any(i in held for i in behind(e) if i is not e)]
+        if len({e.source for e in firsts}) != 1:
+            return None
+        return _blamed(firsts[0], [firsts[0]], None)
+
+
+def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:
+    """The last of a chain that stands in a file of the user's."""
+    while chain and (not chain[-1].file or each.kind == "input"):
+        chain.pop()
+        each = chain[-1] if chain else each
+    return Blamed(each, chain[::-1], due) if chain else None
+
+
+def _word(each: Expression) -> str:
+    """What an operation is called, without the library's name."""
+    return each.label.rpartition(".")[2]
+
+
+def _equal(one: Expression, other: Expression) -> bool | None:
+    """Whether two values are the same, arrays and lists but for their order; None where that cannot be told."""
+    if one.numbers is not None and other.numbers is not None:
+        alike = Seen([other]).has_numbers(one.numbers) and Seen([one]).has_numbers(other.numbers)
+        return alike and one.size == other.size and math.isclose(one.rms, other.rms, rel_tol=SAME_RMS)
+    if one.mark[0] == "s" and other.mark[0] == "s":
+        return bool(one.mark[1] == other.mark[1])
+    return None

@@ -1,0 +1,218 @@
+"""A side's recorded expressions as a graph, and which numbers a part of it has seen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.errors import CaptureFormatError
+from paralign.worker.provenance.recording import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from paralign.capture import Capture
+
+    Numbers = npt.NDArray[np.float64]
+
+#: kinds of events that hand a value on as it is
+COPIES = frozenset({"parameter", "omitted", "return", "copy", "default"})
+
+#: roles of what an event takes besides values: the object of a method counts, what decides between two values does not
+_ASIDE = frozenset({"test"})
+
+#: relative difference up to which numbers are one: float32 rounding that a few operations gather
+SAME = 5e-6
+
+#: distinct numbers among which any number has a neighbour by chance: then an array counts as seen only as a whole
+DENSE = 20_000
+
+#: numbers that stand in every program, and show nothing
+COMMON = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5})
+
+
+@dataclass(eq=False)
+class Expression:
+    """One value: where it was made and of what.
+
+    ``kind`` and ``label`` are those of the recorder (``operation`` ``Add``, ``call`` ``np.cos``, ``constant`` …); ``inputs`` have the role
+    that each value plays: an operand's place, an argument's name. ``mark`` is what was kept of the value.
+    """
+
+    number: int
+    file: str
+    line: int
+    kind: str
+    label: str
+    mark: list[Any]
+    numbers: Numbers | None
+    inputs: list[tuple[str, Expression]] = field(default_factory=list)
+    users: list[Expression] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        """The line, ``file:line``."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the value is handed on as it is."""
+        return self.kind in COPIES and bool(self.inputs)
+
+    @property
+    def values(self) -> list[tuple[str, Expression]]:
+        """What the value was made of."""
+        return [(role, each) for role, each in self.inputs if role not in _ASIDE]
+
+    @property
+    def scalar(self) -> Any:
+        """The number, truth value or text; None for all else."""
+        return self.mark[1] if self.mark[0] == "s" else None
+
+    @property
+    def size(self) -> int:
+        """How many elements a list or an array has."""
+        return len(self.mark[1]) if self.mark[0] == "l" else math.prod(self.mark[1]) if self.mark[0] == "a" else 1
+
+    @property
+    def rms(self) -> float:
+        """The root mean square of a number, a list of numbers, or an array."""
+        if self.mark[0] == "a":
+            return float(self.mark[2][0])
+        held = [float(n) for n in (self.mark[1] if self.mark[0] == "l" else [self.mark[1]])]
+        return math.sqrt(sum(n * n for n in held) / max(1, len(held)))
+
+
+class ValueGraph:
+    """The expressions of one side.
+
+    Args:
+        lines: of JSON, as the recorder writes them: the sites, then the events.
+        pool: the distinct numbers of all arrays.
+        roots: name -> number of the event that made what the name stands for.
+    """
+
+    def __init__(self, lines: Iterable[str], pool: Numbers, roots: dict[str, int]) -> None:
+        self._roots = roots
+        self.expressions: list[Expression] = []
+        self._read((json.loads(line) for line in lines), pool)
+
+    @classmethod
+    def of(cls, capture: Capture) -> ValueGraph:
+        """The expressions of a capture of the task ``provenance``.
+
+        Raises:
+            CaptureFormatError: lines that are none of the recorder's.
+        """
+        held = {r.name: r for r in capture.records}
+        try:
+            text = np.asarray(capture.array(held[EVENTS]), dtype=np.uint8).tobytes().decode()
+            pool = np.asarray(capture.array(held["numbers"]), dtype=np.float64)
+            return cls(text.splitlines(), pool, capture.manifest.settings["answer"]["roots"])
+        except (ValueError, LookupError, TypeError) as fault:
+            raise CaptureFormatError(f"the recorded expressions cannot be read: {fault}", where=str(capture.path)) from fault
+
+    def _read(self, lines: Iterator[dict[str, Any]], pool: Numbers) -> None:
+        sites = []
+        for line in lines:
+            if "file" in line:
+                sites.append(line)
+                continue
+            site = sites[line["site"]]
+            found = Expression(
+                len(self.expressions), site["file"], site["line"], line["kind"], site["label"], line["mark"], _numbers(line["mark"], pool)
+            )
+            for role, number in line["inputs"]:
+                found.inputs.append((role, self.expressions[number]))
+                self.expressions[number].users.append(found)
+            self.expressions.append(found)
+
+    def root(self, name: str) -> Expression | None:
+        """The expression that made what the recorder calls by a name; None where it is not known."""
+        number = self._roots.get(name)
+        return None if number is None else self.expressions[number]
+
+
+def _numbers(mark: list[Any], pool: Numbers) -> Numbers | None:
+    """The distinct numbers of a value; None for a value that is no number."""
+    if mark[0] == "s":
+        number = mark[1]
+        plain = isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
+        return np.array([float(number)]) if plain else None
+    if mark[0] == "l":
+        held = [float(n) for n in mark[1] if isinstance(n, (int, float)) and not isinstance(n, bool) and math.isfinite(n)]
+        return np.unique(np.array(held)) if held and len(held) == len(mark[1]) else None
+    if mark[0] == "a" and mark[3] is not None:
+        return pool[mark[3][0] : mark[3][0] + mark[3][1]]
+    return None
+
+
+def _alike(numbers: Numbers, part: Numbers) -> bool:
+    """Whether two values have the same numbers, but for what float32 rounds."""
+    size = float(np.max(np.abs(part))) if numbers.size > 1 else float(np.abs(part[0]))
+    return bool(np.all(np.abs(numbers - part) <= SAME * size))
+
+
+def behind(root: Expression) -> list[Expression]:
+    """A value and all that it was made of."""
+    found: dict[Expression, None] = {}
+    todo = [root]
+    while todo:
+        each = todo.pop()
+        if each not in found:
+            found[each] = None
+            todo += [inner for _, inner in each.inputs]
+    return list(found)
+
+
+class Seen:
+    """The values that some expressions have: every number, every text, every array in its order."""
+
+    def __init__(self, expressions: Iterable[Expression]) -> None:
+        held = list(expressions)
+        parts = [e.numbers for e in held if e.numbers is not None]
+        self._whole: dict[int, list[Numbers]] = defaultdict(list)
+        for part in parts:
+            self._whole[part.size].append(part)
+        self.numbers: Numbers = np.unique(np.concatenate(parts)) if parts else np.zeros(0)
+        self.texts = {e.scalar for e in held if isinstance(e.scalar, str)}
+        self.names = {e.mark[1] for e in held if e.mark[0] == "k"}
+        self._arrays = [e.mark for e in held if e.mark[0] == "a"]
+        self._lists = [e.mark[1] for e in held if e.mark[0] == "l"]
+
+    def has_numbers(self, numbers: Numbers) -> bool:
+        """Whether every number was seen."""
+        if not self.numbers.size:
+            return numbers.size == 0
+        if any(_alike(numbers, part) for part in self._whole.get(numbers.size, ())):
+            return True
+        if numbers.size > 1 and self.numbers.size > DENSE:
+            return False
+        place = np.searchsorted(self.numbers, numbers)
+        near = [self.numbers[np.clip(place + step, 0, self.numbers.size - 1)] for step in (-1, 0)]
+        far = np.minimum(*(np.abs(each - numbers) for each in near))
+        return bool(np.all(far <= SAME * np.abs(numbers) + 1e-12))
+
+    def has(self, each: Expression) -> bool | None:
+        """Whether a value was seen, arrays by their numbers; None for what cannot be told: objects, few common numbers."""
+        if isinstance(each.scalar, str):
+            return each.scalar in self.texts
+        if each.numbers is None or each.numbers.size == 0:
+            return None
+        found = self.has_numbers(each.numbers)
+        return True if not found and each.mark[0] == "s" and each.scalar in COMMON else found
+
+    def has_ordered(self, each: Expression) -> bool:
+        """Whether an array was seen with its elements in the same order."""
+        if each.mark[0] != "a":
+            return each.mark[0] == "l" and each.mark[1] in self._lists
+        size = math.prod(each.mark[1])
+        alike = (mark[2] for mark in self._arrays if math.prod(mark[1]) == size)
+        return any(np.allclose(order, each.mark[2], rtol=1e-4, atol=1e-5) for order in alike)

@@ -1,0 +1,211 @@
+"""Events: which expression made each value, of which others; numbered in the order in which they happen.
+
+An event holds its site, its kind, the events that it was made of (with their roles), and a mark of the value. Names, attributes and
+entries make no events: they lead to the event that made what they hold.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import types
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from paralign.worker.provenance.value_marks import Numbers, array_of, mark
+
+if TYPE_CHECKING:
+    from paralign.worker.provenance.expressions import FunctionSite, Site
+    from paralign.worker.provenance.value_marks import Convert
+
+#: events that are kept, and of one site: a loop over pixels would fill a capture (an event takes about 300 bytes)
+EVENTS, TIMES = 150_000, 2_000
+
+#: elements that are looked at altogether, about 50 ns each, and seconds after which nothing more is recorded
+ELEMENTS, PATIENCE = 1 << 27, 40.0
+
+Edge = Tuple[str, int]
+
+
+class Event(NamedTuple):
+    """One value: the expression, its kind, the events that it was made of, and what is kept of it."""
+
+    site: int
+    kind: str
+    inputs: Tuple[Edge, ...]
+    mark: List[Any]
+
+
+class Frame:
+    """A function under way: what made the values of its names, and those of its expressions."""
+
+    __slots__ = ("depth", "held", "last", "lists", "names", "outer", "places", "serving", "tests")
+
+    def __init__(self, outer: "Optional[Frame]") -> None:
+        self.outer = outer
+        self.depth: int = 0 if outer is None else outer.depth + 1
+        self.names: Dict[str, Optional[int]] = {}
+        self.last: Dict[int, Optional[int]] = {}
+        self.held: Dict[int, Any] = {}
+        self.places: Dict[int, Any] = {}
+        self.tests: Dict[int, bool] = {}
+        self.lists: Dict[int, List[Tuple[Any, Optional[int]]]] = {}
+        self.serving: Optional[Call] = None
+
+
+class Call:
+    """A call under way: who is called with what, and what rewritten functions inside returned."""
+
+    __slots__ = ("arguments", "frame", "function", "returns", "site")
+
+    def __init__(self, frame: Frame, site: int, function: Any) -> None:
+        self.frame, self.site, self.function = frame, site, function
+        self.arguments: List[Tuple[str, Any, Optional[int]]] = []
+        self.returns: List[Tuple[Any, Optional[int]]] = []
+
+
+class Ledger:
+    """What was recorded so far, and what led to the values that objects hold.
+
+    Args:
+        convert: a tensor as an array, None for what is none.
+
+    Attributes:
+        events: in their order.
+        sites: of all modules, with the file of each in ``files``.
+        exhausted: there was more than is recorded.
+    """
+
+    def __init__(self, convert: "Convert" = array_of) -> None:
+        self.events: List[Event] = []
+        self.sites: List[Site] = []
+        self.files: List[str] = []
+        self.functions: List[FunctionSite] = []
+        self.function_files: List[str] = []
+        self.modules: Dict[str, Frame] = {}
+        self.exhausted = ""
+        self._convert = convert
+        self._targets: Dict[int, List[Tuple[Any, ...]]] = {}
+        self._thread = threading.get_ident()
+        self._until = time.monotonic() + PATIENCE
+        self._elements = 0
+        self.numbers = Numbers()
+        self._busy = False
+        self._yielded: Tuple[Any, Optional[int]] = (None, None)
+        self._calls: List[Call] = []
+        self._times: Dict[int, int] = {}
+        self._constants: Dict[int, int] = {}
+        self._defaults: Dict[Tuple[int, str], Tuple[Any, Optional[int]]] = {}
+        self._newer: Dict[int, int] = {}
+        self._attributes: Dict[Tuple[int, str], Tuple[Any, Optional[int]]] = {}
+        self._entries: Dict[int, Dict[Any, Tuple[Any, Optional[int]]]] = {}
+        self._made: Dict[int, Tuple[Any, int]] = {}
+        self._bound: Dict[int, List[Tuple[str, Any, Optional[int]]]] = {}
+        self._alive: Dict[int, Any] = {}
+        self._signatures: Dict[int, Any] = {}
+
+    def _is_off(self) -> bool:
+        return bool(self.exhausted) or self._busy or threading.get_ident() != self._thread
+
+    def _add(self, site: int, kind: str, inputs: Sequence[Tuple[str, Optional[int]]], value: Any) -> Optional[int]:
+        """A new event; None where there is no more room."""
+        count = self._times[site] = self._times.get(site, 0) + 1
+        if count > TIMES:
+            return None
+        if len(self.events) >= EVENTS or time.monotonic() > self._until or self._elements > ELEMENTS:
+            self.exhausted = f"{len(self.events)} values, {self._elements} elements"
+            return None
+        self._busy = True
+        try:
+            known = mark(value, self._convert, self.numbers)
+        finally:
+            self._busy = False
+        if known[0] == "a":
+            size = 1
+            for n in known[1]:
+                size *= n
+            self._elements += size
+        edges = tuple((role, self._latest(number)) for role, number in inputs if number is not None)
+        self.events.append(Event(site, kind, edges, known))
+        return len(self.events) - 1
+
+    def _latest(self, number: int) -> int:
+        """The event that last changed what an event made."""
+        last = number
+        while last in self._newer:
+            last = self._newer[last]
+        if last != number:
+            self._newer[number] = last  # a list that grows in a loop has a long way
+        return last
+
+    def _event(self, frame: Frame, site: int) -> Optional[int]:
+        """The event that made the value of an expression just evaluated."""
+        if site < 0:
+            return None
+        known = self.sites[site]
+        if known.kind == "constant":
+            if site not in self._constants:
+                number = self._add(site, "constant", (), known.constant)
+                if number is None:
+                    return None
+                self._constants[site] = number
+            return self._constants[site]
+        if known.kind == "name":
+            return self._named(frame, known.keys)
+        number = frame.last.get(site)
+        return None if number is None else self._latest(number)
+
+    def _named(self, frame: Frame, keys: Tuple[str, ...]) -> Optional[int]:
+        around: Optional[Frame] = frame
+        while around is not None:
+            for key in keys:
+                if key in around.names:
+                    number = around.names[key]
+                    return None if number is None else self._latest(number)
+            keys, around = keys[-1:], around.outer
+        return None
+
+    def _children(self, frame: Frame, site: int) -> List[Tuple[str, Optional[int]]]:
+        return [(role, self._event(frame, child)) for role, child in self.sites[site].children]
+
+    def _keep(self, value: Any) -> int:
+        self._alive[id(value)] = value
+        return id(value)
+
+    def _attribute_of(self, owner: Any, name: str, value: Any) -> Optional[int]:
+        if isinstance(owner, types.ModuleType):
+            frame = self.modules.get(owner.__name__)
+            return self._named(frame, (name,)) if frame is not None else None
+        for place in (owner, *getattr(type(owner), "__mro__", ()), *(owner.__mro__ if isinstance(owner, type) else ())):
+            known = self._attributes.get((id(place), name))
+            if known is not None and is_same(known[0], value):
+                return None if known[1] is None else self._latest(known[1])
+        return None
+
+    def _entry(self, container: Any, key: Any, value: Any) -> Optional[int]:
+        entries = self._entries.get(id(container))
+        if entries is None:
+            return None
+        if isinstance(key, int) and key < 0 and isinstance(container, (list, tuple)):
+            key += len(container)
+        try:
+            known = entries.get(key)
+        except TypeError:
+            return None
+        return self._latest(known[1]) if known is not None and known[1] is not None and is_same(known[0], value) else None
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two references are the same value: one object, or equal numbers or texts."""
+    if one is other:
+        return True
+    return type(one) is type(other) and isinstance(one, (int, float, str, bool)) and one == other
+
+
+def is_common(value: Any) -> bool:
+    """Whether Python may have one object for a value wherever it occurs."""
+    return value is None or isinstance(value, (bool, int, str, float, type, types.FunctionType))
+
+
+def same(argument: "Optional[Tuple[str, Any, Optional[int]]]", value: Any) -> "Optional[Tuple[str, Any, Optional[int]]]":
+    """The argument of a call, if it is the very object."""
+    return argument if argument is not None and argument[1] is value else None

@@ -1,0 +1,100 @@
+"""A recorder for rewritten modules: they report to it, and it runs what they define."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
+
+from paralign.worker.provenance.call_hooks import CallHooks
+from paralign.worker.provenance.events import Frame
+from paralign.worker.provenance.expressions import Site
+from paralign.worker.provenance.value_marks import mark
+
+if TYPE_CHECKING:
+    from paralign.worker.provenance.rewriting import Rewriter
+
+
+class Recorder(CallHooks):
+    """Receives what rewritten modules report."""
+
+    # -- modules -----------------------------------------------------------------------------------------------------------------
+
+    def adopt(self, module: str, path: str, rewriter: Rewriter) -> Frame:
+        """Take note of a module's sites; gives the frame of its body."""
+        self.sites += rewriter.sites
+        self.files += [path] * len(rewriter.sites)
+        self.functions += rewriter.functions
+        self.function_files += [path] * len(rewriter.functions)
+        self._targets.update(rewriter.targets)
+        self.modules[module] = frame = Frame(None)
+        return frame
+
+    def made_by(self, value: Any) -> Optional[int]:
+        """The event of the call that constructed an object."""
+        known = self._made.get(id(value))
+        return known[1] if known is not None and known[0] is value else None
+
+    def latest_of(self, value: Any) -> Optional[int]:
+        """The last event whose value was an array or tensor with the same elements in the same order; None without one."""
+        self._busy = True
+        try:
+            known = mark(value, self._convert, self.numbers)
+        finally:
+            self._busy = False
+        if known[0] != "a":
+            return None
+        alike = (n for n in range(len(self.events) - 1, -1, -1) if self.events[n].mark[:3] == known[:3])
+        return next(alike, None)
+
+    def held_by(self, value: Any, name: str) -> Optional[int]:
+        """The event that made what an object holds under a name."""
+        return self._attribute_of(value, name, getattr(value, name, None))
+
+    # -- calls from outside ------------------------------------------------------------------------------------------------------
+
+    def run(self, function: Any, arguments: "Dict[str, Any]", *, by_name: bool = False) -> "Tuple[Any, Dict[str, int]]":
+        """Call a function of a rewritten module with values that are given.
+
+        Args:
+            function: or any callable that leads to one.
+            arguments: name -> value; handed over in their order.
+            by_name: hand them over by keyword.
+
+        Returns:
+            What it returns, and path within that -> the event that made the leaf.
+
+        Raises:
+            Exception: whatever the function raises.
+        """
+        site = len(self.sites)
+        self.sites.append(Site(0, "call", str(getattr(function, "__name__", ""))))
+        self.files.append("")
+        frame = Frame(None)
+        self.begin(frame, site, function)
+        if self._calls:
+            self._calls[-1].arguments += [(name if by_name else "", value, self.given(name, value)) for name, value in arguments.items()]
+        result = function(**arguments) if by_name else function(*arguments.values())
+        self.end(frame, site, result)
+        return result, dict(self._leaves(result, frame.last.get(site), ""))
+
+    def given(self, name: str, value: Any) -> Optional[int]:
+        """The event of a value that comes from outside, with those of its entries."""
+        if self._is_off():
+            return None
+        site = len(self.sites)
+        self.sites.append(Site(0, "input", name))
+        self.files.append("")
+        parts = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+        entries = {key: (item, self.given(f"{name}.{key}", item)) for key, item in parts}
+        if entries:
+            self._entries[self._keep(value)] = entries
+        return self._add(site, "input", [], value)
+
+    def _leaves(self, value: Any, number: Optional[int], path: str) -> Iterator[Tuple[str, int]]:
+        entries = self._entries.get(id(value), {})
+        parts = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+        for key, item in parts:
+            known = entries.get(key)
+            inner = known[1] if known is not None and known[1] is not None else number
+            yield from self._leaves(item, inner, f"{path}.{key}" if path else str(key))
+        if not parts and number is not None:
+            yield path, self._latest(number)

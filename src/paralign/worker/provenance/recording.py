@@ -1,0 +1,159 @@
+"""The task ``provenance``: the user's modules are imported again, rewritten, and run once; what made what is written down."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Optional
+
+import numpy as np
+
+from paralign.errors import UnsupportedTensor
+from paralign.worker.metrics import arrays_of, as_tensors
+from paralign.worker.program import takes
+from paralign.worker.provenance.fresh_imports import rewritten
+from paralign.worker.provenance.observed import Recorder
+from paralign.worker.provenance.value_marks import array_of
+from paralign.worker.session import NATIVE, Session
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
+    from paralign.dtypes import Typed
+
+#: the record with the bytes of one line of JSON for each site, and then for each event
+EVENTS = "events"
+
+Functions = Dict[str, Callable[..., Any]]
+Roots = Dict[str, int]
+
+
+def provenance(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+    """Run a part of the side with its own modules rewritten.
+
+    Options: ``part``: ``model`` (its construction, and a pass in eval mode where ``inputs`` are given), ``optimizer``, ``metric``
+    (values: ``evaluation``), ``infer`` (option ``paths``). The answer: ``roots`` (``buffer:<name>``, ``module:<path>``,
+    ``output:<path>``, ``optimizer``, ``scheduler``, ``batch_<n>:<path>`` of a metric, ``predict_<n>:<path>`` -> number of the event
+    that made it), ``exhausted``, and ``failed``: why there is no
+    recording. Written: ``events``, lines of JSON, and ``numbers``, the distinct numbers of all arrays.
+    """
+    recorder = Recorder(lambda value: _tensor(session, value))
+    answer: Dict[str, Any] = {"roots": {}, "exhausted": "", "failed": None, "values": 0}
+    if session.is_live:
+        return {**answer, "failed": "a program in this process cannot be imported again"}
+    try:
+        with rewritten(session.functions, recorder) as functions:
+            session.seed()
+            PARTS[options["part"]](_Run(session, recorder, functions, values, options, answer["roots"]))
+    except Exception as error:  # noqa: BLE001 - the user's code, imported a second time, may raise anything: then nothing is said of it
+        answer["failed"] = f"{type(error).__name__}: {error}"
+    if not answer["roots"] and not recorder.events:
+        return answer
+    writer.add(EVENTS, np.frombuffer("\n".join(lines_of(recorder)).encode(), dtype=np.uint8), role="sample")
+    writer.add("numbers", recorder.numbers.array(), role="sample")
+    answer["values"], answer["exhausted"] = len(recorder.events), recorder.exhausted
+    return answer
+
+
+def lines_of(recorder: Recorder) -> Iterator[str]:
+    """What was recorded as lines of JSON: the sites, then the events."""
+    for path, site in zip(recorder.files, recorder.sites):
+        yield json.dumps({"file": path, "line": site.line, "kind": site.kind, "label": site.label})
+    for event in recorder.events:
+        yield json.dumps({"site": event.site, "kind": event.kind, "inputs": event.inputs, "mark": event.mark})
+
+
+def _tensor(session: Session, value: Any) -> "Optional[Typed]":
+    if session.adapter.is_tensor(value):
+        try:
+            return session.adapter.to_array(value)
+        except UnsupportedTensor:
+            return None
+    return array_of(value)
+
+
+class _Run(NamedTuple):
+    """A part under way: the side, the recorder, the functions of the rewritten modules, what was given, and the roots so far."""
+
+    session: Session
+    recorder: Recorder
+    functions: Functions
+    values: "Dict[str, Capture]"
+    options: Dict[str, Any]
+    roots: Roots
+
+    def root(self, name: str, number: Optional[int]) -> None:
+        """Keep the event of what a name stands for, where it is known."""
+        if number is not None:
+            self.roots[name] = number
+
+    def leaves(self, name: str, leaves: Roots) -> None:
+        """Keep the events of a result."""
+        for path, number in leaves.items():
+            self.roots[f"{name}:{path}"] = number
+
+
+def _construction(run: _Run) -> Any:
+    """The model, of the rewritten modules."""
+    session, recorder = run.session, run.recorder
+    session.seed()
+    built, _ = recorder.run(run.functions["build_model"], {})
+    model = session.adapter.place(built)
+    for path, module in session.adapter.modules(model):
+        run.root(f"module:{path}", recorder.made_by(module))
+    for entry in session.entries(model):
+        if entry.role == "buffer" or not entry.trainable:
+            run.root(f"buffer:{entry.name}", recorder.latest_of(entry.tensor))
+    return model
+
+
+def _loaded(run: _Run) -> Any:
+    """The model with the weights of the session's."""
+    model = _construction(run)
+    run.session.adapter.load_state(model, run.session.snapshot())
+    run.session.adapter.train(model, "eval")
+    run.session.seed()
+    return model
+
+
+def _model(run: _Run) -> None:
+    """Construction, and a pass where inputs are given."""
+    if "inputs" not in run.values:
+        _construction(run)
+        return
+    model = _loaded(run)
+    inputs = run.session.inputs(run.values["inputs"], NATIVE)
+    listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    named = inputs if isinstance(inputs, dict) else {str(place): value for place, value in enumerate(listed)}
+    with run.session.passing():
+        run.leaves("output", run.recorder.run(model, named, by_name=isinstance(inputs, dict))[1])
+
+
+def _optimizer(run: _Run) -> None:
+    """Construction of the model, the optimizer and the schedule."""
+    model = _construction(run)
+    optimizer, _ = run.recorder.run(run.functions["build_optimizer"], {"model": model})
+    run.root("optimizer", run.recorder.made_by(optimizer))
+    inside = getattr(optimizer, "_learning_rate", None)  # where Paddle keeps its schedule
+    if "build_scheduler" in run.functions:
+        inside, _ = run.recorder.run(run.functions["build_scheduler"], {"optimizer": optimizer})
+    run.root("scheduler", run.recorder.made_by(inside))
+
+
+def _metric(run: _Run) -> None:
+    """The metric of every batch of outputs and labels."""
+    given = run.values["evaluation"]
+    with run.session.adapter.no_grad():
+        for number in range(given.manifest.settings["answer"]["batches"]):
+            outputs, labels = (as_tensors(run.session, arrays_of(given, f"{name}_{number}")) for name in ("output", "labels"))
+            run.leaves(f"batch_{number}", run.recorder.run(run.functions["metric"], {"outputs": outputs, "labels": labels})[1])
+
+
+def _infer(run: _Run) -> None:
+    """Prediction from every given path, with the weights that the session's model has."""
+    model = _loaded(run)
+    with run.session.passing():
+        for number, path in enumerate(run.options["paths"]):
+            given = {"path": path, "model": model} if takes(run.functions["predict"], 2) else {"path": path}
+            run.leaves(f"predict_{number}", run.recorder.run(run.functions["predict"], given)[1])
+
+
+PARTS: Dict[str, Callable[[_Run], None]] = {"model": _model, "optimizer": _optimizer, "metric": _metric, "infer": _infer}

@@ -1,0 +1,284 @@
+"""What rewritten code reports of operations, copies, stores and loops."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from paralign.worker.provenance.events import TIMES, Frame, Ledger
+
+
+class ValueHooks(Ledger):
+    """Receives values that are computed, stored, and gone through."""
+
+    # -- hooks: operations and copies --------------------------------------------------------------------------------------------
+
+    def value(self, frame: Frame, site: int, value: Any) -> Any:
+        """An operation was evaluated."""
+        if not self._is_off():
+            frame.last[site] = self._add(site, "operation", self._children(frame, site), value)
+        return value
+
+    def held(self, frame: Frame, site: int, value: Any) -> Any:
+        """An object of which an attribute or an entry follows."""
+        if not self._is_off():
+            frame.held[site] = value
+        return value
+
+    def index(self, frame: Frame, site: int, value: Any) -> Any:
+        """What stands in brackets."""
+        if not self._is_off():
+            frame.places[site] = value
+        return value
+
+    def attribute(self, frame: Frame, site: int, value: Any) -> Any:
+        """An attribute was read: what was stored there, else a value made of its object."""
+        if not self._is_off():
+            known = self.sites[site]
+            number = self._attribute_of(frame.held.get(site), known.label, value)
+            if number is None and not isinstance(value, (types.FunctionType, types.MethodType, types.ModuleType, type)):
+                number = self._add(site, "attribute", self._children(frame, site), value)
+            frame.last[site] = number
+        return value
+
+    def item(self, frame: Frame, site: int, value: Any) -> Any:
+        """An entry was read: what was put there, else a value made of its container."""
+        if not self._is_off():
+            number = self._entry(frame.held.get(site), frame.places.get(site), value)
+            frame.last[site] = number if number is not None else self._add(site, "item", self._children(frame, site), value)
+        return value
+
+    def display(self, frame: Frame, site: int, value: Any) -> Any:
+        """A list, tuple, set or dict was written out."""
+        if self._is_off():
+            return value
+        children = self._children(frame, site)
+        frame.last[site] = self._add(site, "display", children, value)
+        parts = [pair for pair in children if pair[0] != "key"]
+        if len(parts) == len([c for c in self.sites[site].children if c[0] != "key"]):
+            self._spread(value, parts)
+        return value
+
+    def _spread(self, value: Any, parts: List[Tuple[str, Optional[int]]]) -> None:
+        """Take note of the entries of what was written out."""
+        if isinstance(value, (list, tuple)) and len(parts) == len(value) and all(role != "*" for role, _ in parts):
+            self._entries[self._keep(value)] = {n: (item, parts[n][1]) for n, item in enumerate(value)}
+        elif isinstance(value, dict):
+            entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
+            if all(role != "**" for role, _ in parts) and len(parts) == len(value):
+                entries = {key: (value[key], parts[n][1]) for n, key in enumerate(value)}
+            else:
+                self._merge(entries, value)
+            self._entries[self._keep(value)] = entries
+
+    def _merge(self, entries: Dict[Any, Tuple[Any, Optional[int]]], value: Dict[Any, Any]) -> None:
+        """Entries that came from other dicts: of the latest that holds the very object."""
+        others = list(self._entries.values())
+        for key, item in value.items():
+            for known in reversed(others):
+                if key in known and known[key][0] is item:
+                    entries[key] = known[key]
+                    break
+
+    def tested(self, frame: Frame, site: int, value: Any) -> Any:
+        """What decides between two expressions."""
+        if not self._is_off():
+            frame.tests[site] = bool(value)
+        return value
+
+    def choice(self, frame: Frame, site: int, value: Any) -> Any:
+        """One of two expressions was evaluated."""
+        if not self._is_off():
+            taken = "body" if frame.tests.get(site) else "orelse"
+            children = [(role, number) for role, number in self._children(frame, site) if role in ("test", taken)]
+            frame.last[site] = self._add(site, "copy", [("value" if role == taken else role, n) for role, n in children], value)
+        return value
+
+    # -- hooks: stores -----------------------------------------------------------------------------------------------------------
+
+    def put(self, frame: Frame, site: int, made: int, value: Any) -> Any:
+        """A value is about to be stored."""
+        if not self._is_off():
+            number = self._event(frame, made)
+            frame.last[site] = number
+            for target in self._targets.get(site, ()):
+                self._store(frame, target, value, number, site)
+        return value
+
+    def _store(self, frame: Frame, target: Tuple[Any, ...], value: Any, number: Optional[int], site: int) -> None:
+        if target[0] == "name":
+            holder = frame
+            while holder.depth > target[2] and holder.outer is not None:
+                holder = holder.outer
+            holder.names[target[1]] = number
+        elif target[0] == "tuple":
+            parts = list(value) if isinstance(value, (list, tuple)) else None
+            for place, part in enumerate(target[1:]):
+                if parts is None or len(parts) != len(target) - 1:
+                    self._store(frame, part, None, number, site)
+                    continue
+                inner = self._entry(value, place, parts[place])
+                if inner is None and number is not None:
+                    inner = self._add(site, "element", [(str(place), number)], parts[place])
+                self._store(frame, part, parts[place], inner, site)
+
+    def kept(self, frame: Frame, site: int, store: int) -> None:
+        """An attribute was set."""
+        if self._is_off() or site not in frame.held:
+            return
+        owner, name = frame.held[site], self.sites[site].label
+        value = getattr(owner, name, None)
+        number = frame.last.get(store)
+        if number is not None and self._targets.get(store) and self._targets[store][0][0] == "tuple":
+            number = self._add(site, "attribute", [("object", number)], value)
+        self._attributes[(self._keep(owner), name)] = (value, number)
+
+    def entered_item(self, frame: Frame, site: int, store: int) -> None:
+        """An entry was set."""
+        if self._is_off() or site not in frame.held:
+            return
+        container: Any = frame.held[site]
+        number = frame.last.get(store)
+        key = frame.places.get(site)
+        if isinstance(container, (list, dict)):
+            if isinstance(container, list) and isinstance(key, int) and key < 0:
+                key += len(container)
+            held: Any = container
+            try:
+                value = held[key]
+                self._entries.setdefault(self._keep(container), {})[key] = (value, number)
+            except (TypeError, LookupError):
+                pass
+        self._mutate(frame, site, [("value", number)], container)
+
+    def _mutate(self, frame: Frame, site: int, inputs: List[Tuple[str, Optional[int]]], container: Any) -> None:
+        """An object was changed in place: what made it before leads to this from now on."""
+        children = self._children(frame, site)
+        before = next((number for role, number in children if role in ("object", "self", "left")), None)
+        number = self._add(site, "change", [*children, *inputs], container)
+        if number is None:
+            return
+        if before is not None and before not in self._constants.values():
+            self._newer[before] = number
+        base = self.sites[next((c for r, c in self.sites[site].children if r in ("object", "self")), site)]
+        if base.kind == "name" and before is None:
+            frame.names[base.keys[-1]] = number
+
+    def changed(self, frame: Frame, site: int, value: Any) -> None:
+        """``name += …``."""
+        if self._is_off():
+            return
+        children = self._children(frame, site)
+        number = self._add(site, "operation", children, value)
+        before = children[0][1] if children and children[0][0] == "left" else None
+        if number is not None and before is not None and not isinstance(value, (int, float, str, tuple, bool)) and value is not None:
+            self._newer[before] = number
+        for target in self._targets.get(site, ()):
+            self._store(frame, target, value, number, site)
+
+    def changed_inside(self, frame: Frame, site: int) -> None:
+        """``object.name += …`` or ``object[key] += …``."""
+        if self._is_off() or site not in frame.held:
+            return
+        owner, known = frame.held[site], self.sites[site]
+        held: Any = owner
+        if known.kind == "attribute":
+            value = getattr(owner, known.label, None)
+            before = self._attributes.get((id(owner), known.label))
+            right = [pair for pair in self._children(frame, site) if pair[0] == "right"]
+            number = self._add(site, "operation", [("left", before[1] if before is not None else None), *right], value)
+            self._attributes[(self._keep(owner), known.label)] = (value, number)
+        elif isinstance(owner, (list, dict)):
+            key = frame.places.get(site)
+            try:
+                before = self._entries.get(id(owner), {}).get(key)
+                value = held[key]
+            except (TypeError, LookupError):
+                return
+            right = [pair for pair in self._children(frame, site) if pair[0] == "right"]
+            number = self._add(site, "operation", [("left", before[1] if before is not None else None), *right], value)
+            self._entries.setdefault(self._keep(owner), {})[key] = (value, number)
+        else:
+            self._mutate(frame, site, [], owner)
+
+    # -- hooks: loops ------------------------------------------------------------------------------------------------------------
+
+    def first(self, frame: Frame, site: int, listed: int, iterable: Any) -> Any:
+        """The first loop of a comprehension begins."""
+        if not self._is_off():
+            frame.lists[listed] = []
+        return self.each(frame, site, listed, iterable)
+
+    def each(self, frame: Frame, site: int, _: int, iterable: Any) -> Any:
+        """A loop begins: what it takes is bound round by round."""
+        if self._is_off():
+            return iterable
+        return self._rounds(frame, site, iterable, self._children(frame, site))
+
+    def _rounds(self, frame: Frame, site: int, iterable: Any, children: List[Tuple[str, Optional[int]]]) -> Iterator[Any]:
+        target = self._targets[site][0]
+        sources = self._sources(iterable)
+        for number, value in enumerate(iterable):
+            if not self._is_off():
+                self._round(frame, site, target, value, number, sources, children)
+            yield value
+
+    def _sources(self, iterable: Any) -> List[Any]:
+        """The containers behind an iterable: itself, or what ``zip``, ``enumerate`` and the views of a dict were made of."""
+        known = self._bound.get(id(iterable))
+        return [iterable] if known is None else [held for _, held, _ in known]
+
+    def _round(
+        self, frame: Frame, site: int, target: Tuple[Any, ...], value: Any, number: int, sources: List[Any], children: List[Any]
+    ) -> None:
+        if target[0] == "tuple" and isinstance(value, tuple) and len(value) == len(target) - 1 and self._entries.get(id(value)) is None:
+            for place, (part, item) in enumerate(zip(target[1:], value)):
+                own = sources[place : place + 1] if len(sources) == len(value) else []  # of zip
+                found = next((e for e in (self._found(s, number, item) for s in (*own, *sources)) if e is not None), None)
+                if found is None and children:
+                    found = self._add(site, "element", children, item)
+                self._store(frame, part, item, found, site)
+            return
+        found = next((e for e in (self._found(s, number, value) for s in sources) if e is not None), None)
+        if found is None and self._yielded[0] is value and isinstance(sources[0], types.GeneratorType):
+            found = self._yielded[1]
+        if found is None:
+            found = self._add(site, "element", children, value)
+        self._store(frame, target, value, found, site)
+
+    def _found(self, source: Any, number: int, item: Any) -> Optional[int]:
+        """The event of an entry of a container: at the place, else the one that is the very object."""
+        entries = self._entries.get(id(source))
+        if entries is None:
+            return None
+        if isinstance(source, dict):
+            known = next((pair for pair in entries.values() if pair[0] is item), None)
+        else:
+            known = entries.get(number)
+            if known is None or known[0] is not item:
+                known = next((pair for pair in entries.values() if pair[0] is item and not isinstance(item, (int, bool))), None)
+        return self._latest(known[1]) if known is not None and known[1] is not None else None
+
+    def element(self, frame: Frame, site: int, made: int, value: Any) -> Any:
+        """An entry of a comprehension."""
+        if not self._is_off():
+            frame.lists.setdefault(site, []).append((value, self._event(frame, made)))
+        return value
+
+    def collected(self, frame: Frame, site: int, value: Any) -> Any:
+        """A comprehension is done; a generator has yet to run."""
+        if self._is_off():
+            return value
+        if isinstance(value, (list, set, dict)):
+            self._listed(frame, site, value)
+        else:
+            self._bound[self._keep(value)] = [("generator", (frame, site), None)]
+        return value
+
+    def _listed(self, frame: Frame, site: int, value: Any) -> None:
+        found = frame.lists.pop(site, [])
+        frame.last[site] = self._add(site, "display", [("element", number) for _, number in found[:TIMES]], value)
+        if isinstance(value, dict) and len(found) == len(value):
+            self._entries[self._keep(value)] = dict(zip(value, found))
+        elif isinstance(value, (list, tuple)) and len(found) == len(value):
+            self._entries[self._keep(value)] = dict(enumerate(found))

@@ -1,0 +1,488 @@
+"""Which expression made a value, and which made it wrong: plain programs of Python and numpy, without a framework."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from paralign.locate.provenance.blame import Search
+from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
+from paralign.worker.provenance.fresh_imports import rewritten
+from paralign.worker.provenance.observed import Recorder
+from paralign.worker.provenance.recording import lines_of
+
+RIGHT = "# right"
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """Record ``run()`` of a program given as a text; further files by name. Gives the graph and the root."""
+    count = iter(range(1000))
+
+    def act(text, **files):
+        folder = tmp_path / f"side{next(count)}"
+        folder.mkdir()
+        for name, content in {"program": text, **files}.items():
+            suffix = ".json" if name.startswith("settings") else ".py"
+            (folder / f"{name}{suffix}").write_text(textwrap.dedent(content).lstrip("\n"), encoding="utf-8")
+        monkeypatch.syspath_prepend(str(folder))
+        monkeypatch.chdir(folder)
+        for name in ["program", *files]:
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        plain = importlib.import_module("program")
+        recorder = Recorder()
+        with rewritten({"run": plain.run}, recorder) as functions:
+            result, roots = recorder.run(functions["run"], {})
+        assert sys.modules["program"] is plain, "the session's own module is put back"
+        assert repr(result) == repr(plain.run()), "the rewritten program means the same"
+        for name in ["program", *files]:
+            sys.modules.pop(name, None)
+        return ValueGraph(lines_of(recorder), recorder.numbers.array(), roots)
+
+    return act
+
+
+def line_of(text, wanted="HERE"):
+    """The number of the line that bears a mark."""
+    return next(n for n, line in enumerate(textwrap.dedent(text).lstrip("\n").splitlines(), 1) if wanted in line)
+
+
+def blamed(record, reference, candidate, *, root="", files=((), ())):
+    sides = [record(text, **dict(own)) for text, own in zip((reference, candidate), files, strict=True)]
+    wrong, due = sides[1].root(root), sides[0].root(root)
+    return Search(wrong, due).first()
+
+
+PLAIN = """
+    def run():
+        scale = 0.3 / 7
+        return [scale * 11, scale * 13]
+"""
+
+#: what leads to 0.25 in place of 0.125 in many ways: the faulty line is marked
+CHAINS = {
+    "data class": """
+        from dataclasses import dataclass
+        @dataclass
+        class Config:
+            width: int = 8
+            rate: float = 0.25  # HERE
+        def run():
+            return Config(width=9).rate * 3
+        """,
+    "argument of a data class": """
+        from dataclasses import dataclass, replace
+        @dataclass
+        class Config:
+            width: int = 8
+            rate: float = 0.125
+        def run():
+            config = Config(
+                7,
+                rate=0.25,  # HERE
+            )
+            return replace(config, width=3).rate * 3
+        """,
+    "named tuple": """
+        from typing import NamedTuple
+        class Config(NamedTuple):
+            rate: float = 0.25  # HERE
+        def run():
+            return Config().rate * 3
+        """,
+    "dict": """
+        CONFIG = {
+            "width": 8,
+            "rate": 0.25,  # HERE
+        }
+        def scaled(rate, by):
+            return rate * by
+        def run():
+            return scaled(**{**{"by": 3}, "rate": CONFIG["rate"]})
+        """,
+    "dict that was changed": """
+        def run():
+            config = dict(width=8, rate=0.125)
+            config["rate"] = 0.25  # HERE
+            return config.get("rate", 1) * 3
+        """,
+    "nested dict": """
+        CONFIG = {"optimizer": {"rate": 0.25}}  # HERE
+        def run():
+            optimizer = CONFIG["optimizer"]
+            return optimizer["rate"] * 3
+        """,
+    "default": """
+        def scaled(by, rate=0.25):  # HERE
+            return rate * by
+        def run():
+            return scaled(3)
+        """,
+    "default of a keyword": """
+        def scaled(by, *, rate=0.25):  # HERE
+            return by * rate
+        def run():
+            return scaled(3)
+        """,
+    "argument": """
+        def inner(by, rate):
+            return rate * by
+        def outer(*args, **words):
+            return inner(*args, **words)
+        def run():
+            return outer(3,
+                rate=0.25)  # HERE
+        """,
+    "partial": """
+        import functools
+        def scaled(by, rate):
+            return rate * by
+        def run():
+            made = functools.partial(scaled, rate=0.25)  # HERE
+            return made(3)
+        """,
+    "lambda": """
+        def run():
+            rate = 0.25  # HERE
+            scaled = lambda by: rate * by
+            return scaled(3)
+        """,
+    "closure": """
+        def make():
+            rate = 0.25  # HERE
+            def scaled(by):
+                return rate * by
+            return scaled
+        def run():
+            return make()(3)
+        """,
+    "registry": """
+        RATES = {}
+        def register(name, value):
+            RATES[name] = value
+        register("first", 0.125)
+        register("second", 0.25)  # HERE
+        def run():
+            return RATES["second"] * 3
+        """,
+    "attribute set later": """
+        class Layer:
+            def __init__(self):
+                self.rate = 0.125
+            def __call__(self, by):
+                return self.rate * by
+        def run():
+            layer = Layer()
+            layer.rate = 0.25  # HERE
+            return layer(3)
+        """,
+    "class attribute": """
+        class Layer:
+            rate = 0.25  # HERE
+            def __call__(self, by):
+                return self.rate * by
+        def run():
+            return Layer()(3)
+        """,
+    "constructor": """
+        class Base:
+            def __init__(self, rate):
+                self.rate = rate
+        class Layer(Base):
+            def __init__(self, rate):
+                super().__init__(rate)
+        def run():
+            return Layer(0.25).rate * 3  # HERE
+        """,
+    "table": """
+        TABLE = [
+            ("first", 0.125, 7),
+            ("second", 0.25, 9),  # HERE
+        ]
+        def run():
+            found = 0
+            for name, rate, size in TABLE:
+                if name == "second":
+                    found = rate * 3
+            return found
+        """,
+    "table that is enumerated": """
+        RATES = [0.125,
+            0.25]  # HERE
+        def run():
+            found = [rate * 3 for number, rate in enumerate(RATES) if number]
+            return found[0]
+        """,
+    "zip": """
+        def run():
+            rates = (0.1875,
+                0.25)  # HERE
+            made = {}
+            for name, rate in zip(("a", "b"), rates):
+                made[name] = rate * 3
+            return made["b"]
+        """,
+    "comprehension": """
+        def run():
+            rates = {
+                name: number / 36  # HERE
+                for name, number in (("a", 3), ("b", 9))
+            }
+            return rates["b"] * 3
+        """,
+    "computed": """
+        def run():
+            steps = 9
+            rate = steps / 36  # HERE
+            return rate * 3
+        """,
+    "several values returned": """
+        def rates():
+            return 0.125, 0.25  # HERE
+        def run():
+            first, second = rates()
+            return second * 3
+        """,
+    "global": """
+        RATE = 0.125
+        def change():
+            global RATE
+            RATE = 0.25  # HERE
+        def run():
+            change()
+            return RATE * 3
+        """,
+    "augmented": """
+        def run():
+            rate = 0.125
+            rate += 1 / 8  # HERE
+            return rate * 3
+        """,
+    "one of two": """
+        def run():
+            deep = True
+            rate = (0.25  # HERE
+                    if deep else 0.125)
+            return rate * 3
+        """,
+    "setattr and getattr": """
+        class Settings:
+            pass
+        def run():
+            held = Settings()
+            setattr(held, "rate",
+                0.25)  # HERE
+            return getattr(held, "rate", 0.125) * 3
+        """,
+    "walrus": """
+        def run():
+            return [(rate := 0.25), rate * 3][1]  # HERE
+        """,
+    "generator": """
+        def rates():
+            for number in (9,):
+                yield number / 36  # HERE
+        def run():
+            return [rate * 3 for rate in rates()][0]
+        """,
+}
+
+#: the reference: one eighth, from operands that the computed candidates have too
+REFERENCE = """
+    def run():
+        parts = [9, 36, 1, 8, 3]
+        rate = 1 / 8
+        return rate * 3
+"""
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_line_that_made_a_value(record, name):
+    found = blamed(record, REFERENCE, CHAINS[name])
+    assert found is not None
+    if name in ("comprehension", "computed", "generator"):
+        assert found.expression.line in (line_of(CHAINS[name]), line_of(CHAINS[name]) + 1, line_of(CHAINS[name]) - 1)
+    else:
+        assert found.expression.line == line_of(CHAINS[name])
+
+
+def test_other_modules(record):
+    reference = """
+        from helper import RATE
+        def run():
+            return RATE * 3
+    """
+    candidate = """
+        import helper
+        from helper import RATE as rate
+        def run():
+            return rate * helper.BY
+    """
+    found = blamed(record, reference, candidate, files=((("helper", "RATE = 0.125\nBY = 3\n"),), (("helper", "BY = 3\nRATE = 0.25\n"),)))
+    assert found is not None
+    assert found.source.endswith("helper.py:2")
+
+
+def test_a_file_of_settings(record):
+    program = """
+        import json
+        def run():
+            with open("settings.json") as file:
+                held = json.load(file)
+            return held["rate"] * 3
+    """
+    found = blamed(
+        record, program, program, files=((("settings", json.dumps({"rate": 0.125})),), (("settings", json.dumps({"rate": 0.25})),))
+    )
+    assert found is not None
+    assert found.expression.line in (4, 5), "the line that reads the file, or the entry"
+
+
+TABLE = """
+    import numpy as np
+    def rates(count, offset=0.008):
+        steps = np.arange(count + 1) / count
+        return np.cos((steps + offset) / (1 + offset) * np.pi / 2) ** 2
+    def run():
+        made = rates(23)
+        return {"rate": made, "next": np.sqrt(made[1:])}
+"""
+BY_LOOP = """
+    import math
+    import numpy as np
+    def rate(place, shift):
+        return math.cos((place + shift) / (1 + shift) * math.pi / 2) ** 2
+    def run():
+        made = [rate(n / 23, 0.008) for n in range(24)]
+        return {"rate": np.array(made), "next": np.sqrt(np.array(made[1:]))}
+"""
+
+
+def test_right_programs_have_the_same_numbers(record):
+    sides = [record(text) for text in (BY_LOOP, TABLE)]
+    seen = Seen(behind(sides[0].root("rate")))
+    assert seen.has(sides[1].root("rate"))
+    assert not seen.has(record(TABLE.replace("0.008", "0.009")).root("rate"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("offset=0.008", "offset=0.0123", 2),
+        ("(steps + offset)", "(steps - offset)", 4),
+        ("(1 + offset)", "(1 + steps)", 4),
+        ("np.arange(count + 1) / count", "np.arange(count + 1) / (count + 1)", 3),
+        ("** 2", "** 3", 4),
+        ("rates(23)", "rates(23, 0.0123)", 6),
+    ],
+)
+def test_a_table_against_a_loop(record, old, new, line):
+    found = blamed(record, BY_LOOP, TABLE.replace(old, new), root="rate")
+    assert found is not None
+    assert found.expression.line == line
+
+
+def test_a_table_of_which_a_part_is_written_over(record):
+    reference = """
+        import numpy as np
+        def run():
+            table = np.arange(12.0) * 1.7
+            table[3:] = np.sqrt(table[3:])
+            return table
+    """
+    found = blamed(record, reference, reference.replace("np.sqrt", "np.cbrt"))
+    assert found is not None
+    assert found.expression.line == 4
+
+
+def test_what_was_seen_counts_how_often():
+    """Lists with the same distinct numbers differ where one has a number more often."""
+    from paralign.locate.provenance.blame import _equal
+    from paralign.locate.provenance.value_graph import Expression
+
+    one, other = (Expression(0, "a.py", 1, "display", "", ["l", held], np.unique(held)) for held in ([0.0, 0.5, 0.5], [0.0, 0.0, 0.5]))
+    assert _equal(one, other) is False
+    assert _equal(one, one) is True
+
+
+MEANING = """
+    import contextlib
+    counted = []
+    class Meta(type):
+        def __call__(cls, *a, **k):
+            counted.append(cls.__name__)
+            return super().__call__(*a, **k)
+    class Thing(metaclass=Meta):
+        __slots__ = ("__x", "y")
+        def __init__(self, x=1, *rest, y: int = 2, **more):
+            '''Not a value.'''
+            self.__x, self.y = x, y
+        @property
+        def x(self):
+            return self.__x
+        @staticmethod
+        def twice(v): return v * 2
+    def numbers():
+        got = yield 1
+        yield got
+    def outer():
+        count = 0
+        def inner():
+            nonlocal count
+            count += 1
+            return count
+        return [inner() for _ in range(3)][::2], count
+    @contextlib.contextmanager
+    def managed():
+        yield 5
+    def run():
+        made = numbers(); first = next(made); second = made.send(7)
+        with managed() as five, managed():
+            pass
+        try:
+            [].pop()
+        except IndexError as error:
+            said = f"{error!s:>20}{five:03d}"
+        a, (b, *c), d = 1, (2, 3, 4), {**{"k": 1}, "l": 2}
+        held = {n: [i for i in range(n) if i % 2] for n in (1, 4)}
+        x = [1, 2, 3]; x[0] += 5; x[1:] = [9]
+        assert a < b <= 3 and not d.get("z"), "order"
+        del a
+        total = 0
+        while True:
+            total += 1
+            if total > 3: break
+        else:
+            total = -1
+        return (first, second, said, b, c, d, held, x, Thing(3, 4, y=5, z=6).x, Thing.twice(4), outer(), total, counted[0],
+                (lambda q, *r, s=3: (q, r, s))(1, 2), sorted(x, key=lambda v: -v), any(v > 2 for v in x), 1 if x else 2, -x[0], x[-1],
+                "a" "b", 3 + 4j, b"c", ..., None, [*x, *c], {*c}, print.__name__, max(*x, 4), dict(a=1, **d))
+"""
+
+
+def test_rewritten_code_means_the_same(record):
+    """The fixture compares what the program returns, rewritten and not."""
+    assert record(MEANING).expressions
+
+
+def test_what_is_not_followed_is_told(tmp_path, monkeypatch):
+    """There are bounds: then nothing more is recorded, and the program still runs to its end."""
+    from paralign.worker.provenance import events
+
+    monkeypatch.setattr(events, "EVENTS", 5)
+    (tmp_path / "bounded.py").write_text("def run():\n    return [n * 3 for n in range(50)]\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plain = importlib.import_module("bounded")
+    recorder = Recorder()
+    with rewritten({"run": plain.run}, recorder) as functions:
+        result, _ = recorder.run(functions["run"], {})
+    assert result == plain.run()
+    assert recorder.exhausted
+    assert len(recorder.events) <= 5
+    sys.modules.pop("bounded", None)
