@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.context import Context
@@ -16,6 +17,8 @@ from paralign.run.process import Process, environment, write_own
 from paralign.run.recorder import Recorder, both, interpreter, own_code
 from paralign.run.remedies import remedy
 from paralign.stages import run as run_stage
+from paralign.worker.protocol import Batch, Describe, Description, Given
+from paralign.worker.protocol.wire import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,11 +87,11 @@ def given_tensors(project: Project, context: Context, folder: Path) -> tuple[Cap
         elif spec is not None:
             found[name] = tensors.save(folder / "captures" / name, name, tensors.make(spec, project.folder, f"[{name}]", seeds[name]))
         elif context.has("reference", name):
-            found[name] = context.reference.record(name, "given", {"function": name})
+            found[name] = context.reference.record(name, Given(name))
     if context.has("reference", "build_dataloader"):
         if "inputs" not in found:
             found["inputs"] = _batch(context)
-        if "labels" not in found and found["inputs"].manifest.stage == "batch":
+        if "labels" not in found and found["inputs"].manifest.stage == Batch.task:
             found["labels"] = found["inputs"]
     return found.get("inputs"), found.get("labels")
 
@@ -99,7 +102,7 @@ def _batch(context: Context) -> Capture:
             "the inputs are to come from the data loader, but the reference has no build_dataloader(split)",
             hint="define it, or set [inputs] to a shape or a file",
         )
-    return context.reference.record("batch", "batch", {"split": context.settings.split})
+    return context.reference.record("batch", Batch(context.settings.split))
 
 
 def run_stages(
@@ -178,37 +181,37 @@ def describe(context: Context, result: CheckResult, functions: dict[str, list[st
 
     ``functions``: those of live sides, by side; None to take what the sides say.
     """
-    captures = both(lambda: context.reference.record("about", "describe"), lambda: context.candidate.record("about", "describe"))
+    captures = both(lambda: context.reference.record("about", Describe()), lambda: context.candidate.record("about", Describe()))
     for side, capture in zip(("reference", "candidate"), captures, strict=True):
-        about = dict(capture.manifest.settings["answer"])
+        about = Describe.answer(capture)
         if functions is not None:
-            about["functions"] = functions[side]
+            about = replace(about, functions=functions[side])
         context.about[side] = about
-        setattr(result, side, {**about, "python": capture.manifest.versions.get("python")})
+        setattr(result, side, {**encode(about), "python": capture.manifest.versions.get("python")})
         result.preflight.append(
-            f"{side}: {about['framework']} {about['versions'].get(about['framework'], '')} on {about['device']}, "
+            f"{side}: {about.framework} {about.versions.get(about.framework, '')} on {about.device}, "
             f"Python {capture.manifest.versions.get('python')}"
         )
     result.preflight += differences(context.about["reference"], context.about["candidate"])
 
 
-def differences(reference: dict[str, Any], candidate: dict[str, Any]) -> list[str]:
+def differences(reference: Description, candidate: Description) -> list[str]:
     """What differs between how the two sides run, and what makes results unsure on either."""
     lines = []
-    if reference["device"] != candidate["device"]:
-        lines.append(f"the sides run on different devices: {reference['device']} and {candidate['device']}")
+    if reference.device != candidate.device:
+        lines.append(f"the sides run on different devices: {reference.device} and {candidate.device}")
     for side, about in (("reference", reference), ("candidate", candidate)):
-        if about["device"] != "cpu":
+        if about.device != "cpu":
             lines += [
                 f"{side}: {flag} is {value}: float32 products are rounded to 10 bits"
-                for flag, value in about["flags"].items()
+                for flag, value in about.flags.items()
                 if value == "tf32" or ("tf32" in flag and value is True)
             ]
-    if reference["framework"] == candidate["framework"]:
+    if reference.framework == candidate.framework:
         lines += [
-            f"{flag}: {reference['flags'][flag]} against {candidate['flags'][flag]}"
-            for flag in sorted(reference["flags"].keys() & candidate["flags"].keys())
-            if reference["flags"][flag] != candidate["flags"][flag]
+            f"{flag}: {reference.flags[flag]} against {candidate.flags[flag]}"
+            for flag in sorted(reference.flags.keys() & candidate.flags.keys())
+            if reference.flags[flag] != candidate.flags[flag]
         ]
     return lines
 
@@ -218,7 +221,7 @@ def _attempt(name: str, context: Context) -> StageResult:
     try:
         result = run_stage(BY_NAME[name], context)
     except WorkerFailed as failure:
-        result = failed(name, failure, str(context.about.get(failure.side or "", {}).get("framework", "")))
+        result = failed(name, failure, context.framework(failure.side) if failure.side in context.about else "")
     context.note_used(name)
     result.seconds["total"] = time.perf_counter() - began
     return result

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paralign.errors import WorkerFailed, nearest
 from paralign.model import NOT_TESTED, StageResult
 from paralign.registry import BY_NAME, SIGNATURES
 from paralign.run import inputs as tensors
 from paralign.run.recorder import both
+from paralign.worker.protocol import Evaluate, InRuns, runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from paralign.run.project import Settings
     from paralign.run.recorder import Recorder
     from paralign.weights import Plan
+    from paralign.worker.protocol import Description, Task
+
+R = TypeVar("R", bound=InRuns[Any])
 
 #: runs with perturbed inputs, which measure the reference's noise where it has no float64 run
 PERTURBED = ("perturbed-0", "perturbed-1", "perturbed-2")
@@ -48,7 +52,7 @@ class Context:
     settings: Settings
     inputs: Capture | None = None
     labels: Capture | None = None
-    about: dict[str, dict[str, Any]] = field(default_factory=dict)
+    about: dict[str, Description] = field(default_factory=dict)
     artifacts: dict[str, tuple[Capture, Capture]] = field(default_factory=dict)
     unlabelled: bool = False
     weights: Capture | None = None
@@ -86,11 +90,16 @@ class Context:
 
     def framework(self, side: str) -> str:
         """The framework of a side."""
-        return str(self.about[side]["framework"])
+        return self.about[side].framework
+
+    @property
+    def observed(self) -> bool:
+        """Whether single operations of both sides can be watched."""
+        return all(self.about[side].observes for side in ("reference", "candidate"))
 
     def has(self, side: str, function: str) -> bool:
         """Whether a side has a function."""
-        return function in self.about[side]["functions"]
+        return function in self.about[side].functions
 
     def lacking(self, stage: str, *functions: str) -> StageResult | None:
         """The result ``not tested`` of a stage that needs functions of both sides which are not there, else None."""
@@ -104,13 +113,13 @@ class Context:
 
     def _misspelt(self, function: str, without: list[str]) -> str:
         """What to say where a side that lacks a function defines one of nearly its name."""
-        near = [(side, nearest(function, self.about[side].get("others", []), LIKE)) for side in without]
+        near = [(side, nearest(function, self.about[side].others, LIKE)) for side in without]
         told = [f"the {side} defines {name!r}" for side, name in near if name is not None]
         return f"; {' and '.join(told)}: was {function!r} meant?" if told else ""
 
     def untrainable(self, stage: str) -> StageResult | None:
         """The result ``not tested`` of a stage that needs gradients where a side's framework has none, else None."""
-        without = [side for side in ("reference", "candidate") if not self.about[side]["trains"]]
+        without = [side for side in ("reference", "candidate") if not self.about[side].trains]
         return (
             StageResult(stage, NOT_TESTED, notes=[f"the {side}'s framework {self.framework(side)} has no gradients" for side in without])
             if without
@@ -120,37 +129,40 @@ class Context:
     def record_both(
         self,
         name: str,
-        task: str,
-        options: dict[str, Any] | None = None,
+        order: Task[Any],
         values: dict[str, Capture] | None = None,
-        candidate_options: dict[str, Any] | None = None,
+        candidate: Task[Any] | None = None,
     ) -> tuple[Capture, Capture]:
-        """The same task on both sides at once."""
+        """The same task on both sides at once; ``candidate``: with other options on that side."""
         folder = f"{name}-{self.part}" if self.part else name
         captures = both(
-            lambda: self.reference.record(folder, task, options, values),
-            lambda: self.candidate.record(folder, task, {**(options or {}), **(candidate_options or {})}, values),
+            lambda: self.reference.record(folder, order, values),
+            lambda: self.candidate.record(folder, candidate or order, values),
         )
         self.artifacts[name] = captures
         return captures
 
-    def record_runs(
-        self, name: str, options: dict[str, Any], values: dict[str, Capture], candidate_options: dict[str, Any] | None = None
-    ) -> tuple[Capture, Capture]:
-        """A task on both sides, in float64 and natively; where the reference has no float64 run, with its perturbed runs instead."""
-        reference, candidate = self.record_both(name, name, {**options, "runs": [DOUBLE, NATIVE]}, values, candidate_options)
-        failed = {run: reason for run, reason in reference.manifest.settings["answer"]["failed"].items() if run.partition(":")[0] == DOUBLE}
+    def record_runs(self, order: R, values: dict[str, Capture], sparing: R | None = None) -> tuple[Capture, Capture]:
+        """A task on both sides, in float64 and natively; where the reference has no float64 run, with its perturbed runs instead.
+
+        Args:
+            order: the task; ``runs`` are both.
+            values: captures that it reads.
+            sparing: what the candidate is asked as long as the reference runs in float64.
+        """
+        name = order.task
+        reference, candidate = self.record_both(name, order, values, sparing)
+        answer = runs_of(reference)
+        failed = {run: reason for run, reason in answer.failed.items() if run.partition(":")[0] == DOUBLE}
         if failed:
-            reference = self.reference.record(f"{name}-perturbed", name, {**options, "runs": [NATIVE, *PERTURBED]}, values)
-            reference.manifest.settings["answer"]["failed"] = failed
-            if candidate_options:
-                candidate = self.candidate.record(f"{name}-full", name, {**options, "runs": [DOUBLE, NATIVE]}, values)
+            reference = self.reference.record(f"{name}-perturbed", replace(order, runs=[NATIVE, *PERTURBED]), values)
+            runs_of(reference).failed = failed
+            if sparing is not None:
+                candidate = self.candidate.record(f"{name}-full", order, values)
             self.artifacts[name] = reference, candidate
         return reference, candidate
 
-    def record_labelled(
-        self, name: str, options: dict[str, Any], values: dict[str, Capture], candidate_options: dict[str, Any] | None = None
-    ) -> tuple[Capture, Capture] | StageResult:
+    def record_labelled(self, order: R, values: dict[str, Capture], sparing: R | None = None) -> tuple[Capture, Capture] | StageResult:
         """:meth:`record_runs` with the labels; where nobody gives any, with None, for a loss that needs none.
 
         Returns:
@@ -160,13 +172,13 @@ class Context:
         if self.labels is None:
             self.labels, self.unlabelled = tensors.save(self.reference.folder / "no-labels", "labels", None), True
         try:
-            return self.record_runs(name, options, {**values, "labels": self.labels}, candidate_options)
+            return self.record_runs(order, {**values, "labels": self.labels}, sparing)
         except WorkerFailed as failed:
             if not alone or failed.side != "reference":
                 raise
             self.labels, self.unlabelled = None, False
             why = f"loss(outputs, None) fails in the reference with {failed.type}: {failed.message}"
-            return StageResult(name, NOT_TESTED, notes=[f"no labels: define labels() in the reference, or set [labels]; {why}"])
+            return StageResult(order.task, NOT_TESTED, notes=[f"no labels: define labels() in the reference, or set [labels]; {why}"])
 
     @property
     def label_notes(self) -> list[str]:
@@ -176,8 +188,8 @@ class Context:
     def evaluation(self) -> Capture:
         """The reference's outputs and labels, batch by batch."""
         values = {n: c for n, c in (("inputs", self.inputs), ("labels", None if self.unlabelled else self.labels)) if c is not None}
-        options = {"split": self.settings.split, "batches": self.settings.batches, "most": self.settings.most or FOLLOWED}
-        return self.reference.record("evaluation", "evaluate", options, values)
+        order = Evaluate(self.settings.split, self.settings.batches, self.settings.most or FOLLOWED)
+        return self.reference.record("evaluation", order, values)
 
 
 def spent(result: StageResult, reference: Capture, candidate: Capture) -> StageResult:

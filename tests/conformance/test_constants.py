@@ -7,6 +7,7 @@ import pytest
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.model import Manifest
+from paralign.worker.protocol import Job
 from paralign.worker.session import Session
 from paralign.worker.tasks import perform
 
@@ -59,9 +60,7 @@ def capture(request, tmp_path):
         Session("reference", {}, "numpy").save_tree(writer, "inputs", X, role="input")
     session = Session("reference", {"build_model": MODELS[request.param]}, request.param)
     for out in ("first", "second"):  # in the first, what the framework imports only now is traced as well
-        perform(
-            session, {"task": "constants", "capture": str(tmp_path / out), "options": {}, "values": {"inputs": str(tmp_path / "inputs")}}
-        )
+        perform(session, Job("constants", str(tmp_path / out), values={"inputs": str(tmp_path / "inputs")}))
     return Capture.open(tmp_path / "second")
 
 

@@ -9,6 +9,7 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import agree, moments
 from paralign.locate.runs.dataflow import Graph
 from paralign.model import Manifest
+from paralign.worker.protocol import Job
 from paralign.worker.session import Session
 from paralign.worker.tasks import perform
 
@@ -134,7 +135,7 @@ def recorded(folder, framework, way, **options):
         values[name] = str(folder / name)
     out = folder / f"operations-{len(list(folder.iterdir()))}"
     options = {"runs": ["native"], "backward": True, **options}
-    perform(session, {"task": "operations", "capture": str(out), "options": options, "values": values})
+    perform(session, Job("operations", str(out), options, values))
     return Graph(Capture.open(out), "native")
 
 
@@ -217,14 +218,8 @@ def test_hooks_are_removed_and_the_model_is_as_it_was(tmp_path, framework):
         with CaptureWriter(tmp_path / name, Manifest(side="reference", stage=name)) as writer:
             Session("reference", {}, "numpy").save_tree(writer, name, value, role="input")
     values = {name: str(tmp_path / name) for name in ("inputs", "labels")}
-    job = {
-        "task": "operations",
-        "capture": str(tmp_path / "out"),
-        "options": {"runs": ["float64", "native"], "backward": True},
-        "values": values,
-    }
-    answer = perform(session, job)
-    assert answer["runs"] == ["float64", "native"]
+    answer = perform(session, Job("operations", str(tmp_path / "out"), {"runs": ["float64", "native"], "backward": True}, values))
+    assert answer.runs == ["float64", "native"]
     after = session.snapshot()
     assert all(np.array_equal(before[name].array, after[name].array) and before[name].dtype == after[name].dtype for name in before)
     assert all(gradient is None for gradient in session.adapter.gradients(model).values())

@@ -16,6 +16,7 @@ from paralign.model import ALIGNED, Manifest
 from paralign.run.project import read
 from paralign.run.ranks import Ranks
 from paralign.stages.behaviour import Average, Way
+from paralign.worker.protocol import Ranked
 
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 
@@ -54,7 +55,7 @@ def failure_of(folder, side, timeout=120):
     with CaptureWriter(folder / f"{side}-weights", Manifest(side=side, stage="weights")):
         pass
     ranks = Ranks(side, settings, replace(project.settings.distributed, timeout=timeout), folder / f"{side}-ranks", folder)
-    options = {"split": "train", "evaluation": "val", "steps": 1}
+    options = Ranked("train", "val", 1)
     with pytest.raises(WorkerFailed) as caught:
         ranks.record(folder / f"{side}-weights", captures, options)
     return caught.value

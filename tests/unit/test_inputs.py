@@ -14,6 +14,7 @@ from paralign.dtypes import STORAGE, Typed, widen
 from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError
 from paralign.run.inputs import DISTRIBUTIONS, make, save
 from paralign.run.project import Settings
+from paralign.worker.protocol import Batch, Description, Given
 
 
 def drawn(**spec):
@@ -214,19 +215,19 @@ class Reference:
     def __init__(self, folder, batches=True):
         self.asked, self.folder, self.batches = [], folder, batches
 
-    def record(self, name, task, options):
-        self.asked.append((name, task, options))
-        return SimpleNamespace(name=name, manifest=SimpleNamespace(stage=task))
+    def record(self, name, order):
+        self.asked.append((name, order))
+        return SimpleNamespace(name=name, manifest=SimpleNamespace(stage=order.task))
 
 
 def given(folder, inputs=None, labels=None, functions=()):
     reference = Reference(folder)
-    context = Context(reference, None, Settings(split="test"), about={"reference": {"functions": list(functions)}})
+    context = Context(reference, None, Settings(split="test"), about={"reference": Description(list(functions), "numpy")})
     project = SimpleNamespace(inputs=inputs, labels=labels, settings=context.settings, folder=folder, path=folder / "paralign.toml")
     return *checking.given_tensors(project, context, folder), reference.asked
 
 
-BATCH = ("batch", "batch", {"split": "test"})
+BATCH = ("batch", Batch("test"))
 
 
 def test_the_project_file_comes_before_the_functions(tmp_path):
@@ -237,7 +238,7 @@ def test_the_project_file_comes_before_the_functions(tmp_path):
 def test_the_functions_come_before_the_loader(tmp_path):
     first, second, asked = given(tmp_path, functions=["inputs", "labels", "build_dataloader"])
     assert (first.name, second.name) == ("inputs", "labels")
-    assert asked == [("inputs", "given", {"function": "inputs"}), ("labels", "given", {"function": "labels"})]
+    assert asked == [("inputs", Given("inputs")), ("labels", Given("labels"))]
 
 
 def test_the_first_batch_is_the_last_resort_and_can_be_asked_for(tmp_path):

@@ -17,6 +17,7 @@ from paralign.errors import EnvironmentUnavailable, WorkerFailed
 from paralign.run.process import TAIL, Process, environment, revision
 from paralign.run.project import SideSettings
 from paralign.run.recorder import Interpreter, interpreter
+from paralign.worker.protocol import Describe, Entries, Job, Weights
 
 SIDE = """
 import os, signal, sys, time
@@ -44,7 +45,7 @@ def start(tmp_path):
 
 
 def job(folder, task="weights", **more):
-    return {"task": task, "capture": str(folder), **more}
+    return Job(task, str(folder), **more)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------------
@@ -52,8 +53,10 @@ def job(folder, task="weights", **more):
 
 def test_jobs_are_answered_and_leave_captures(start, tmp_path):
     process = start()
-    assert process.request(job(tmp_path / "a", "describe"))["functions"] == ["build_model"]
-    assert process.request(job(tmp_path / "b", settings={"key": "k"})) == {"entries": 0}
+    process.request(job(tmp_path / "a", "describe"))
+    process.request(job(tmp_path / "b", settings={"key": "k"}))
+    assert Describe.answer(Capture.open(tmp_path / "a")).functions == ["build_model"]
+    assert Weights.answer(Capture.open(tmp_path / "b")) == Entries(0)
     manifest = Capture.open(tmp_path / "b").manifest
     assert (manifest.side, manifest.seed, manifest.settings["key"]) == ("candidate", 3, "k")
     assert str(tmp_path / "side.py") in manifest.files
@@ -71,7 +74,8 @@ def test_it_serves_on_after_a_failure(start, tmp_path):
     assert "side.py" in failure.traceback
     assert "ValueError: no such layer" in Path(failure.log).read_text()
     assert process.alive
-    assert process.request(job(tmp_path / "b", "describe"))["framework"] == "numpy"
+    process.request(job(tmp_path / "b", "describe"))
+    assert Describe.answer(Capture.open(tmp_path / "b")).framework == "numpy"
 
 
 def test_a_message_of_ours_comes_with_its_place_and_remedy_and_without_a_traceback(start, tmp_path):

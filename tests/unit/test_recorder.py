@@ -13,7 +13,17 @@ from paralign.errors import UsageError, WorkerFailed
 from paralign.model import Manifest
 from paralign.run.recorder import Recorder, both
 from paralign.worker.files import ABSENT, fingerprint
+from paralign.worker.protocol import Describe, Forward, Load, Metric, Weights
+from paralign.worker.session import NATIVE
 from paralign.worker.variables import mark
+
+ANSWERS = {
+    "describe": {"functions": [], "framework": "numpy"},
+    "weights": {"entries": 1},
+    "load": {"entries": 1},
+    "metric": {"batches": 1},
+    "forward": {"runs": [NATIVE], "failed": {}},
+}
 
 
 class Fake:
@@ -26,17 +36,17 @@ class Fake:
     def request(self, job):
         if not self.alive:
             raise WorkerFailed("killed", "already dead", side=self.side)
-        self.log.append(job["capture"].rsplit("/", 1)[-1])
+        self.log.append(job.capture.rsplit("/", 1)[-1])
         event = self.plan.pop(0) if self.plan else ""
         if event == "dies":
             self.alive = False
             raise WorkerFailed("killed", "by signal SIGKILL", side=self.side)
         writer = CaptureWriter(
-            job["capture"],
+            job.capture,
             Manifest(
                 side="reference",
-                stage=job["task"],
-                settings=dict(job["settings"]),
+                stage=job.task,
+                settings={**job.settings, "answer": ANSWERS[job.task]},
                 files=dict(self.files),
                 variables=dict(self.variables),
             ),
@@ -46,7 +56,6 @@ class Fake:
             raise WorkerFailed("MemoryError", "none left", side=self.side)
         writer.add("x", np.ones(2), role="output")
         writer.close()
-        return {}
 
     def close(self):
         self.closed = True
@@ -80,8 +89,8 @@ def bench(tmp_path):
 def test_a_worker_is_started_for_the_first_job_and_serves_the_others(bench):
     recorder = bench.recorder()
     assert bench.log == []
-    assert recorder.record("about", "describe").complete
-    recorder.record("weights", "weights")
+    assert recorder.record("about", Describe()).complete
+    recorder.record("weights", Weights())
     assert bench.taken() == ["start", "about", "weights"]
     recorder.close()
     recorder.close()
@@ -90,10 +99,10 @@ def test_a_worker_is_started_for_the_first_job_and_serves_the_others(bench):
 
 
 def test_nothing_starts_when_all_is_reused(bench):
-    bench.recorder().record("about", "describe", {"a": 1})
+    bench.recorder().record("about", Describe())
     bench.taken()
     again = bench.recorder()
-    assert again.record("about", "describe", {"a": 1}).records[0].name == "x"
+    assert again.record("about", Describe()).records[0].name == "x"
     assert bench.taken() == []
     assert again.reused == {"about"}
 
@@ -106,14 +115,14 @@ def test_anything_that_changes_records_again(bench, change, monkeypatch):
     (bench.folder / "data.txt").write_text("1")
     bench.files[str(bench.folder / "data.txt")] = fingerprint(str(bench.folder / "data.txt"))
     values = {"inputs": make(bench.folder / "inputs", "k1")}
-    bench.recorder().record("c", "forward", {"a": 1}, values)
+    bench.recorder().record("c", Forward([NATIVE]), values)
     bench.taken()
-    task, options, identity, reuse = "forward", {"a": 1}, {}, True
+    order, identity, reuse = Forward([NATIVE]), {}, True
     manifest = bench.folder / "captures" / "c" / "manifest.json"
     if change == "task":
-        task = "weights"
+        order = Weights()
     elif change == "options":
-        options = {"a": 2}
+        order = Forward([NATIVE], repeat=True)
     elif change == "identity":
         identity = {"env": {"SCALE": "2"}}
     elif change == "values":
@@ -131,7 +140,7 @@ def test_anything_that_changes_records_again(bench, change, monkeypatch):
     else:
         (bench.folder / "data.txt").unlink()
     recorder = bench.recorder(reuse, **identity)
-    assert recorder.record("c", task, options, values).complete
+    assert recorder.record("c", order, values).complete
     assert bench.taken() == ["start", "c"]
     assert recorder.reused == set()
 
@@ -139,10 +148,10 @@ def test_anything_that_changes_records_again(bench, change, monkeypatch):
 def test_a_file_that_was_looked_for_in_vain_and_is_there_now_records_again(bench):
     bench.files[str(bench.folder / "missing.txt")] = ABSENT
     for taken in (["start", "c"], []):
-        bench.recorder().record("c", "forward")
+        bench.recorder().record("c", Forward([NATIVE]))
         assert bench.taken() == taken
     (bench.folder / "missing.txt").write_text("")
-    bench.recorder().record("c", "forward")
+    bench.recorder().record("c", Forward([NATIVE]))
     assert bench.taken() == ["start", "c"]
 
 
@@ -160,9 +169,9 @@ def test_a_file_that_was_looked_for_in_vain_and_is_there_now_records_again(bench
 )
 def test_a_variable_that_was_read_and_is_different_records_again(bench, now, reused):
     bench.read.update({name: mark(name, {"MODE": "a"}) for name in ("MODE", "UNSET")})
-    bench.recorder(variables={"MODE": "a"}).record("c", "forward")
+    bench.recorder(variables={"MODE": "a"}).record("c", Forward([NATIVE]))
     bench.taken()
-    bench.recorder(variables=now).record("c", "forward")
+    bench.recorder(variables=now).record("c", Forward([NATIVE]))
     assert bench.taken() == ([] if reused else ["start", "c"])
 
 
@@ -173,25 +182,29 @@ def make(folder, key):
 
 
 def test_inputs_elsewhere_with_the_same_key_are_the_same_inputs(bench):
-    bench.recorder().record("c", "forward", {}, {"inputs": make(bench.folder / "a", "k")})
+    bench.recorder().record("c", Forward([NATIVE]), {"inputs": make(bench.folder / "a", "k")})
     bench.taken()
-    bench.recorder().record("c", "forward", {}, {"inputs": make(bench.folder / "b", "k")})
+    bench.recorder().record("c", Forward([NATIVE]), {"inputs": make(bench.folder / "b", "k")})
     assert bench.taken() == []
 
 
-def test_the_order_of_options_does_not_matter(bench):
-    bench.recorder().record("c", "forward", {"a": 1, "b": 2})
-    bench.taken()
-    bench.recorder().record("c", "forward", {"b": 2, "a": 1})
-    assert bench.taken() == []
+def test_an_answer_that_is_none_of_the_task_is_the_sides_failure(bench, monkeypatch):
+    for answer, told in (
+        ({"runs": "native"}, "'runs' must be a list, not 'native'"),
+        ({"fast": True}, "there is no field 'fast'"),
+        (None, "must be an object"),
+    ):
+        monkeypatch.setitem(ANSWERS, "forward", answer)
+        with pytest.raises(WorkerFailed, match=told):
+            bench.recorder(reuse=False).record("c", Forward([NATIVE]))
 
 
 def test_within_a_check_a_capture_is_taken_twice_also_without_reuse(bench):
     recorder = bench.recorder(reuse=False)
-    recorder.record("c", "forward", {"a": 1})
-    recorder.record("c", "forward", {"a": 1})
+    recorder.record("c", Forward([NATIVE]))
+    recorder.record("c", Forward([NATIVE]))
     assert bench.taken() == ["start", "c"]
-    recorder.record("c", "forward", {"a": 2})
+    recorder.record("c", Forward([NATIVE], repeat=True))
     assert bench.taken() == ["c"]
 
 
@@ -199,7 +212,7 @@ def test_what_is_no_capture_is_not_cleared_away(bench):
     (bench.folder / "captures" / "c").mkdir(parents=True)
     (bench.folder / "captures" / "c" / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match="this is not deleted"):
-        bench.recorder().record("c", "forward")
+        bench.recorder().record("c", Forward([NATIVE]))
     assert (bench.folder / "captures" / "c" / "thesis.txt").read_text() == "mine"
     assert bench.taken() == []
 
@@ -209,12 +222,12 @@ def test_what_is_no_capture_is_not_cleared_away(bench):
 
 def test_after_a_crash_the_model_is_prepared_again(bench):
     recorder = bench.recorder()
-    recorder.record("loaded", "load", prelude=True)
+    recorder.record("loaded", Load(), prelude=True)
     bench.plan += ["dies"]
     with pytest.raises(WorkerFailed, match="SIGKILL"):
-        recorder.record("forward", "forward")
+        recorder.record("forward", Forward([NATIVE]))
     assert bench.taken() == ["start", "loaded", "forward"]
-    assert recorder.record("metric", "metric").complete
+    assert recorder.record("metric", Metric()).complete
     assert bench.taken() == ["start", "loaded-again", "metric"]
     assert bench.workers[0].closed
     assert not (bench.folder / "captures" / "loaded-again").exists()
@@ -222,97 +235,97 @@ def test_after_a_crash_the_model_is_prepared_again(bench):
 
 
 def test_a_reused_preparation_is_done_before_the_first_job(bench):
-    bench.recorder().record("loaded", "load", prelude=True)
+    bench.recorder().record("loaded", Load(), prelude=True)
     bench.taken()
     recorder = bench.recorder()
-    recorder.record("loaded", "load", prelude=True)
+    recorder.record("loaded", Load(), prelude=True)
     assert bench.taken() == []
-    recorder.record("forward", "forward")
+    recorder.record("forward", Forward([NATIVE]))
     assert bench.taken() == ["start", "loaded-again", "forward"]
 
 
 def test_a_reused_preparation_is_done_at_once_where_a_worker_runs(bench):
-    bench.recorder().record("loaded", "load", prelude=True)
+    bench.recorder().record("loaded", Load(), prelude=True)
     recorder = bench.recorder()
-    recorder.record("about", "describe")
+    recorder.record("about", Describe())
     bench.taken()
-    recorder.record("loaded", "load", prelude=True)
+    recorder.record("loaded", Load(), prelude=True)
     assert bench.taken() == ["loaded-again"]
 
 
 def test_several_preparations_are_done_in_their_order(bench):
     recorder = bench.recorder()
-    recorder.record("a", "load", prelude=True)
-    recorder.record("b", "load", {"more": 1}, prelude=True)
+    recorder.record("a", Load(), prelude=True)
+    recorder.record("b", Load(record=False), prelude=True)
     bench.workers[-1].alive = False
     bench.taken()
-    recorder.record("c", "forward")
+    recorder.record("c", Forward([NATIVE]))
     assert bench.taken() == ["start", "a-again", "b-again", "c"]
 
 
 def test_a_worker_that_recorded_its_own_weights_has_them_and_later_ones_are_given_them(bench):
     recorder = bench.recorder()
-    state = recorder.record("weights", "weights")
-    recorder.prepare("load", {"state": state}, recorded_by="weights")
-    recorder.record("forward", "forward")
+    state = recorder.record("weights", Weights())
+    recorder.prepare(Load(), {"state": state}, recorded_by="weights")
+    recorder.record("forward", Forward([NATIVE]))
     assert bench.taken() == ["start", "weights", "forward"]
     bench.workers[-1].alive = False
-    recorder.record("metric", "metric")
+    recorder.record("metric", Metric())
     assert bench.taken() == ["start", "load-again", "metric"]
 
 
 @pytest.mark.parametrize("runs", [True, False])
 def test_a_worker_that_did_not_record_the_weights_is_given_them(bench, runs):
-    bench.recorder().record("weights", "weights")
+    bench.recorder().record("weights", Weights())
     recorder = bench.recorder()
     if runs:
-        recorder.record("about", "describe")
-    state = recorder.record("weights", "weights")
+        recorder.record("about", Describe())
+    state = recorder.record("weights", Weights())
     bench.taken()
-    recorder.prepare("load", {"state": state}, recorded_by="weights")
+    recorder.prepare(Load(), {"state": state}, recorded_by="weights")
     assert bench.taken() == (["load-again"] if runs else [])
-    recorder.record("forward", "forward")
+    recorder.record("forward", Forward([NATIVE]))
     assert bench.taken() == (["forward"] if runs else ["start", "load-again", "forward"])
     assert not (bench.folder / "captures" / "load-again").exists()
 
 
 def test_a_failure_that_leaves_the_worker_alive_does_not_restart_it(bench):
     recorder = bench.recorder()
-    recorder.record("loaded", "load", prelude=True)
+    recorder.record("loaded", Load(), prelude=True)
     bench.plan += ["raises"]
     with pytest.raises(WorkerFailed, match="MemoryError"):
-        recorder.record("forward", "forward")
-    recorder.record("forward", "forward")
+        recorder.record("forward", Forward([NATIVE]))
+    recorder.record("forward", Forward([NATIVE]))
     assert bench.taken() == ["start", "loaded", "forward", "forward"]
 
 
 def test_a_worker_whose_preparation_failed_is_not_used_unprepared(bench):
     recorder = bench.recorder()
-    recorder.record("loaded", "load", prelude=True)
+    recorder.record("loaded", Load(), prelude=True)
     bench.plan += ["dies", "raises"]
     for _ in range(2):
         with pytest.raises(WorkerFailed):
-            recorder.record("forward", "forward")
+            recorder.record("forward", Forward([NATIVE]))
     bench.taken()
-    recorder.record("metric", "metric")
+    recorder.record("metric", Metric())
     log = bench.taken()
     assert "loaded-again" in log[: log.index("metric")]
 
 
 def test_a_reused_preparation_starts_a_dead_worker_anew(bench):
-    bench.recorder().record("loaded", "load", prelude=True)
+    bench.recorder().record("loaded", Load(), prelude=True)
     recorder = bench.recorder()
-    recorder.record("about", "describe")
+    recorder.record("about", Describe())
     bench.workers[-1].alive = False
-    recorder.record("loaded", "load", prelude=True)
-    recorder.record("forward", "forward")
+    recorder.record("loaded", Load(), prelude=True)
+    recorder.record("forward", Forward([NATIVE]))
     assert bench.taken()[-3:] == ["start", "loaded-again", "forward"]
 
 
 def test_what_was_recorded_in_this_check_is_not_called_reused(bench):
     recorder = bench.recorder()
-    recorder.record("c", "forward")
-    recorder.record("c", "forward")
+    recorder.record("c", Forward([NATIVE]))
+    recorder.record("c", Forward([NATIVE]))
     assert recorder.reused == set()
 
 

@@ -10,6 +10,8 @@ from paralign.dtypes import Typed
 from paralign.errors import EnvironmentUnavailable, UsageError
 from paralign.model import Manifest
 from paralign.trainlog import peaks
+from paralign.worker.protocol import KINDS, Job, Ranked
+from paralign.worker.protocol.wire import encode
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import TASKS, perform
 
@@ -201,11 +203,11 @@ def test_inputs_take_the_precision_of_the_model(tmp_path):
 
 def test_a_job_leaves_a_capture_that_says_how_it_was_made(tmp_path):
     found = session(loss=max)
-    answer = perform(found, {"task": "describe", "capture": str(tmp_path / "c"), "settings": {"key": "k"}})
+    answer = perform(found, Job("describe", str(tmp_path / "c"), settings={"key": "k"}))
     manifest = Capture.open(tmp_path / "c").manifest
-    assert answer["functions"] == ["build_model", "loss"]
-    assert answer["trains"] is False
-    assert manifest.settings == {"key": "k", "answer": answer}
+    assert answer.functions == ["build_model", "loss"]
+    assert answer.trains is False
+    assert manifest.settings == {"key": "k", "answer": encode(answer)}
     assert (manifest.side, manifest.stage, manifest.framework, manifest.seed) == ("reference", "describe", "numpy", 0)
     assert manifest.versions["numpy"] == np.__version__
     assert manifest.resources["seconds"] >= 0
@@ -219,32 +221,22 @@ def test_a_job_that_raises_leaves_an_incomplete_capture(tmp_path):
     with pytest.raises(AttributeError, match="nothing"):
         perform(
             found,
-            {"task": "forward", "capture": str(tmp_path / "c"), "options": {"runs": [NATIVE]}, "values": {"inputs": str(inputs.path)}},
+            Job("forward", str(tmp_path / "c"), {"runs": [NATIVE]}, {"inputs": str(inputs.path)}),
         )
     assert not Capture.open(tmp_path / "c").complete
 
 
-def test_every_stage_of_the_core_has_its_task():
-    assert set(TASKS) >= {
-        "describe",
-        "weights",
-        "load",
-        "forward",
-        "loss",
-        "backward",
-        "metric",
-        "data",
-        "batch",
-        "given",
-        "evaluate",
-        "infer",
-    }
+def test_every_task_has_a_function_that_takes_its_options_and_gives_its_answer():
+    assert set(TASKS) == set(KINDS) - {Ranked.task}  # which is the launched processes' own
+    for name, act in TASKS.items():
+        hints = {key: str(hint).strip("'\"") for key, hint in act.__annotations__.items()}
+        assert (hints["options"], hints["return"]) == (KINDS[name].__name__, KINDS[name].answers.__name__), name
 
 
 def test_weights_are_recorded_with_aliases_and_loaded_by_name(tmp_path):
     array = np.ones(3, np.float32)
     first = session(Model(first=array, second=array))
-    perform(first, {"task": "weights", "capture": str(tmp_path / "a")})
+    perform(first, Job("weights", str(tmp_path / "a")))
     capture = Capture.open(tmp_path / "a")
     records = {r.name: r for r in capture.records}
     assert records["second"].attrs["shared"] == "first"
@@ -253,7 +245,7 @@ def test_weights_are_recorded_with_aliases_and_loaded_by_name(tmp_path):
     assert records["steps"].role == "buffer"
     other = session(Model(first=np.zeros(3, np.float32), second=np.zeros(3, np.float32)))
     other.model.parameters["weight"][:] = 0
-    perform(other, {"task": "load", "capture": str(tmp_path / "b"), "values": {"state": str(tmp_path / "a")}})
+    perform(other, Job("load", str(tmp_path / "b"), values={"state": str(tmp_path / "a")}))
     np.testing.assert_array_equal(other.model.parameters["weight"], first.model.parameters["weight"])
     assert other.model.first.tolist() == [1, 1, 1]
     assert other.model.second.tolist() == [0, 0, 0]
@@ -262,11 +254,11 @@ def test_weights_are_recorded_with_aliases_and_loaded_by_name(tmp_path):
 
 
 def test_state_that_the_model_does_not_have_is_refused_and_nothing_is_loaded(tmp_path):
-    perform(session(Model(extra=np.ones(2))), {"task": "weights", "capture": str(tmp_path / "a")})
+    perform(session(Model(extra=np.ones(2))), Job("weights", str(tmp_path / "a")))
     other = session()
     other.model.parameters["weight"][:] = 0
     with pytest.raises(UsageError, match="extra"):
-        perform(other, {"task": "load", "capture": str(tmp_path / "b"), "values": {"state": str(tmp_path / "a")}})
+        perform(other, Job("load", str(tmp_path / "b"), values={"state": str(tmp_path / "a")}))
     assert not other.model.parameters["weight"].any()
 
 

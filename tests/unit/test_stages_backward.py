@@ -16,6 +16,7 @@ from paralign.run.project import Settings
 from paralign.stages import backward, untrained, update
 from paralign.stages.backward import Steps, first_wrong
 from paralign.stages.judging import FLOAT64
+from paralign.worker.protocol import Description, LoweredPlaces
 from paralign.worker.session import DOUBLE, NATIVE
 
 RANDOM = np.random.RandomState(0)
@@ -45,10 +46,10 @@ class Canned:
     def __init__(self, captures):
         self.captures, self.asked = captures, []
 
-    def record(self, name, task, options=None, values=None, *, prelude=False):
-        if task == "lowered":  # these float64 runs compute in float64 throughout
-            return SimpleNamespace(manifest=Manifest(settings={"answer": {"lowered": []}}))
-        self.asked.append((name, task, options, values, prelude))
+    def record(self, name, order, values=None, *, prelude=False):
+        if order.task == "lowered":  # these float64 runs compute in float64 throughout
+            return SimpleNamespace(answer=LoweredPlaces([]))
+        self.asked.append((name, order, values, prelude))
         return self.captures[name]
 
 
@@ -102,7 +103,7 @@ class Bench:
 
     def context(self, reference, candidate, frameworks=("torch", "paddle"), **settings):
         states = self.state("torch"), self.state("paddle")
-        about = [{"framework": f, "trains": True, "functions": ["build_model", "loss", "build_optimizer"]} for f in frameworks]
+        about = [Description(["build_model", "loss", "build_optimizer"], f, trains=True) for f in frameworks]
         return Context(
             Canned({"backward": reference, "backward-perturbed": reference}),
             Canned({"backward": candidate}),
@@ -425,7 +426,7 @@ def run(bench, reference, candidate, modes=("eval",), reference_options=None, ca
     context = bench.context(*captures, modes=list(modes), **{"steps": len(reference), **settings})
     context.inputs = context.labels = SimpleNamespace()
     for about in context.about.values() if not optimizer else ():
-        about["functions"] = ["build_model", "loss"]
+        about.functions = ["build_model", "loss"]
     outputs = bench.write(
         "forward",
         [("output", WEIGHT, {"role": "output", "run": DOUBLE}), ("output", np.float32(WEIGHT), {"role": "output", "run": NATIVE})],
@@ -532,7 +533,7 @@ def test_a_candidate_without_float64_in_train_mode_alone_is_judged_there_in_anot
 def test_what_the_stage_needs_is_told(bench, change, told):
     context = bench.context(None, None)
     for about in context.about.values():
-        about.update(change)
+        vars(about).update(change)
     result = backward.run(context)
     assert result.verdict == NOT_TESTED
     assert told in result.notes

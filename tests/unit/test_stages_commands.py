@@ -20,6 +20,7 @@ from paralign.stages import prediction, programs
 from paralign.stages.data import first
 from paralign.stages.judging import conclude
 from paralign.worker.prediction import predicted
+from paralign.worker.protocol.wire import encode
 from paralign.worker.session import Session
 
 SIDE = "def build_model():\n    return lambda x: x\n"
@@ -70,15 +71,15 @@ class Fake:
         self.settings, self.artifacts, self.folder = settings, {}, folder
         self.reference, self.candidate = (SimpleNamespace(folder=folder / "captures" / side) for side in ("reference", "candidate"))
 
-    def record_both(self, name, task, options, candidate_options):
+    def record_both(self, name, order, candidate):
         found = []
-        for side, given in (("reference", options), ("candidate", candidate_options)):
+        for side, given in (("reference", order), ("candidate", candidate)):
             session = Session(side, {"build_model": lambda: abs}, "numpy")
             path = self.folder / "captures" / side / name
             clear(path)
-            with CaptureWriter(path, Manifest(side=side, stage=task)) as writer:
+            with CaptureWriter(path, Manifest(side=side, stage=order.task)) as writer:
                 try:
-                    writer.manifest.settings["answer"] = predicted(session, writer, given, {})
+                    writer.manifest.settings["answer"] = encode(predicted(session, writer, given, {}))
                 except UsageError as failure:
                     raise WorkerFailed("UsageError", failure.what, side=side) from failure
             found.append(Capture.open(path))

@@ -23,6 +23,8 @@ from paralign.stages.behaviour import Average, Evidence, Spread, Way, Writers
 sys.path.insert(0, str(Path(__file__).parent))
 import ranked
 
+from paralign.worker.protocol import Ranked, Share
+
 draw = np.random.RandomState(0)
 
 #: seconds after which a group that hangs is ended here; its ranks start within two
@@ -93,7 +95,7 @@ def launched(folder, fault, timeout=60, **settings):
         writer.add("parameters.weight", draw.randn(5, 2), role="parameter")
     ranks = Ranks("candidate", project.candidate, project.settings.distributed, folder / "ranks", folder, **settings)
     (folder / "captures").mkdir()
-    return ranks, lambda: ranks.record(folder / "weights", folder / "captures", {"split": "train", "evaluation": "val", "steps": 1})
+    return ranks, lambda: ranks.record(folder / "weights", folder / "captures", Ranked("train", "val", 1))
 
 
 def test_captures_of_the_ranks_are_read_as_one(tmp_path):
@@ -216,7 +218,7 @@ def test_ranks_of_uneven_batches_tell_a_mean_over_ranks_from_one_over_samples():
 
 
 def share(*batches, length=None, ended=True):
-    return {"by": "index", "batches": [list(b) for b in batches], "ended": ended, "length": length}
+    return Share("index", [list(b) for b in batches], ended, length)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from paralign.run.recorder import Recorder
 from paralign.verification import Judgement, verify
 from paralign.verification.certificate import genuine
 from paralign.verification.commitment import Committed, Turn, Waiting
+from paralign.worker.protocol import Forward
+from paralign.worker.session import NATIVE
 
 PLACE = Path(__file__).parents[2] / "benchmarks" / "verification" / "cheats.py"
 
@@ -150,17 +152,17 @@ def test_the_reference_answers_after_the_port(monkeypatch, tmp_path):
     class Made:
         path = tmp_path
 
-    def record(self, name, task, options=None, values=None, *, prelude=False):
+    def record(self, name, order_, values=None, *, prelude=False):
         order.append(self.side)
         return Made()
 
     monkeypatch.setattr(Recorder, "record", record)
     reference = Waiting("reference", None, tmp_path, {}, turn=turn, timeout=20)
-    thread = threading.Thread(target=lambda: reference.record("forward", "forward"))
+    thread = threading.Thread(target=lambda: reference.record("forward", Forward([NATIVE])))
     thread.start()
     thread.join(0.2)
     assert order == []
-    Committed("candidate", None, tmp_path, {}, turn=turn).record("forward", "forward")
+    Committed("candidate", None, tmp_path, {}, turn=turn).record("forward", Forward([NATIVE]))
     thread.join(20)
     assert order == ["candidate", "reference"]
 
@@ -168,4 +170,4 @@ def test_the_reference_answers_after_the_port(monkeypatch, tmp_path):
 def test_a_port_that_never_answers_is_no_reason_to_wait_for_ever(tmp_path):
     reference = Waiting("reference", None, tmp_path, {}, turn=Turn(), timeout=0.05)
     with pytest.raises(WorkerFailed, match="has not answered"):
-        reference.record("forward", "forward")
+        reference.record("forward", Forward([NATIVE]))

@@ -17,6 +17,8 @@ from paralign.run import inputs as tensors
 from paralign.run.remedies import remedy
 from paralign.worker.loading import loading, padded
 from paralign.worker.memory import memory
+from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, Memory
+from paralign.worker.protocol.wire import encode
 from paralign.worker.session import Session
 
 RANDOM = np.random.RandomState(0)
@@ -55,8 +57,7 @@ def watched(tmp_path, functions, framework, what="forward", steps=10, side="cand
     session = Session(side, functions, framework)
     target = tmp_path / "memory"
     with CaptureWriter(target, Manifest(side=side)) as writer:
-        options = {"what": what, "path": "", "steps": steps, "warm": 3}
-        writer.manifest.settings["answer"] = memory(session, writer, options, values)
+        writer.manifest.settings["answer"] = encode(memory(session, writer, Memory(what, steps, 3), values))
     return judged(Capture.open(target), side, what)
 
 
@@ -178,14 +179,14 @@ class Loader:
 def test_workers_are_tried_and_the_best_is_advised(tmp_path):
     session = Session("candidate", {"build_dataloader": lambda _: Loader([], [np.zeros((2, 3))] * 12)}, "numpy")
     with CaptureWriter(tmp_path / "c", Manifest()) as writer:
-        answer = loading(session, writer, {"split": "train", "workers": [0, 4], "seconds": 5.0}, {})
-    assert [(each["workers"], each["batches"]) for each in answer["tried"]] == [(0, 12), (4, 12)]
+        answer = loading(session, writer, Loading("train", [0, 4], 5.0), {})
+    assert [(each.workers, each.batches) for each in answer.tried] == [(0, 12), (4, 12)]
     assert advice(answer)[0].startswith("set num_workers=4: a batch comes ")
 
 
 def answer(step, *seconds, own=0, cores=16, padding=()):
-    tried = [{"workers": w, "seconds": s, "spread": 0.0, "batches": 9, "first": 0.1} for w, s in zip((own, 4, 8), seconds, strict=False)]
-    return {"own": own, "cores": cores, "tried": tried, "failed": {}, "step": step, "padding": list(padding)}
+    tried = [LoaderTimed(w, 9, 0.1, s, 0.0) for w, s in zip((own, 4, 8), seconds, strict=False)]
+    return LoaderTold(own, cores, tried, step=step, padding=list(padding))
 
 
 @pytest.mark.parametrize(

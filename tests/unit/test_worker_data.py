@@ -16,10 +16,12 @@ from paralign.model import Manifest
 from paralign.run.inputs import save
 from paralign.worker import data
 from paralign.worker.forward import attempt, attempt_run, nudge
+from paralign.worker.protocol import Data, Evaluate, Evaluated, Forward, Job, Metric, MetricTaken, Passed, Probes, Ran, ReadThrough
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import perform
 
 DATA = {"split": "val", "samples": 2, "batches": 2, "most": 64, "patience": 60.0}
+EVALUATE, BATCH = {name: DATA[name] for name in ("split", "batches", "most")}, {"split": DATA["split"]}
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def do(tmp_path):
         side = session or Session("reference", functions, "numpy")
         perform(
             side,
-            {"task": task, "capture": str(folder), "options": options or {}, "values": {n: str(c.path) for n, c in (values or {}).items()}},
+            Job(task, str(folder), options or {}, {n: str(c.path) for n, c in (values or {}).items()}),
         )
         return Capture.open(folder)
 
@@ -79,11 +81,11 @@ def test_the_first_samples_and_the_last_are_recorded(do):
     capture = do("data", DATA, build_dataset=lambda split: Samples())  # noqa: ARG005 - the name is the contract
     assert names(capture) == ["length", "sample_0.0", "sample_0.1", "sample_1.0", "sample_1.1", "sample_4.0", "sample_4.1"]
     assert array(capture, "length") == 5
-    answer = capture.manifest.settings["answer"]
-    assert answer.pop("whole") == {"count": 5, "failed": {}, "total": 5}
-    assert (sorted(answer.pop("facts")), answer.pop("classes"), answer.pop("draws")) == (["0", "1"], None, 0)
-    assert isinstance(answer.pop("decoders"), list)
-    assert answer == {"dataset": True, "dataloader": False, "transforms": False, "truncated": False}
+    answer = Data.answer(capture)
+    assert answer.whole == ReadThrough(5, {}, 5)
+    assert (sorted(answer.facts), answer.classes, answer.draws) == (["0", "1"], None, 0)
+    assert isinstance(answer.decoders, list)
+    assert (answer.dataset, answer.dataloader, answer.transforms, answer.truncated) == (True, False, False, False)
     assert capture.array(capture.select(name="samples.numbers", leaf="1")[0])[:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
@@ -94,7 +96,7 @@ def test_a_data_set_shorter_than_what_is_asked_for(do):
 def test_a_data_set_without_a_length_is_iterated(do):
     capture = do("data", DATA, build_dataset=lambda _: iter([np.zeros(1), np.ones(1), np.ones(1)]))
     assert names(capture) == ["sample_0", "sample_1", "length"]
-    assert capture.manifest.settings["answer"]["whole"] == {"count": 3, "failed": {}, "total": 3}
+    assert Data.answer(capture).whole == ReadThrough(3, {}, 3)
 
 
 def test_an_empty_data_set_is_told(do):
@@ -185,16 +187,16 @@ def test_the_first_batches_and_the_last_are_recorded(do, count, most, expected, 
     capture = do("data", {**DATA, "most": most}, build_dataloader=lambda _: (taken.append(b) or b for b in batches(count)))
     assert list(dict.fromkeys(r.name for r in capture.records if r.name != "batches" and r.role != "state")) == expected
     assert [int(array(capture, "batches"))] == [total] if total is not None else "batches" not in names(capture)
-    assert capture.manifest.settings["answer"]["truncated"] is truncated
+    assert Data.answer(capture).truncated is truncated
     assert len(taken) <= most + 1
     if expected[-1] == "dataloader_last":
         assert array(capture, "dataloader_last")[0, 0] == count - 1
 
 
 def test_a_loader_without_a_batch_is_told(do):
-    for task in ("data", "batch", "evaluate"):
+    for task, options in (("data", DATA), ("batch", BATCH), ("evaluate", EVALUATE)):
         with pytest.raises(UsageError, match="the data loader of split 'val' gave no batch") as caught:
-            do(task, DATA, build_dataloader=lambda _: [])
+            do(task, options, build_dataloader=lambda _: [])
         assert "drop_last" in caught.value.hint
 
 
@@ -228,7 +230,7 @@ def test_a_batch_that_cannot_be_split_is_told(batch, told):
 
 
 def test_the_first_batch_gives_inputs_and_labels(do):
-    capture = do("batch", DATA, build_dataloader=lambda _: batches(2))
+    capture = do("batch", BATCH, build_dataloader=lambda _: batches(2))
     assert names(capture) == ["inputs", "labels"]
     assert set(capture.manifest.settings["trees"]) == {"inputs", "labels"}
     assert array(capture, "inputs").max() == 0
@@ -255,46 +257,46 @@ def given_values(folder, rows=5):
 
 
 def test_without_a_loader_the_given_inputs_are_halved(do, tmp_path):
-    capture = do("evaluate", DATA, given_values(tmp_path))
+    capture = do("evaluate", EVALUATE, given_values(tmp_path))
     assert [(r.key, r.shape) for r in capture.records] == [
         ("output_0", (3, 3)),
         ("labels_0", (3,)),
         ("output_1", (2, 3)),
         ("labels_1", (2,)),
     ]
-    assert capture.manifest.settings["answer"] == {"batches": 2}
+    assert Evaluate.answer(capture) == Evaluated(2)
 
 
 def test_one_row_is_in_both_halves(do, tmp_path):
-    capture = do("evaluate", DATA, given_values(tmp_path, 1))
+    capture = do("evaluate", EVALUATE, given_values(tmp_path, 1))
     assert [r.shape for r in capture.records] == [(1, 3), (1,), (1, 3), (1,)]
 
 
 def test_with_a_loader_the_first_batches_and_the_last_are_evaluated(do):
-    capture = do("evaluate", DATA, build_dataloader=lambda _: batches(5), build_model=lambda: lambda x: x + 1)
-    assert capture.manifest.settings["answer"] == {"batches": 3, "total": 5}
+    capture = do("evaluate", EVALUATE, build_dataloader=lambda _: batches(5), build_model=lambda: lambda x: x + 1)
+    assert Evaluate.answer(capture) == Evaluated(3, True, 5)
     assert [float(array(capture, f"output_{n}")[0, 0]) for n in range(3)] == [1, 2, 5]
 
 
 def test_a_metric_without_labels_is_told(do, tmp_path):
     with pytest.raises(UsageError, match="the metric needs labels"):
-        do("evaluate", DATA, {"inputs": given_values(tmp_path)["inputs"]})
+        do("evaluate", EVALUATE, {"inputs": given_values(tmp_path)["inputs"]})
 
 
 def test_a_metric_is_recorded_by_batch_and_on_all(do, tmp_path):
-    evaluation = do("evaluate", DATA, given_values(tmp_path))
+    evaluation = do("evaluate", EVALUATE, given_values(tmp_path))
     capture = do("metric", {}, {"evaluation": evaluation}, metric=accuracy)
     assert names(capture) == [f"{n}.accuracy" for n in ("batch_0", "batch_1", "all")]
     parts = [float(array(capture, f"batch_{n}")) for n in (0, 1)]
     assert float(array(capture, "all")) == pytest.approx((3 * parts[0] + 2 * parts[1]) / 5)
-    assert capture.manifest.settings["answer"] == {"batches": 2, "stateful": False}
+    assert Metric.answer(capture) == MetricTaken(2)
 
 
 def test_probes_tie_scores_and_leave_one_class(do, tmp_path):
     seen = []
-    evaluation = do("evaluate", DATA, given_values(tmp_path))
+    evaluation = do("evaluate", EVALUATE, given_values(tmp_path))
     capture = do("probes", {"function": "metric"}, {"evaluation": evaluation}, metric=lambda o, t: seen.append((o, t)) or 0.0)
-    made = dict(zip(capture.manifest.settings["answer"]["probes"], seen, strict=True))
+    made = dict(zip(Probes.answer(capture).probes, seen, strict=True))
     tied, labels = made["ties"]
     assert tied.dtype == np.float32
     assert len(set(tied.ravel().tolist())) <= 5
@@ -304,7 +306,7 @@ def test_probes_tie_scores_and_leave_one_class(do, tmp_path):
     assert [len(made[name][0]) for name in ("partial_batch", "one_sample", "no_sample")] == [4, 1, 0]
     assert np.abs(made["extreme"][0]).max() == pytest.approx(1e4)
     assert np.isnan(made["nan"][0]).sum() == 1
-    left_out = capture.manifest.settings["answer"]["left_out"]
+    left_out = Probes.answer(capture).left_out
     assert set(left_out) == {"mostly_ignored", "all_ignored", "soft_labels"}
 
 
@@ -314,16 +316,16 @@ def test_a_probe_that_is_refused_is_told_and_nothing_else(do, tmp_path):
             raise ZeroDivisionError("one class")
         return 1.0
 
-    evaluation = do("evaluate", DATA, given_values(tmp_path))
+    evaluation = do("evaluate", EVALUATE, given_values(tmp_path))
     capture = do("probes", {"function": "metric"}, {"evaluation": evaluation}, metric=metric)
-    refused = {name: why for name, why in capture.manifest.settings["answer"]["probes"].items() if why != "ok"}
+    refused = {name: why for name, why in Probes.answer(capture).probes.items() if why != "ok"}
     assert refused == {"one_class": "ZeroDivisionError: one class"}
     assert "probe_one_class" not in names(capture)
 
 
 def test_batches_that_do_not_fit_together_are_not_joined(do):
     uneven = [(np.ones((2, n), np.float32), np.zeros(2, int)) for n in (3, 4)]
-    evaluation = do("evaluate", DATA, build_dataloader=lambda _: uneven)
+    evaluation = do("evaluate", EVALUATE, build_dataloader=lambda _: uneven)
     capture = do("metric", {}, {"evaluation": evaluation}, metric=lambda o, _: float(o.sum()))
     assert names(capture) == ["batch_0", "batch_1"]
 
@@ -427,7 +429,7 @@ def test_a_float64_run_that_fails_is_said_with_its_reason_a_native_one_is_the_si
 
     inputs = save(tmp_path / "x", "inputs", np.ones(3, np.float32))
     capture = do("forward", {"runs": [NATIVE, DOUBLE]}, {"inputs": inputs}, build_model=lambda: model)
-    assert capture.manifest.settings["answer"] == {"runs": [NATIVE], "failed": {DOUBLE: "TypeError: for float64"}}
+    assert Forward.answer(capture) == Passed([NATIVE], {DOUBLE: "TypeError: for float64"})
     with pytest.raises(ZeroDivisionError):
         do("forward", {"runs": [NATIVE, DOUBLE]}, {"inputs": inputs}, build_model=lambda: lambda x: 1 // 0 * x)
 
@@ -447,18 +449,18 @@ def test_only_a_float64_run_may_fail_and_the_model_is_put_back():
     def fail():
         raise ValueError("no kernel")
 
-    answer, restored = {"runs": [], "failed": {}}, []
+    answer, restored = Ran(), []
     attempt_run(answer, NATIVE, lambda: None)
     attempt_run(answer, f"{NATIVE}:train", lambda: None, lambda: restored.append("after success"))
     for name in (DOUBLE, f"{DOUBLE}:train"):
         attempt_run(answer, name, fail, lambda: restored.append("after failure"))
     reason = "ValueError: no kernel"
-    assert answer == {"runs": [NATIVE, f"{NATIVE}:train"], "failed": {DOUBLE: reason, f"{DOUBLE}:train": reason}}
+    assert answer == Ran([NATIVE, f"{NATIVE}:train"], {DOUBLE: reason, f"{DOUBLE}:train": reason})
     assert restored == ["after success", "after failure", "after failure"]
     for name in (NATIVE, f"{NATIVE}:train", f"perturbed-{DOUBLE}"):
         with pytest.raises(ValueError, match="no kernel"):
             attempt_run(answer, name, fail)
-    assert len(answer["runs"]) == 2
+    assert len(answer.runs) == 2
 
 
 def test_notes_go_to_the_manifest(tmp_path):

@@ -11,6 +11,7 @@ from paralign.adapters.numpy import NumpyAdapter
 from paralign.capture import Capture
 from paralign.errors import UsageError
 from paralign.run.inputs import save
+from paralign.worker.protocol import Backward, Job
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import perform
 from paralign.worker.training import scalar_of, trainer
@@ -27,7 +28,7 @@ def do(tmp_path):
         side = session or Session("reference", functions, "numpy")
         perform(
             side,
-            {"task": task, "capture": str(folder), "options": options or {}, "values": {n: str(c.path) for n, c in (values or {}).items()}},
+            Job(task, str(folder), options or {}, {n: str(c.path) for n, c in (values or {}).items()}),
         )
         return Capture.open(folder)
 
@@ -127,9 +128,9 @@ def train(do, tmp_path):
 
 def test_every_step_is_recorded(train):
     capture, model = train(build_scheduler=lambda _: halve)
-    answer = capture.manifest.settings["answer"]
-    assert set(answer["runs"]) == {f"{r}:{m}" for r in (NATIVE, DOUBLE) for m in ("eval", "train")}
-    assert (answer["failed"], answer["random"]) == ({}, {})
+    answer = Backward.answer(capture)
+    assert set(answer.runs) == {f"{r}:{m}" for r in (NATIVE, DOUBLE) for m in ("eval", "train")}
+    assert (answer.failed, answer.random) == ({}, {})
     run = f"{DOUBLE}:eval"
     assert [float(array(capture, "lr", run=run, step=n, leaf="")) for n in range(3)] == [0.5, 0.25, 0.125]
     assert [float(array(capture, "lr", run=run, step=n, leaf="1")) for n in range(3)] == [0.25, 0.125, 0.0625]
@@ -164,8 +165,8 @@ def test_a_model_that_is_random_in_train_mode_is_not_trained_there(train):
             return super().__call__(x) + np.random.rand()  # noqa: NPY002 - what a functional dropout uses
 
     capture, model = train(Random())
-    answer = capture.manifest.settings["answer"]
-    assert answer["random"][DOUBLE] == "two passes with different seeds differ although dropout layers are off"
+    answer = Backward.answer(capture)
+    assert answer.random[DOUBLE] == "two passes with different seeds differ although dropout layers are off"
     assert capture.select(run=f"{DOUBLE}:train") == []
     assert capture.select(run=f"{DOUBLE}:eval") != []
     assert model.calls == 0

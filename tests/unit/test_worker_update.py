@@ -12,6 +12,7 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import typed
 from paralign.model import Manifest
 from paralign.worker.optimizers import describe
+from paralign.worker.protocol import Job, Update
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import perform
 
@@ -98,7 +99,7 @@ def run(tmp_path):
         options = {"runs": [DOUBLE, NATIVE], "given": "r", "steps": steps}
         perform(
             session,
-            {"task": "update", "capture": str(tmp_path / "out"), "options": options, "values": {"gradients": str(tmp_path / "given")}},
+            Job("update", str(tmp_path / "out"), options, {"gradients": str(tmp_path / "given")}),
         )
         return Capture.open(tmp_path / "out"), model
 
@@ -111,9 +112,9 @@ def changes(capture, run):
 
 def test_given_gradients_are_followed_times_their_factors(run):
     capture, model = run(build_scheduler=Halve)
-    answer = capture.manifest.settings["answer"]
-    assert (answer["runs"], answer["failed"]) == ([DOUBLE, NATIVE], {})
-    assert answer["rates"] == [[0.5], [0.25], [0.125]]
+    answer = Update.answer(capture)
+    assert (answer.runs, answer.failed) == ([DOUBLE, NATIVE], {})
+    assert answer.rates == [[0.5], [0.25], [0.125]]
     expected = [-0.5 * GRADIENT, -0.5 * GRADIENT, (-0.5 + 0.5 * 0.125) * GRADIENT]
     for name in (DOUBLE, NATIVE):
         for found, wanted in zip(changes(capture, name), expected, strict=True):
@@ -131,7 +132,7 @@ def test_where_optimizer_and_schedule_were_built_is_told(run):
     def build_scheduler(optimizer):
         return Halve(optimizer)
 
-    built = run(build_optimizer=build_optimizer, build_scheduler=build_scheduler)[0].manifest.settings["answer"]["built"]
+    built = Update.answer(run(build_optimizer=build_optimizer, build_scheduler=build_scheduler)[0]).built
     assert built == {
         "optimizer": f"{__file__}:{build_optimizer.__code__.co_firstlineno + 1}",
         "scheduler": f"{__file__}:{build_scheduler.__code__.co_firstlineno + 1}",

@@ -30,12 +30,14 @@ class Capture:
         manifest: how it was made.
         records: every record, in the order of recording.
         by_id: record number -> record.
+        answer: what the task that recorded it answered, as :meth:`paralign.worker.protocol.Task.answer` reads it; None before.
     """
 
     def __init__(self, path: Path, manifest: Manifest, records: List[Record]) -> None:
         self.path, self.manifest, self.records = path, manifest, records
         self.by_id: Dict[int, Record] = {record.id: record for record in records}
         self._shards: "OrderedDict[str, TensorFile]" = OrderedDict()
+        self.answer: Any = None
 
     @classmethod
     def open(cls, path: Union[str, Path]) -> "Capture":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.comparison.trend import Trend
     from paralign.context import Context
+    from paralign.worker.protocol import LoaderTold, Padding
 
 EPILOG = "exit codes: 0 nothing grows · 1 something grows · 2 wrong usage · 3 a side failed · 4 nothing could be concluded"
 
@@ -114,32 +115,34 @@ def _memory(options: argparse.Namespace) -> int:
 
 def _grown(context: Context, side: str, what: str, steps: int) -> Growth:
     from paralign.errors import UsageError
+    from paralign.worker.protocol import Memory
 
     values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
     if what == "predict" and not context.settings.paths:
         raise UsageError("there is no path to predict from", hint="set [infer] paths in paralign.toml")
     if what != "predict" and "inputs" not in values:
         raise UsageError("there are no inputs", hint="set [inputs] in paralign.toml, or define inputs() in the reference")
-    given = {"what": what, "path": (context.settings.paths or [""])[0], "steps": steps, "warm": 5}
-    return judged(getattr(context, side).record("memory", "memory", given, values), side, what)
+    order = Memory(what, steps, 5, (context.settings.paths or [""])[0])
+    return judged(getattr(context, side).record("memory", order, values), side, what)
 
 
 def judged(capture: Capture, side: str, what: str) -> Growth:
     """What a recording of the task ``memory`` shows."""
     from paralign.comparison.trend import trend
+    from paralign.worker.protocol import Memory
 
-    answer = capture.manifest.settings["answer"]
-    steps = int(answer["steps"])
+    answer = Memory.answer(capture)
+    steps = answer.steps
     trends = {name: trend([float(v) for v in capture.array(capture.select(name=name)[0])]) for name in SERIES}
     growing = [name for name, (_, _, least) in SERIES.items() if trends[name].grows(least)]
-    if "python" in growing and not answer["lines"]:
+    if "python" in growing and not answer.lines:
         growing.remove("python")  # no line of the user's keeps anything: an interpreter's own caches
     if growing == ["host"] and trends["host"].slope * steps < SLACK:
         growing = []
     found = Growth(side, what, steps, trends, growing)
     if growing:
-        found.containers, found.lines = answer["containers"], answer["lines"]
-        found.graphs = answer["graphs"] if "nodes" in growing or any(c["graph"] for c in found.containers) else []
+        found.containers, found.lines = answer.containers, answer.lines
+        found.graphs = answer.graphs if "nodes" in growing or any(c["graph"] for c in found.containers) else []
         found.fixes = list(dict.fromkeys(_fixes(found)))
     return found
 
@@ -195,12 +198,12 @@ def _at(line: str | None, said: str) -> list[str]:
 def _loader(options: argparse.Namespace) -> int:
     from paralign.api import opened
     from paralign.errors import UsageError
+    from paralign.worker.protocol import Loading
 
     texts = [text.strip() for text in options.workers.split(",")]
     if not all(text.isdigit() and int(text) <= 256 for text in texts):  # noqa: PLR2004 - more than any machine feeds
         raise UsageError(f"--workers takes numbers from 0 to 256, not {options.workers!r}", hint="such as --workers 0,4,8")
-    given = {"workers": [int(text) for text in texts], "seconds": options.seconds}
-    answers: dict[str, dict[str, Any]] = {}
+    answers: dict[str, LoaderTold] = {}
     sides = _sides(options)
     with (
         Progress(steps=sides, seconds=dict.fromkeys(sides, options.seconds * len(texts))) as progress,
@@ -212,62 +215,54 @@ def _loader(options: argparse.Namespace) -> int:
             progress.step(side)
             values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
             values = values if context.has(side, "build_model") and "inputs" in values else {}
-            capture = getattr(context, side).record("loading", "loading", {**given, "split": context.settings.split}, values)
-            answers[side] = dict(capture.manifest.settings["answer"])
+            order = Loading(context.settings.split, [int(text) for text in texts], options.seconds)
+            answers[side] = Loading.answer(getattr(context, side).record("loading", order, values))
     if not answers:
         raise UsageError("no side has build_dataloader(split)", hint="define it in the side's module")
-    for side, answer in answers.items():
-        answer["advice"] = advice(answer)
-        if not options.json:
-            print("\n".join(_timed(side, answer)))
     if options.json:
         import json
 
-        print(json.dumps(answers, indent=1))
+        print(json.dumps({side: {**asdict(answer), "advice": advice(answer)} for side, answer in answers.items()}, indent=1))
+        return 0
+    for side, answer in answers.items():
+        print("\n".join(_timed(side, answer)))
     return 0
 
 
-def advice(answer: dict[str, Any]) -> list[str]:
-    """What a recording of the task ``loading`` advises.
-
-    Args:
-        answer: of the task: ``tried`` (numbers of workers with seconds a batch), ``step`` (seconds), ``own``, ``cores``, ``padding``.
-    """
-    timed = [each for each in answer["tried"] if each["seconds"]]
+def advice(answer: LoaderTold) -> list[str]:
+    """What a recording of the task ``loading`` advises."""
+    timed = [(each.seconds, each.workers) for each in answer.tried if each.seconds]
     if not timed:
         return ["the loader gives too few batches to be timed"]
-    own, step = timed[0], answer["step"]
-    least = min(timed, key=lambda each: float(each["seconds"]))
+    (seconds, own), step = timed[0], answer.step
+    least = min(timed, key=lambda each: each[0])
     said = []
-    share = (
-        None if step is None else own["seconds"] / (own["seconds"] + step) if not own["workers"] else max(0.0, 1 - step / own["seconds"])
-    )
+    share = None if step is None else seconds / (seconds + step) if not own else max(0.0, 1 - step / seconds)
     if share is not None and share < READER:
         said.append(f"the reader takes {share:.0%} of a step: it is not what slows the training")
-    elif least is own or least["seconds"] > own["seconds"] * (1 - GAIN):
+    elif least is timed[0] or least[0] > seconds * (1 - GAIN):
         many = "of those tried" if len(timed) > 1 else "for it could be tried with no other number"
-        said.append(f"keep num_workers={own['workers']}, the fastest {many}: make samples cheaper (smaller files, fewer steps in Python)")
+        said.append(f"keep num_workers={own}, the fastest {many}: make samples cheaper (smaller files, fewer steps in Python)")
     else:
-        needed = [each for each in timed if step is not None and each["seconds"] <= step]
-        best = min(needed, key=lambda each: int(each["workers"] or 0)) if needed else least
-        faster = own["seconds"] / best["seconds"]
-        said.append(f"set num_workers={best['workers']}: a batch comes {faster:.1f} times as fast as with {own['workers']}")
-    if any(each["workers"] and each["workers"] > answer["cores"] for each in timed):
-        said.append(f"this machine has {answer['cores']} cores: more workers than cores help only where they wait for disks or a network")
-    return [*said, *(_padded(each) for each in answer["padding"])]
+        needed = [each for each in timed if step is not None and each[0] <= step]
+        best = min(needed, key=lambda each: each[1] or 0) if needed else least
+        said.append(f"set num_workers={best[1]}: a batch comes {seconds / best[0]:.1f} times as fast as with {own}")
+    if any(workers and workers > answer.cores for _, workers in timed):
+        said.append(f"this machine has {answer.cores} cores: more workers than cores help only where they wait for disks or a network")
+    return [*said, *(_padded(each) for each in answer.padding)]
 
 
-def _padded(found: dict[str, Any]) -> str:
-    what = f"{found['share']:.0%} of {found['leaf'] or 'the batch'} is padding ({found['mark']})"
-    return f"{what}; in batches of rows sorted by length it would be {found['sorted']:.0%}: group rows of like length in a batch sampler"
+def _padded(found: Padding) -> str:
+    what = f"{found.share:.0%} of {found.leaf or 'the batch'} is padding ({found.mark})"
+    return f"{what}; in batches of rows sorted by length it would be {found.sorted:.0%}: group rows of like length in a batch sampler"
 
 
-def _timed(side: str, answer: dict[str, Any]) -> list[str]:
-    lines = [f"{side}: num_workers={answer['own']}, {answer['cores']} cores"]
-    for each in answer["tried"]:
-        seconds = f"{each['seconds'] * 1e3:.2f} ms a batch (± {each['spread'] * 1e3:.2f})" if each["seconds"] else "too few batches"
-        lines.append(f"  workers {each['workers']}: {seconds}, {each['batches']} batches")
-    lines += [f"  workers {workers}: fails: {why}" for workers, why in answer["failed"].items()]
-    if answer["step"] is not None:
-        lines.append(f"  a step: {answer['step'] * 1e3:.2f} ms")
-    return [*lines, *(f"  {said}" for said in answer["advice"])]
+def _timed(side: str, answer: LoaderTold) -> list[str]:
+    lines = [f"{side}: num_workers={answer.own}, {answer.cores} cores"]
+    for each in answer.tried:
+        seconds = f"{each.seconds * 1e3:.2f} ms a batch (± {(each.spread or 0.0) * 1e3:.2f})" if each.seconds else "too few batches"
+        lines.append(f"  workers {each.workers}: {seconds}, {each.batches} batches")
+    lines += [f"  workers {workers}: fails: {why}" for workers, why in answer.failed.items()]
+    if answer.step is not None:
+        lines.append(f"  a step: {answer.step * 1e3:.2f} ms")
+    return [*lines, *(f"  {said}" for said in advice(answer))]

@@ -12,6 +12,7 @@ from paralign.errors import UsageError
 from paralign.formats import open_checkpoint
 from paralign.model import Manifest
 from paralign.stages import resumption, weights
+from paralign.worker.protocol import StateRead, StateWrite
 from paralign.worker.resuming import state_of
 
 if TYPE_CHECKING:
@@ -82,26 +83,27 @@ def carry(context: Context, checkpoint: Checkpoint, destination: Path, temporary
         raise UsageError("nothing says which parameter is which", where=str(checkpoint.path), hint="run `paralign check weights` first")
     recorders = context.reference, context.candidate
     progress("reading the state")
-    read = recorders[here].record("state-read", "state_read", {}, {"file": _held(checkpoint, recorders[here].folder / "state-file")})
+    read = recorders[here].record("state-read", StateRead(), {"file": _held(checkpoint, recorders[here].folder / "state-file")})
     state = state_of(read)
     moved = resumption.mapped(context.plan, state, to_candidate=here == 0)
     progress("writing the state")
-    options = {"path": str(temporary), "pace": context.settings.pace.steps_between(there)}
     given = resumption.saved(moved, recorders[there].folder / "state")
-    written = recorders[there].record("state-write", "state_write", options, {"state": given})
-    answers = read.manifest.settings["answer"], written.manifest.settings["answer"]
+    written = recorders[there].record(
+        "state-write", StateWrite(str(temporary), context.settings.pace.steps_between(there)), {"state": given}
+    )
+    told, saved = StateRead.answer(read), StateWrite.answer(written)
     wanted = context.plan.targets if here == 0 else context.plan.sources
     found = Carried(
         checkpoint.path,
         destination,
-        (answers[0]["optimizer"], answers[1]["optimizer"]),
+        (told.optimizer, saved.optimizer),
         len(moved),
         list(dict.fromkeys(slot for kept in moved.values() for slot in kept)),
-        answers[1]["steps"],
+        saved.steps,
         [r.name for r in wanted if _trained(r) and r.name not in moved],
-        answers[0]["left"],
+        told.left,
     )
-    if answers[1]["scheduled"]:
+    if saved.scheduled:
         found.notes.append(
             f"the schedule was put to where {found.steps} updates bring it"
             if found.steps

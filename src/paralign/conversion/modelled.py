@@ -16,6 +16,7 @@ from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.checkpoint import some
 from paralign.model import Manifest
 from paralign.stages import assignment, forward, judging
+from paralign.worker.protocol import Forward, Load, Weights
 from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def plan(
         WorkerFailed: a side's model cannot be built.
     """
     progress("building both models")
-    states = dict(zip(SIDES, context.record_both("weights", "weights"), strict=True))
+    states = dict(zip(SIDES, context.record_both("weights", Weights()), strict=True))
     side = _side(context, checkpoint, states, origin)
     if side == "candidate":
         context = replace(context, reference=context.candidate, candidate=context.reference, about=_turned(context.about), artifacts={})
@@ -209,7 +210,7 @@ def _proven(
             guess = proof.guess or planned
             drawn = not proof.right and not math.isinf(proof.error) and trials.agrees_replayed(guess)
         if math.isinf(proof.error):  # then either it does not run, which is raised here, or its outputs are built otherwise
-            context.candidate.record("why", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
+            context.candidate.record("why", Forward([NATIVE]), {"inputs": context.inputs})
     except WorkerFailed as failure:
         found.notes.append(f"the models could not be run: {failure.what}" + "".join(f"\n  {frame}" for frame in failure.frames[-FRAMES:]))
         return planned
@@ -220,7 +221,7 @@ def _proven(
     if _blind(outputs):
         found.notes.append("the outputs are constant: they are equal whatever the weights are. Use other inputs or trained weights")
         return planned
-    candidate = context.candidate.record("built", "forward", {"modules": "none", "runs": [NATIVE]}, {"inputs": context.inputs})
+    candidate = context.candidate.record("built", Forward([NATIVE]), {"inputs": context.inputs})
     counts = [len(judging.final(c, name="output", run=NATIVE)) for c in (outputs, candidate)]
     if counts[0] != counts[1]:
         found.notes.append(f"the reference gives {counts[0]} outputs and the candidate {counts[1]}: what both give was compared")
@@ -253,7 +254,7 @@ def _loaded(context: Context, checkpoint: Checkpoint, state: Capture, spelt: dic
             if record.name in spelt and record.location is not None:
                 writer.add(record.name, checkpoint.value(spelt[record.name]), role=record.role)
                 checkpoint.release(spelt[record.name])
-    return context.reference.record("loaded", "load", values={"state": Capture.open(folder)}, prelude=True)
+    return context.reference.record("loaded", Load(), values={"state": Capture.open(folder)}, prelude=True)
 
 
 def _blind(outputs: Capture) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError
 from paralign.locate.formula import repaired as repairing
@@ -24,7 +24,8 @@ from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Point, StageResult
 from paralign.run.recorder import both
-from paralign.worker.session import DOUBLE
+from paralign.worker.protocol import Operations, Redraw, Watch, runs_of
+from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergenc
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
-    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+    if context.inputs is None or not context.observed:
         return [], []
-    watched = Watched(context, {"mode": "eval"}, {"inputs": context.inputs})
+    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs})
     judgement = watched.judgement()
     found, notes = guilty(watched, watched.judgement(fine=True)) if diverged and not judgement.wrong_outputs() else ([], [])
     if not any(guilt.confirmed for guilt in found):
@@ -122,19 +123,20 @@ def replayed(context: Context, mode: str, attempt: str = "", *, backward: bool =
 
 def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> Replay | None:
     """As :func:`replayed`, always run."""
-    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+    if context.inputs is None or not context.observed:
         return None
     values: dict[str, Capture] = {"inputs": context.inputs}
-    plain: dict[str, Any] = {"mode": "apart" if mode == "train" else mode, **({"attempt": attempt} if attempt else {})}
+    plain = Operations([DOUBLE, NATIVE], mode="apart" if mode == "train" else mode, attempt=attempt)
     trains = context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss")
     if (mode == "train" or backward) and trains and context.labels is not None:
-        values, plain = {**values, "labels": context.labels}, {**plain, "backward": True}
-    options, name = {**plain, "runs": [DOUBLE]}, "random" if mode == "train" else f"random-{mode}{'-backward' * backward}"
+        values, plain = {**values, "labels": context.labels}, replace(plain, backward=True)
+    order, name = replace(plain, runs=[DOUBLE]), "random" if mode == "train" else f"random-{mode}{'-backward' * backward}"
+    keeping = replace(order, watch=Watch(redraw=Redraw(keep=True)))
     reference, candidate = both(
-        lambda: context.reference.record(name, "operations", {**options, "keep_draws": True}, values),
-        lambda: context.candidate.record(name, "operations", options, values),
+        lambda: context.reference.record(name, keeping, values),
+        lambda: context.candidate.record(name, order, values),
     )
-    doubles = [c for c in (reference, candidate) if DOUBLE in c.manifest.settings["answer"]["runs"]]
+    doubles = [c for c in (reference, candidate) if DOUBLE in runs_of(c).runs]
     if len(doubles) < 2:  # noqa: PLR2004 - both sides
         drawn = [c.manifest.settings["operations"][DOUBLE]["random"] for c in doubles]
         if mode == "eval" and drawn == [[]]:  # the side that can be asked draws nothing: operations are compared as they are
@@ -148,7 +150,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
     found, notes = guilty(watched, watched.judgement())
     divergences = merged([divergence(guilt) for guilt in found])
-    if plain.get("backward") and not found:
+    if plain.backward and not found:
         faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
         divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
     drawn = again.manifest.settings["operations"][DOUBLE]["random"]
@@ -157,7 +159,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     notes.append(
         f"{mode} mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
         f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
-        f"{', the loss and every gradient were' if plain.get('backward') else ' was'} compared so"
+        f"{', the loss and every gradient were' if plain.backward else ' was'} compared so"
     )
     places = {said["number"]: place for place, said in enumerate(sides[1])}
     return Replay(
@@ -166,14 +168,14 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         notes,
         bool(watched.judgement().wrong_outputs()),
         {str(places[int(number)]): name for number, name in use.items()},
-        [places[number] for number in watched.options.get("mirrored", ())],
+        [places[number] for number in watched.order.watch.redraw.mirrored],
         whole=None not in done and len(set(done)) == len(sides[0]),
     )
 
 
 def _least_wrong(
     context: Context,
-    plainly: tuple[dict[str, Any], dict[str, Capture]],
+    plainly: tuple[Operations, dict[str, Capture]],
     reference: Capture,
     use: dict[str, str],
     mirrors: list[list[int]],
@@ -187,8 +189,8 @@ def _least_wrong(
     given = {**values, "draws": reference}
 
     def run(mirrored: list[int]) -> tuple[_Replayed, Capture]:
-        asked = {**plain, "draws": use, "mirrored": mirrored}
-        capture = context.candidate.record(f"{name}-replayed", "operations", {**asked, "runs": [DOUBLE]}, given)
+        asked = replace(plain, watch=Watch(redraw=Redraw(use=use, mirrored=mirrored)))
+        capture = context.candidate.record(f"{name}-replayed", replace(asked, runs=[DOUBLE]), given)
         watched = _Replayed(context, asked, given, name, (reference, capture))
         watched.plainly = plainly
         return watched, capture
@@ -210,7 +212,7 @@ def _least_wrong(
 class _Replayed(Watched):
     """Watched sides of which the candidate draws what the reference drew; the reference runs as it did (``plainly``)."""
 
-    plainly: tuple[dict[str, Any], dict[str, Capture]] = {}, {}
+    plainly: tuple[Operations, dict[str, Capture]] = Operations([]), {}
 
     def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
         """The values of the reference's run, whole; ``own``: of the candidate's."""
@@ -224,12 +226,12 @@ class _Replayed(Watched):
 
     @contextmanager
     def _plain(self) -> Iterator[None]:
-        kept = self.options, self.given
-        self.options, self.given = self.plainly
+        kept = self.order, self.given
+        self.order, self.given = self.plainly
         try:
             yield
         finally:
-            self.options, self.given = kept
+            self.order, self.given = kept
 
 
 def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergence], list[str]]:
@@ -243,18 +245,11 @@ def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergen
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
-    if (
-        context.inputs is None
-        or context.labels is None
-        or not all(context.about[side].get("observes") for side in ("reference", "candidate"))
-    ):
+    if context.inputs is None or context.labels is None or not context.observed:
         return [], []
-    options: dict[str, Any] = {
-        "mode": MODES[mode],
-        "backward": True,
-        **({"steps": after, "accumulate": context.settings.pace.accumulate} if after else {}),
-    }
-    watched = Watched(context, options, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
+    accumulate = context.settings.pace.accumulate if after else 1
+    order = Operations([DOUBLE, NATIVE], mode=MODES[mode], backward=True, steps=after, accumulate=accumulate)
+    watched = Watched(context, order, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
     judgement = watched.judgement()
     if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways
         return [], []

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from paralign.model import Side
+    from paralign.worker.protocol import Job
 
 #: argument of :class:`Side` that is a function -> how it is called
 CALLED = {
@@ -64,7 +65,7 @@ class Live:
         """Always: what happens to this side happens to this process."""
         return True
 
-    def request(self, job: dict[str, Any]) -> dict[str, Any]:
+    def request(self, job: Job) -> None:
         """Do a job.
 
         Raises:
@@ -72,7 +73,7 @@ class Live:
         """
         try:
             with nested(), self._afresh():
-                return perform(self._session, job)
+                perform(self._session, job)
         except ParalignError as error:
             raise WorkerFailed(type(error).__name__, str(error), side=self.side) from error
         except Exception as error:

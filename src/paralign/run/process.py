@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.errors import EnvironmentUnavailable, WorkerFailed, unwritten
 from paralign.run.launching import Guard, await_group, kill_group, launch
+from paralign.worker.protocol import MalformedMessage
+from paralign.worker.protocol.messages import DONE, FAILED, FORKED, Reply, Request, SideDescription
+from paralign.worker.protocol.wire import decode, encode
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from paralign.run.project import SideSettings
+    from paralign.worker.protocol import Job
 
 MAIN = Path(__file__).parents[1] / "worker" / "__main__.py"
 
@@ -81,18 +85,20 @@ class Process:
         write_own(
             self._description,
             json.dumps(
-                {
-                    "side": side,
-                    "module": str(settings.module),
-                    "root": str(settings.root),
-                    "framework": settings.framework,
-                    "device": settings.device,
-                    "seed": seed,
-                    "revision": revision(settings.root),
-                    "ignore": ignore,
-                    "lock": None if lock is None else str(lock),
-                    "own": own,
-                }
+                encode(
+                    SideDescription(
+                        side,
+                        module=str(settings.module),
+                        root=str(settings.root),
+                        framework=settings.framework,
+                        device=settings.device,
+                        seed=seed,
+                        revision=revision(settings.root),
+                        ignore=ignore,
+                        lock=None if lock is None else str(lock),
+                        own=own,
+                    )
+                )
             ),
         )
         self._received = bytearray()
@@ -126,7 +132,7 @@ class Process:
         """Whether the process still serves jobs."""
         return not self._ending and self._process.poll() is None
 
-    def request(self, job: dict[str, Any]) -> dict[str, Any]:
+    def request(self, job: Job) -> None:
         """Have a job done.
 
         Raises:
@@ -141,22 +147,21 @@ class Process:
             self.close()
             raise WorkerFailed(
                 "timeout",
-                f"{job['task']} took longer than {self.timeout:g} s; last lines of its log:\n{self.tail()}",
+                f"{job.task} took longer than {self.timeout:g} s; last lines of its log:\n{self.tail()}",
                 log=str(self.log),
                 side=self.side,
             ) from None
         if line is None:
             raise self._died(job)
-        answer = _understood(line, token)
-        if answer is None or answer["event"] == "forked":
+        reply = _understood(line, token)
+        if reply is None or reply.event == FORKED:
             self.close()
-            raise self._foreign(job, line) if answer is None else self._forked(job)
-        if answer["event"] == "failed":
-            trace = {} if answer["ours"] else {"traceback": answer["traceback"], "frames": answer["frames"]}
-            raise WorkerFailed(answer["type"], _told(answer), log=str(self.log), side=self.side, **trace)
-        return dict(answer["answer"])
+            raise self._foreign(job, line) if reply is None else self._forked(job)
+        if reply.event == FAILED:
+            traceback, frames = ("", []) if reply.ours else (reply.traceback, reply.frames)
+            raise WorkerFailed(reply.type, _told(reply), traceback, log=str(self.log), side=self.side, frames=frames)
 
-    def _exchange(self, job: dict[str, Any], token: str) -> bytes | None:
+    def _exchange(self, job: Job, token: str) -> bytes | None:
         """Send a job and wait for a line; None where the process has died.
 
         Raises:
@@ -164,10 +169,10 @@ class Process:
         """
         if self._ending:
             return None
-        write_own(self._jobs, json.dumps(job))
+        write_own(self._jobs, json.dumps(encode(job)))
         try:
             if self._process.stdin is not None:
-                self._process.stdin.write(json.dumps({"job": str(self._jobs), "token": token}).encode() + b"\n")
+                self._process.stdin.write(json.dumps(encode(Request(str(self._jobs), token))).encode() + b"\n")
         except BrokenPipeError:
             return None
         return None if self._process.stdout is None else self._line(self._process.stdout, time.monotonic() + self.timeout)
@@ -192,29 +197,29 @@ class Process:
                 if time.monotonic() >= until:
                     raise TimeoutError
 
-    def _foreign(self, job: dict[str, Any], line: bytes) -> WorkerFailed:
+    def _foreign(self, job: Job, line: bytes) -> WorkerFailed:
         """The failure of a side that has written into the pipe of its worker."""
         quoted = line[:QUOTED].decode("utf-8", errors="backslashreplace")
         return WorkerFailed(
             "foreign answer",
-            f"during {job['task']} something else than an answer came through the worker's private pipe: {quoted!r}\n"
+            f"during {job.task} something else than an answer came through the worker's private pipe: {quoted!r}\n"
             "  fix: let the side's code write to no descriptor that it has not opened, "
             "and leave the functions of Python's json as they are",
             log=str(self.log),
             side=self.side,
         )
 
-    def _forked(self, job: dict[str, Any]) -> WorkerFailed:
+    def _forked(self, job: Job) -> WorkerFailed:
         """The failure of a side that goes on in two processes."""
         return WorkerFailed(
             "forked",
-            f"a child that the side's code has forked came back to paralign, by the end of {job['task']}: what follows would run twice\n"
+            f"a child that the side's code has forked came back to paralign, by the end of {job.task}: what follows would run twice\n"
             "  fix: end the child with os._exit() in the branch where os.fork() returned 0",
             log=str(self.log),
             side=self.side,
         )
 
-    def _died(self, job: dict[str, Any]) -> WorkerFailed:
+    def _died(self, job: Job) -> WorkerFailed:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
         if self._process.poll() is None:  # it closed its pipes and lives on
@@ -223,11 +228,11 @@ class Process:
         if code < 0:
             name = _signal_name(-code)
             kind = "crashed" if -code in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL) else "killed"
-            cause = f"by signal {name} during {job['task']}"
+            cause = f"by signal {name} during {job.task}"
             if name == "SIGKILL":
                 cause += " (the system does this when memory runs out)"
         else:
-            kind, cause = "exited", f"with code {code} during {job['task']}"
+            kind, cause = "exited", f"with code {code} during {job.task}"
         return WorkerFailed(kind, f"{cause}; last lines of its log:\n{self.tail()}", log=str(self.log), side=self.side)
 
     def tail(self) -> str:
@@ -260,17 +265,15 @@ class Process:
             self._process.wait(timeout=GRACE)
 
 
-def _understood(line: bytes, token: str) -> dict[str, Any] | None:
-    """The answer in a line; None where the line is none, or none to this request."""
+def _understood(line: bytes, token: str) -> Reply | None:
+    """The reply in a line; None where the line is none, or none to this request."""
     try:
-        answer = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError):
+        reply = decode(Reply, json.loads(line.decode("utf-8")), "reply")
+    except (ValueError, RecursionError, MalformedMessage):
         return None
-    if not isinstance(answer, dict):
-        return None
-    if answer.get("event") == "forked":  # perhaps during an earlier request
-        return answer
-    return answer if answer.get("token") == token and answer.get("event") in ("done", "failed") else None
+    if reply.event == FORKED:  # perhaps during an earlier request
+        return reply
+    return reply if reply.token == token and reply.event in (DONE, FAILED) else None
 
 
 def _signal_name(number: int) -> str:
@@ -324,11 +327,11 @@ def revision(root: Path) -> str | None:
     return done.stdout.strip() or None
 
 
-def _told(answer: dict[str, Any]) -> str:
+def _told(reply: Reply) -> str:
     parts = [
-        answer["message"],
-        f"where: {answer['where']}" if answer.get("where") else "",
-        f"fix: {answer['hint']}" if answer.get("hint") else "",
+        reply.message,
+        f"where: {reply.where}" if reply.where else "",
+        f"fix: {reply.hint}" if reply.hint else "",
     ]
     return "\n  ".join(p for p in parts if p)
 

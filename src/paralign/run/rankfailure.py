@@ -8,11 +8,16 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from paralign.errors import WorkerFailed, plain_text
 from paralign.run import ranklogs, stacks
 from paralign.worker.launched import LOOK, rank_file
+from paralign.worker.protocol import MalformedMessage
+from paralign.worker.protocol.messages import DONE, RankEnd, RankReply
+from paralign.worker.protocol.wire import decode
+
+T = TypeVar("T")
 
 #: what a message has in it that is about processes talking, whoever is at fault
 _TALK = re.compile(r"gloo|nccl|process ?group|TCPStore|init_parallel_env", re.IGNORECASE)
@@ -47,8 +52,8 @@ class Ended:
     """
 
     rank: int
-    answer: dict[str, Any] | None = None
-    end: dict[str, Any] | None = None
+    answer: RankReply | None = None
+    end: RankEnd | None = None
     phase: str = ""
     stack: list[stacks.Frame] = field(default_factory=list)
     crash: list[stacks.Frame] = field(default_factory=list)
@@ -57,24 +62,24 @@ class Ended:
     def read(cls, folder: Path, rank: int) -> Ended:
         """What is known of a rank now."""
         texts = {what: _text(rank_file(str(folder), rank, what)) for what in ("answer.json", "end.json", "progress", "stacks", "fault")}
-        found = cls(rank, _json(texts["answer.json"]), _json(texts["end.json"]), texts["progress"])
+        found = cls(rank, _read(RankReply, texts["answer.json"]), _read(RankEnd, texts["end.json"]), texts["progress"])
         found.stack, found.crash = stacks.main_thread(texts["stacks"]), stacks.main_thread(texts["fault"])
         return found
 
     @property
     def done(self) -> bool:
         """Whether it did its job."""
-        return self.answer is not None and self.answer["event"] == "done"
+        return self.answer is not None and self.answer.reply.event == DONE
 
     @property
     def raised(self) -> bool:
         """Whether its code raised."""
-        return self.answer is not None and self.answer["event"] != "done"
+        return self.answer is not None and self.answer.reply.event != DONE
 
     @property
     def died(self) -> bool:
         """Whether it ended without an answer and without having been told to."""
-        return self.answer is None and self.end is not None and not self.end["ordered"]
+        return self.answer is None and self.end is not None and not self.end.ordered
 
     @property
     def failed(self) -> bool:
@@ -90,24 +95,24 @@ class Ended:
     def time(self) -> float:
         """When it failed, in seconds since 1970; a death is noticed a little later."""
         if self.answer is not None:
-            return float(self.answer["time"])
-        return float("inf") if self.end is None else float(self.end["time"]) - 2 * LOOK
+            return self.answer.time
+        return float("inf") if self.end is None else self.end.time - 2 * LOOK
 
     def told(self) -> str:
         """How it ended, in words."""
         if self.answer is not None and self.raised:
-            return f"{self.answer['type']}: {self.answer['message']}"
+            return f"{self.answer.reply.type}: {self.answer.reply.message}"
         if self.done:
             return "has done its job"
         if self.end is None:
             return "was ended by the launcher, or never started"
-        if self.end["ordered"]:
+        if self.end.ordered:
             return "was ended by the launcher"
-        killed = self.end["signal"]
+        killed = self.end.signal
         if killed:
             why = " (the system does this when memory runs out)" if killed == signal.SIGKILL else ""
             return f"was killed by signal {signal.Signals(killed).name}{why}"
-        return f"exited with code {self.end['code']} before its job was done"
+        return f"exited with code {self.end.code} before its job was done"
 
 
 def _text(path: str) -> str:
@@ -118,10 +123,10 @@ def _text(path: str) -> str:
         return ""
 
 
-def _json(text: str) -> dict[str, Any] | None:
-    with suppress(ValueError):
-        found = json.loads(text)
-        return found if isinstance(found, dict) else None
+def _read(kind: type[T], text: str) -> T | None:
+    """What a rank wrote down; None where that is not there, or not whole."""
+    with suppress(ValueError, RecursionError, MalformedMessage):
+        return decode(kind, json.loads(text), "a rank's file")
     return None
 
 
@@ -143,14 +148,14 @@ def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) ->
     said += [f"rank {end.rank}: {end.told()}" + (" (after it)" if end.raised else "") for end in ends if end is not first]
     frames, traceback = [], ""
     if first.answer is not None:
-        frames, traceback = first.answer["frames"], first.answer["traceback"]
-        where, hint = first.answer.get("where"), first.answer.get("hint")
+        reply = first.answer.reply
+        frames, traceback, where, hint = reply.frames, reply.traceback, reply.where, reply.hint
         said[0] += "".join(f"\n  {name}: {text}" for name, text in (("where", where), ("fix", hint)) if text)
     else:
         frames = [str(frame) for frame in reversed(stacks.users(first.crash) or first.crash[:3])]
         said.append(f"last lines of its log:\n{_quoted(first.rank, log)}")
     said += _launchers_words(launcher, first.rank)
-    kind = first.answer["type"] if first.answer is not None else ("killed" if first.end and first.end["signal"] else "exited")
+    kind = first.answer.reply.type if first.answer is not None else ("killed" if first.end and first.end.signal else "exited")
     failure = RanksFailed(kind, "\n".join(said), traceback=traceback, log=str(log), side=side, frames=frames)
     failure.talks = first.raised and (first.lost or first.phase == MEETING[-1] or _TALK.search(first.told()) is not None)
     return failure

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paralign.capture import clear
 from paralign.capture.merged import Merged
@@ -23,6 +23,9 @@ from paralign.run.marked import VARIABLE, MarkedGuard, end_bearers, new_mark
 from paralign.run.process import MAIN, environment, open_log, write_own
 from paralign.run.rankfailure import Ended, RanksFailed, blamed, hung
 from paralign.worker.launched import rank_file
+from paralign.worker.protocol import Ranked
+from paralign.worker.protocol.messages import RankDescription
+from paralign.worker.protocol.wire import encode
 
 if TYPE_CHECKING:
     from paralign.run.distribution import Distributed
@@ -85,13 +88,13 @@ class Ranks:
         """The folder in which each rank is given one of its own to save into."""
         return self.folder.with_name(f"{self.folder.name}-saved")
 
-    def record(self, weights: Path, captures: Path, options: dict[str, Any]) -> Merged:
+    def record(self, weights: Path, captures: Path, options: Ranked) -> Merged:
         """Have all ranks do the job, and read what they recorded as one capture.
 
         Args:
             weights: the capture whose values the model is given.
             captures: the folder in which each rank's capture goes.
-            options: of the job (``worker/rank.py``).
+            options: what they do.
 
         Raises:
             WorkerFailed: a rank failed, died or did not come to an end; names it, its frames and what the others were at. Where processes
@@ -115,18 +118,18 @@ class Ranks:
         limits = replace(self.distributed, timeout=min(REHEARSAL, self.distributed.timeout))
         folder = self.folder.with_name(f"{self.folder.name}-rehearsal")  # the logs of the failure stay
         self._rehearsal = Ranks(self.side, self.settings, limits, folder, self.cwd, self.seed)
-        failure = self._rehearsal._attempt(weights, captures, {"rehearsal": True})  # noqa: SLF001 - another of this class
+        failure = self._rehearsal._attempt(weights, captures, Ranked(rehearsal=True))  # noqa: SLF001 - another of this class
         way = "gloo" if self.settings.device == "cpu" else "NCCL"
         if failure is None:
             return f"{way} by itself works between {self.distributed.nproc} such processes: the fault lies in the program"
         return f"{way} by itself fails too, without the program: {failure.message.splitlines()[0]}\n  fix: {ADVICE[way]}"
 
-    def _attempt(self, weights: Path, captures: Path, options: dict[str, Any]) -> RanksFailed | None:
+    def _attempt(self, weights: Path, captures: Path, options: Ranked) -> RanksFailed | None:
         """Have all ranks do a job; how that failed, None where it did not."""
         self._prepare()
         deadline = time.time() + self.distributed.timeout
         description = self.folder / "job.json"
-        write_own(description, json.dumps(self._description(weights, captures, options, deadline)))
+        write_own(description, json.dumps(encode(self._description(weights, captures, options, deadline))))
         try:
             timed_out = self._run(description, deadline)
         finally:
@@ -165,24 +168,24 @@ class Ranks:
         ranklogs.forget(self.logs)
         write_own(self.folder / "launcher.log", "")
 
-    def _description(self, weights: Path, captures: Path, options: dict[str, Any], deadline: float) -> dict[str, Any]:
+    def _description(self, weights: Path, captures: Path, options: Ranked, deadline: float) -> RankDescription:
         settings = self.settings
-        return {
-            "side": self.side,
-            "module": str(settings.module),
-            "root": str(settings.root),
-            "framework": settings.framework,
-            "device": settings.device,
-            "seed": self.seed,
-            "nproc": self.distributed.nproc,
-            "folder": str(self.folder),
-            "captures": str(captures / "distributed-{rank}"),
-            "saving": str(self.saving),
-            "weights": str(weights),
-            "deadline": deadline,
-            "ignore": [*self.ignore, str(self.folder), str(captures)],
-            "options": options,
-        }
+        return RankDescription(
+            self.side,
+            module=str(settings.module),
+            root=str(settings.root),
+            framework=settings.framework,
+            device=settings.device,
+            seed=self.seed,
+            nproc=self.distributed.nproc,
+            folder=str(self.folder),
+            captures=str(captures / "distributed-{rank}"),
+            saving=str(self.saving),
+            weights=str(weights),
+            deadline=deadline,
+            ignore=[*self.ignore, str(self.folder), str(captures)],
+            options=options,
+        )
 
     def _run(self, description: Path, deadline: float) -> bool:
         """Start the launcher and wait for its end; True where the time was over before."""

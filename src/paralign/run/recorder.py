@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +18,8 @@ from paralign.model import SCHEMA
 from paralign.run.turns import is_mine
 from paralign.worker import variables
 from paralign.worker.files import fingerprint
+from paralign.worker.protocol import Job, MalformedMessage, Task
+from paralign.worker.protocol.wire import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +45,8 @@ class Worker(Protocol):
     def alive(self) -> bool:
         """Whether it still takes jobs."""
 
-    def request(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Do a job and give its short answer."""
+    def request(self, job: Job) -> None:
+        """Do a job."""
 
     def close(self) -> None:
         """Let go of everything."""
@@ -76,14 +78,13 @@ class Recorder:
     instead: dict[str, Capture] = field(default_factory=dict)
     _worker: Worker | None = None
     _closed: bool = False
-    _prelude: list[dict[str, Any]] = field(default_factory=list)
+    _prelude: list[Job] = field(default_factory=list)
     _have: set[str] = field(default_factory=set)
 
     def record(
         self,
         name: str,
-        task: str,
-        options: dict[str, Any] | None = None,
+        order: Task[Any],
         values: dict[str, Capture] | None = None,
         *,
         prelude: bool = False,
@@ -92,25 +93,17 @@ class Recorder:
 
         Args:
             name: the capture's folder below the side's.
-            task: what the worker does.
-            options: of the task.
+            order: what the worker does.
             values: captures that the task reads.
             prelude: the task prepares the model: do it again whenever a worker has to be started anew.
 
         Raises:
             WorkerFailed: the side failed.
         """
-        options = options or {}
         values = {n: self.instead.get(str(c.path), c) for n, c in (values or {}).items()}
-        key = self._key(task, options, values)
+        key = self._key(order, values)
         path = self.folder / name
-        job = {
-            "task": task,
-            "capture": str(path),
-            "options": options,
-            "settings": {"key": key},
-            "values": {n: str(c.path.absolute()) for n, c in values.items()},
-        }
+        job = Job.of(order, str(path), {n: str(c.path.absolute()) for n, c in values.items()}, {"key": key})
         reusable = (self.reuse or name in self._have) and _valid(path, key, self.variables)
         if not reusable:
             clear(path)
@@ -118,14 +111,14 @@ class Recorder:
         elif name not in self._have:
             self.reused.add(name)
         if prelude:
-            again = {**job, "capture": str(self.folder / f"{name}-again")}
-            self._prelude = [known for known in self._prelude if known["capture"] != again["capture"]] + [again]
+            again = replace(job, capture=str(self.folder / f"{name}-again"))
+            self._prelude = [known for known in self._prelude if known.capture != again.capture] + [again]
             if reusable and self._worker is not None and self._worker.alive:
                 self._repeat(self._prelude[-1])
         self._have.add(name)
-        return self._opened(path, task)
+        return self._opened(path, order)
 
-    def _opened(self, path: Path, task: str) -> Capture:
+    def _opened(self, path: Path, order: Task[Any]) -> Capture:
         """The capture that the worker wrote.
 
         Raises:
@@ -134,26 +127,29 @@ class Recorder:
         try:
             capture = Capture.open(path)
         except CaptureFormatError as fault:
-            raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded cannot be read: {fault}", side=self.side) from fault
+            raise WorkerFailed("CaptureFormatError", f"{order.task}: what it recorded cannot be read: {fault}", side=self.side) from fault
         self.depended_on = {**capture.manifest.files, **self.depended_on}
         if not capture.complete:
-            raise WorkerFailed("CaptureFormatError", f"{task}: what it recorded is not whole\n  where: {path}", side=self.side)
+            raise WorkerFailed("CaptureFormatError", f"{order.task}: what it recorded is not whole\n  where: {path}", side=self.side)
+        try:
+            order.answer(capture)
+        except MalformedMessage as fault:
+            raise WorkerFailed("MalformedMessage", f"{order.task}: {fault}", side=self.side) from fault
         return capture
 
-    def prepare(self, task: str, values: dict[str, Capture], *, recorded_by: str) -> None:
+    def prepare(self, order: Task[Any], values: dict[str, Capture], *, recorded_by: str) -> None:
         """Have every worker that is started from now on do a task first; and the one that runs, unless it made ``recorded_by`` itself."""
-        job = {"task": task, "capture": str(self.folder / f"{task}-again"), "options": {}, "settings": {},
-               "values": {n: str(c.path.absolute()) for n, c in values.items()}}  # fmt: skip
+        job = Job.of(order, str(self.folder / f"{order.task}-again"), {n: str(c.path.absolute()) for n, c in values.items()})
         self._prelude.append(job)
         if recorded_by in self.reused and self._worker is not None and self._worker.alive:
             self._repeat(job)
 
-    def _key(self, task: str, options: dict[str, Any], values: dict[str, Capture]) -> str:
+    def _key(self, order: Task[Any], values: dict[str, Capture]) -> str:
         inputs = {n: c.manifest.settings.get("key", str(c.path)) for n, c in values.items()}
-        text = json.dumps([SCHEMA, self.identity, task, options, inputs], sort_keys=True)
+        text = json.dumps([SCHEMA, self.identity, order.task, encode(order), inputs], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _request(self, job: dict[str, Any]) -> None:
+    def _request(self, job: Job) -> None:
         if self._worker is None or not self._worker.alive:
             self._end_worker()
             self._worker = self.start()
@@ -178,8 +174,8 @@ class Recorder:
             raise WorkerFailed("stopped", "the check was interrupted", side=self.side)
         return worker
 
-    def _repeat(self, job: dict[str, Any]) -> None:
-        path = self.folder / job["capture"].rsplit("/", 1)[-1]
+    def _repeat(self, job: Job) -> None:
+        path = self.folder / job.capture.rsplit("/", 1)[-1]
         clear(path)
         self._serving().request(job)
         discard(path)

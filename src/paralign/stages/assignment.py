@@ -21,6 +21,7 @@ from paralign.run.recorder import both
 from paralign.stages import uses
 from paralign.stages.forward import reference_alone
 from paralign.stages.judging import PERTURBATION, choose, final, paired, points_of
+from paralign.worker.protocol import Calls, Forward, Load
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -65,12 +66,10 @@ def _calls(context: Context, inputs: Capture) -> tuple[list[str], list[str]] | N
     """Both sides' modules in the order of execution; None where a side cannot be run, which the stages that run it will tell."""
     values = {"inputs": inputs}
     try:
-        found = both(
-            lambda: context.reference.record("calls", "calls", {}, values), lambda: context.candidate.record("calls", "calls", {}, values)
-        )
+        found = both(lambda: context.reference.record("calls", Calls(), values), lambda: context.candidate.record("calls", Calls(), values))
     except WorkerFailed:
         return None
-    ours, theirs = (list(capture.manifest.settings["answer"]["calls"]) for capture in found)
+    ours, theirs = (list(Calls.answer(capture).calls) for capture in found)
     return ours, theirs
 
 
@@ -111,7 +110,7 @@ def _some(names: list[str], most: int = 3) -> str:
 
 def load(context: Context, plan: Plan) -> Capture:
     """Load the reference's state into the candidate by a plan; the candidate's state as it then is."""
-    return context.candidate.record("loaded", "load", values={"state": write(context, plan, _fetch(_recorded(context)))}, prelude=True)
+    return context.candidate.record("loaded", Load(), values={"state": write(context, plan, _fetch(_recorded(context)))}, prelude=True)
 
 
 def write(context: Context, plan: Plan, fetch: Callable[[str], Typed | None], only: Collection[str] | None = None) -> Capture:
@@ -215,19 +214,17 @@ class Trials:
 
     @staticmethod
     def _load(recorder: Recorder, state: Capture) -> None:
-        recorder.record("trial", "load", {"record": False, "attempt": uuid4().hex}, {"state": state})
+        recorder.record("trial", Load(record=False, attempt=uuid4().hex), {"state": state})
 
     def _distance(self) -> float:
         if self.context.inputs is None:
             return math.inf
         values = {"inputs": self.context.inputs}
         if self._truth is None:
-            options = {"modules": "none", "runs": [DOUBLE, NATIVE], "attempt": uuid4().hex}
-            self._truth = (
-                self.context.reference.record("truth", "forward", options, values) if self.moved else reference_alone(self.context)
-            )
+            order = Forward([DOUBLE, NATIVE], attempt=uuid4().hex)
+            self._truth = self.context.reference.record("truth", order, values) if self.moved else reference_alone(self.context)
         runs = [DOUBLE, NATIVE] if self._method is None else [self._method.candidate_run]
-        candidate = self.context.candidate.record("proof", "forward", {"modules": "none", "runs": runs, "attempt": uuid4().hex}, values)
+        candidate = self.context.candidate.record("proof", Forward(runs, attempt=uuid4().hex), values)
         if self._method is None:
             method, _ = choose(self._truth, candidate)
             if method.name == PERTURBATION.name:  # the least noise, generously: only the best is sought

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from paralign.run.recorder import both
 from paralign.stages.judging import ROUNDING, paired, points_of
 from paralign.stages.places import batch_of, is_loaders, sample_of
 from paralign.worker import redrawn
+from paralign.worker.protocol import Data, Replayed
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -41,13 +42,9 @@ NOTE = "random: the samples agree with the reference's draws in place of the can
 
 def settle(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
     """Judge samples that are made with draws by their replay, under several seeds; nothing where one side draws nothing."""
-    answers = [c.manifest.settings["answer"] for c in captures]
-    total = answers[0].get("whole", {}).get("total")
-    if (
-        not total
-        or not all(answer.get("draws") for answer in answers)
-        or any(p.key == "length" and p.verdict == DIVERGED for p in result.pairs)
-    ):
+    answers = [Data.answer(c) for c in captures]
+    total = None if answers[0].whole is None else answers[0].whole.total
+    if not total or not all(answer.draws for answer in answers) or any(p.key == "length" and p.verdict == DIVERGED for p in result.pairs):
         return
     wrong = sorted({place.index for p in result.pairs if p.judged and p.verdict == DIVERGED and (place := sample_of(p.key)) is not None})
     spread = np.random.RandomState(0).permutation(total)[: REPLAYED - len(wrong[: REPLAYED // 2])]
@@ -68,8 +65,8 @@ class _Replay:
     total: int
 
     @property
-    def options(self) -> dict[str, Any]:
-        return {"split": self.context.settings.split, "indices": self.indices}
+    def order(self) -> Replayed:
+        return Replayed(self.context.settings.split, self.indices)
 
     def name(self, what: str) -> str:
         """The folder of a capture."""
@@ -78,14 +75,14 @@ class _Replay:
     def run(self) -> None:
         """Draw on both sides; the reference's draws in the candidate where the two are not one stream."""
         sides = self.context.reference, self.context.candidate
-        own = both(*(partial(side.record, self.name("draws"), "replayed", self.options) for side in sides))
-        if not all(any(c.manifest.settings["answer"]["draws"].values()) for c in own):
+        own = both(*(partial(side.record, self.name("draws"), self.order) for side in sides))
+        if not all(any(Replayed.answer(c).draws.values()) for c in own):
             return
         if all(_one_stream(*own, index) for index in self.indices):
             self._same_stream(own)
             return
-        candidate = self.context.candidate.record(self.name("draws-given"), "replayed", self.options, {"draws": own[0]})
-        misfits = candidate.manifest.settings["answer"]["misfits"]
+        candidate = self.context.candidate.record(self.name("draws-given"), self.order, {"draws": own[0]})
+        misfits = Replayed.answer(candidate).misfits
         pairs = self._pairs(own[0], candidate)
         if misfits:
             self._distributions(f"draws could not be replayed ({next(iter(misfits.values()))})")
@@ -126,11 +123,11 @@ class _Replay:
 
     def _distributions(self, why: str) -> None:
         """Draw some samples many times on both sides, and compare how their figures are distributed."""
-        options = {**self.options, "indices": self.indices[:OF], "times": TIMES, "patience": PATIENCE}
+        order = replace(self.order, indices=self.indices[:OF], times=TIMES, patience=PATIENCE)
         sides = self.context.reference, self.context.candidate
-        captures = both(*(partial(side.record, self.name("drawn"), "replayed", options) for side in sides))
+        captures = both(*(partial(side.record, self.name("drawn"), order) for side in sides))
         chances = _chances(*captures)
-        told = f"{why}; up to {TIMES} draws of each of {len(options['indices'])} samples were compared by their distributions"
+        told = f"{why}; up to {TIMES} draws of each of {len(order.indices)} samples were compared by their distributions"
         worst = min(chances, key=lambda key: chances[key], default=None)
         result = self.result
         if worst is None or chances[worst] < CHANCE / len(chances):

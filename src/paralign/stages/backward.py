@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.comparison import compare_pair
@@ -37,6 +38,7 @@ from paralign.stages import (
 )
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.places import Kind, Place, place_of
+from paralign.worker.protocol import Backward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -80,20 +82,16 @@ def _run(context: Context) -> StageResult:
     if context.inputs is None:
         return StageResult("backward", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     idle = context.lacking("backward", "build_optimizer")
-    options = {
-        "modes": context.modes,
-        "steps": 0 if idle else context.settings.steps,
-        "accumulate": context.settings.pace.accumulate,
-        **schedule.trained(context, 0),
-    }
-    sparing = {"sparing": True, **schedule.trained(context, 1)}
-    captures = context.record_labelled("backward", options, {"inputs": context.inputs}, sparing)
+    steps, pace = 0 if idle else context.settings.steps, context.settings.pace
+    order = Backward([DOUBLE, NATIVE], context.modes, steps, pace.accumulate, pace.steps_between(0), schedule.ahead(context, 0))
+    sparing = replace(order, sparing=True, pace=pace.steps_between(1), ahead=schedule.ahead(context, 1))
+    captures = context.record_labelled(order, {"inputs": context.inputs}, sparing)
     if isinstance(captures, StageResult):
         return captures
     reference, candidate = captures
     untested = [f"{note}: no update was tested" for note in idle.notes] if idle else []
     result = spent(StageResult("backward", notes=[*context.label_notes, *untested]), reference, candidate)
-    methods = _judge_modes(context, result, captures, options)
+    methods = _judge_modes(context, result, captures, order)
     result.coverage += [Coverage("steps", context.settings.steps)] if methods and not idle else []
     untrained.excuse(result.pairs, strict=context.settings.strict)
     scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"), context.settings.pace)
@@ -114,12 +112,12 @@ def _run(context: Context) -> StageResult:
     return result
 
 
-def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture, Capture], options: dict[str, Any]) -> dict[str, str]:
+def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture, Capture], order: Backward) -> dict[str, str]:
     """Judge the steps of every mode; the names of the methods, by mode."""
     methods = {}
     for mode in context.settings.modes:
-        drawn = (context.drawn and mode == "eval") or (mode == "train" and any(c.manifest.settings["answer"]["random"] for c in captures))
-        judged = _judged_drawn(context, result, mode, options) if drawn else _judged(context, mode, captures, options)
+        drawn = (context.drawn and mode == "eval") or (mode == "train" and any(Backward.answer(c).random for c in captures))
+        judged = _judged_drawn(context, result, mode, order) if drawn else _judged(context, mode, captures, order)
         if judged is not None:
             method, part = judged
             methods[mode] = method.name
@@ -129,9 +127,9 @@ def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture,
     return methods
 
 
-def _judged_drawn(context: Context, result: StageResult, mode: str, options: dict[str, Any]) -> tuple[Method, StageResult] | None:
+def _judged_drawn(context: Context, result: StageResult, mode: str, order: Backward) -> tuple[Method, StageResult] | None:
     """The steps of a mode in which the model is random, judged with the reference's draws; None and a warning where they cannot be."""
-    found = drawn_steps.record(context, mode, options)
+    found = drawn_steps.record(context, mode, order)
     if isinstance(found, str):
         result.warnings.append(f"steps in {mode} mode were not compared: the model draws random numbers there, and {found}")
         return None
@@ -142,19 +140,19 @@ def _judged_drawn(context: Context, result: StageResult, mode: str, options: dic
     return drawn_steps.DRAWN, part
 
 
-def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], options: dict[str, Any]) -> tuple[Method, StageResult]:
+def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], order: Backward) -> tuple[Method, StageResult]:
     """The steps of one mode, judged; once more by the noise of perturbed runs where the float64 runs compute partly in less."""
     method, notes = choose(*captures, mode)
     part = StageResult("backward", notes=notes)
     _judge_mode(context, part, Steps(context, *captures, method, mode))
     untrained.excuse(part.pairs, strict=context.settings.strict)
     values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
-    asked = {"stage": "backward", "mode": mode, "update": options["steps"] > 0}
+    asked = Lowered("backward", mode, order.steps > 0)
     low = lowered.places(context, part.pairs, method, context.settings.tolerance_of("backward"), asked, values)
     if not low:
         return method, part
     part = StageResult("backward", notes=[*notes, *low])
-    _judge_mode(context, part, Steps(context, lowered.perturbed(context, "backward", options, values), captures[1], PARTLY, mode))
+    _judge_mode(context, part, Steps(context, lowered.perturbed(context, order, values), captures[1], PARTLY, mode))
     return PARTLY, part
 
 

@@ -12,6 +12,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from paralign.worker.protocol import Share
+
 Array = np.ndarray[Any, Any]
 
 #: error ÷ noise up to which a value is taken for what it was computed as: as `native against float64` in judging.py
@@ -177,25 +179,25 @@ class Shares:
         return "; ".join(parts)
 
 
-def shares(ranks: Sequence[Mapping[str, Any]], alone: Mapping[str, Any]) -> Shares:
+def shares(ranks: Sequence[Share], alone: Share | None) -> Shares:
     """How the samples that one process is given are spread over the ranks.
 
     Args:
         ranks: of each rank, what :func:`paralign.worker.share.share` told.
         alone: the same of one process without a launcher.
     """
-    if not all(each["ended"] for each in (*ranks, alone)) or len({each["by"] for each in (*ranks, alone)}) > 1:
+    if alone is None or not all(each.ended for each in (*ranks, alone)) or len({each.by for each in (*ranks, alone)}) > 1:
         return Shares(Spread.UNKNOWN)
-    given = [Counter(sample for batch in rank["batches"] for sample in batch) for rank in ranks]
-    whole = Counter(sample for batch in alone["batches"] for sample in batch)
-    if alone["by"] == "index" and alone["length"] is not None:
-        whole = Counter(range(alone["length"]))
+    given = [Counter(sample for batch in rank.batches for sample in batch) for rank in ranks]
+    whole = Counter(sample for batch in alone.batches for sample in batch)
+    if alone.by == "index" and alone.length is not None:
+        whole = Counter(range(alone.length))
     every: Counter[Any] = sum(given, Counter())
     if not whole or not every:
         return Shares(Spread.UNKNOWN)
     missing, twice = sum((whole - every).values()), sum((every - whole).values())
-    largest = max(len(batch) for rank in ranks for batch in rank["batches"])
-    found = Shares(Spread.ONCE, sum(whole.values()), missing, twice, [len(rank["batches"]) for rank in ranks])
+    largest = max(len(batch) for rank in ranks for batch in rank.batches)
+    found = Shares(Spread.ONCE, sum(whole.values()), missing, twice, [len(rank.batches) for rank in ranks])
     few = len(ranks) * largest
     if len(ranks) > 1 and sum(whole.values()) > 1 and all(not (whole - each) for each in given):
         found.spread = Spread.EVERY

@@ -14,6 +14,7 @@ from paralign.comparison import compare_pair
 from paralign.dtypes import EPS, Typed, is_floating, widen
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.worker.protocol import Changing, Rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,10 +195,10 @@ def _changing(context: Context, recorder: Recorder, names: list[str]) -> set[str
         return set()
     for values in (given, {"inputs": given["inputs"]}):
         try:
-            answer = recorder.record("changing", "changing", {"names": names}, values).manifest.settings["answer"]
+            answer = Changing.answer(recorder.record("changing", Changing(names), values))
         except WorkerFailed:
             continue
-        return set(answer["changed"])
+        return set(answer.changed)
     return set()
 
 
@@ -214,7 +215,7 @@ def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[C
         if not names:
             continue
         try:
-            again = values(recorder.record("rebuilt", "rebuilt", {"names": names, "seed": context.settings.seed + 1}))
+            again = values(recorder.record("rebuilt", Rebuilt(names, context.settings.seed + 1)))
         except WorkerFailed:
             return {p.key for p in suspects}
         before = values(captures[index])

@@ -16,8 +16,8 @@ Where it agrees, all that is computed is right, and what differs is drawn or rea
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from paralign.stages.curves import Run, common, is_rate, of_capture
 from paralign.stages.drawn import data_evidence, draw_evidence, init_evidence
 from paralign.stages.trajectory import LIMIT, UNITS, Exact, is_count, mapped, parting
 from paralign.trainlog.lines import TRAIN
+from paralign.worker.protocol import Train
 
 if TYPE_CHECKING:
     from paralign.context import Context
@@ -134,12 +135,11 @@ def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
     if context.weights is None:
         return []
     count = step + FURTHER
-    orders = {**exact.orders, "steps": count}
-    own = {k: v for k, v in orders.items() if k != "draws"}
+    orders = replace(exact.orders, steps=count)
     given = {"state": context.weights, "batches": exact.batches}
-    states = context.reference.record("train-states", "train", {**own, "states": count}, given)
+    states = context.reference.record("train-states", replace(orders, draws="", states=count), given)
     values = {**exact.given, "state": mapped(context, context.weights), "forced": _forced_states(context, states, count)}
-    run = of_capture(context.candidate.record("train-forced", "train", orders, values))
+    run = of_capture(context.candidate.record("train-forced", orders, values))
     reference, candidate = exact.runs
     before, after = _gap(reference, candidate, count), _gap(reference, run, count)
     closed = _closed(reference, run, count)
@@ -261,16 +261,16 @@ def _drawn(context: Context, known: Capture, runs: int) -> list[str] | None:
     if context.plan is None or not context.plan.complete or not known.select(name="batch"):
         return None
     settings = context.settings
-    orders = {"seed": settings.seed, "seconds": settings.training.seconds, "steps": DRAWN}
-    states = context.reference.record("train-drawn-states", "train", {**orders, "states": DRAWN}, {"batches": known})
+    orders = Train(settings.seed, settings.training.seconds, DRAWN)
+    states = context.reference.record("train-drawn-states", replace(orders, states=DRAWN), {"batches": known})
     if not states.select(run="before"):
         return None
     forced = _forced_states(context, states, min(DRAWN, of_capture(states).steps))
     sides: list[list[Run]] = [[], []]
     for number in range(max(runs, SEEDS)):
-        order = {**orders, "seed": (settings.seed + 100 + number) % 2**32}
+        order = replace(orders, seed=(settings.seed + 100 + number) % 2**32)
         for side, (recorder, given) in enumerate(((context.reference, states), (context.candidate, forced))):
-            capture = recorder.record(f"train-drawn-{number}", "train", order, {"batches": known, "forced": given})
+            capture = recorder.record(f"train-drawn-{number}", order, {"batches": known, "forced": given})
             sides[side].append(of_capture(capture))
     told = []
     for key in _figures(sides[0][0], sides[1][0]):
@@ -289,20 +289,20 @@ def _one(context: Context, groups: dict[str, list[Capture]], number: int) -> Non
     """One run of every group, under one seed a side."""
     settings = context.settings
     seeds = [(settings.seed + 1 + number + side * settings.training.runs) % 2**32 for side in (0, 1)]
-    orders: list[dict[str, Any]] = [{"seed": seed, "seconds": settings.training.seconds} for seed in seeds]
-    kept = {"keep": True, "starts": True}
-    reference = context.reference.record(f"train-cross-{number}", "train", {**orders[0], **kept})
+    orders = [Train(seed, settings.training.seconds) for seed in seeds]
+    kept = [replace(order, keep=True, starts=True) for order in orders]
+    reference = context.reference.record(f"train-cross-{number}", kept[0])
     groups["reference"].append(reference)
-    groups["candidate"].append(context.candidate.record(f"train-cross-{number}", "train", {**orders[1], **kept}))
-    answer = reference.manifest.settings["answer"]
-    if reference.select(name="batch") and not answer["batches"]:
-        found = context.candidate.record(f"train-cross-data-{number}", "train", orders[1], {"batches": reference})
-        if not found.manifest.settings["answer"]["batches"]:
+    groups["candidate"].append(context.candidate.record(f"train-cross-{number}", kept[1]))
+    answer = Train.answer(reference)
+    if reference.select(name="batch") and not answer.batches:
+        found = context.candidate.record(f"train-cross-data-{number}", orders[1], {"batches": reference})
+        if not Train.answer(found).batches:
             groups["data"].append(found)
-    if answer["models"] == 1 and context.plan is not None and context.plan.complete:
+    if answer.models == 1 and context.plan is not None and context.plan.complete:
         state = mapped(context, reference, run="start")
-        found = context.candidate.record(f"train-cross-init-{number}", "train", orders[1], {"state": state})
-        if not found.manifest.settings["answer"]["problems"]:
+        found = context.candidate.record(f"train-cross-init-{number}", orders[1], {"state": state})
+        if not Train.answer(found).problems:
             groups["init"].append(found)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paralign.trainlog.lines import EVAL, TRAIN
+from paralign.worker.protocol import Train, Trained
 from paralign.worker.watchedlog import RATE
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Run:
         curves: kind and figure -> one value a row, NaN where the log has none.
         samples: samples of each batch, 0 where that is not told.
         costs: seconds that reading each batch took, and the whole step, shape ``(steps, 2)``; NaN where not timed.
-        answer: what the worker said of the run; empty for a log.
+        answer: what the worker said of the run; None for a log.
         name: what it is called in texts.
         printed: the values went through a text, so that their last digits are lost.
     """
@@ -45,15 +46,19 @@ class Run:
     curves: dict[tuple[str, str], Array]
     samples: Array
     costs: Array
-    answer: dict[str, Any] = field(default_factory=dict)
+    answer: Trained | None = None
     name: str = ""
     printed: bool = False
 
     @property
     def stopped(self) -> tuple[str, str]:
         """Kind of and reason for an early end; both '' for a training that came to its end."""
-        kind, why = self.answer.get("stopped", ("", ""))
-        return str(kind), str(why)
+        return ("", "") if self.answer is None else self.answer.stopped
+
+    @property
+    def lines(self) -> dict[str, str | None]:
+        """``model``, ``optimizer`` -> the line that logged it; nothing for a log."""
+        return {} if self.answer is None else self.answer.lines
 
     @property
     def steps(self) -> int:
@@ -85,7 +90,7 @@ def of_capture(capture: Capture, name: str = "") -> Run:
     curves = {(r.run, r.leaf): np.array(capture.array(r)) for r in capture.select(name="curve")}
     places = {r.run: np.array(capture.array(r)) for r in capture.select(name="place")}
     (cost,) = (np.array(capture.array(r)) for r in capture.select(name="cost"))
-    return Run(places, curves, cost[:, 0], cost[:, 1:], dict(capture.manifest.settings["answer"]), name)
+    return Run(places, curves, cost[:, 0], cost[:, 1:], Train.answer(capture), name)
 
 
 def of_log(log: Log) -> Run:

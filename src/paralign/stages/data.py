@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paralign.context import spent
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, overall
 from paralign.stages import augmented, facts, kinds_of_data, manifests, nonfinite, reading, samplers, samples
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.places import part_of, sample_of
+from paralign.worker.protocol import Data, DataSeen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,16 +35,13 @@ def _split(context: Context) -> StageResult:
     if all(lacking):
         return StageResult("data", NOT_TESTED, notes=[note for result in lacking if result is not None for note in result.notes])
     settings = context.settings
-    options = {"split": settings.split, "samples": settings.samples, "batches": settings.batches, "most": settings.most}
-    options["patience"] = settings.patience
-    if settings.limit is not None:
-        options["limit"] = settings.limit
-    reference, candidate = context.record_both("data", "data", options)
+    order = Data(settings.split, settings.samples, settings.batches, settings.most, settings.patience, settings.limit)
+    reference, candidate = context.record_both("data", order)
     result = spent(StageResult("data"), reference, candidate)
     result.notes += [note for other in lacking if other is not None for note in other.notes]
-    answers = [c.manifest.settings["answer"] for c in (reference, candidate)]
-    traced = all(a["transforms"] for a in answers)
-    kept = {"dataset": all(a["dataset"] for a in answers), "dataloader": all(a["dataloader"] for a in answers)}
+    answers = [Data.answer(c) for c in (reference, candidate)]
+    traced = all(a.transforms for a in answers)
+    kept = {"dataset": all(a.dataset for a in answers), "dataloader": all(a.dataloader for a in answers)}
     records = [[r for r in c.records if (traced or "trace" not in r.attrs) and kept[part_of(r.name)]] for c in (reference, candidate)]
     records = _comparable(records, answers, bounded=settings.most is not None)
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
@@ -82,20 +80,20 @@ def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: d
         result.divergence = result.divergence or first(wrong)
 
 
-def _say_left_out(result: StageResult, answers: list[dict[str, Any]], settings: Settings) -> None:
+def _say_left_out(result: StageResult, answers: list[DataSeen], settings: Settings) -> None:
     """What was not read, in numbers; a limit of the user's makes the test too weak, whatever it has seen."""
     if settings.limit is not None:
-        totals = [answer.get("whole", {}).get("total") for answer in answers]
-        seen = [answer.get("whole", {}).get("count", 0) for answer in answers]
+        totals = [None if answer.whole is None else answer.whole.total for answer in answers]
+        seen = [0 if answer.whole is None else answer.whole.count for answer in answers]
         short = [(total, count) for total, count in zip(totals, seen, strict=True) if total is None or total > count]
-        if short or any(answer.get("limited") for answer in answers):
+        if short or any(answer.limited for answer in answers):
             total, count = short[0] if short else (None, settings.limit)
             left = f"{total - count:,} of {total:,} samples were left out" if total is not None else "what follows was left out"
             note = f"[data] limit = {settings.limit}: {left}, and were not compared"
             result.pairs.append(reading.unmeasured("samples", UNDERPOWERED, note))
             result.notes.append(note)
             return
-    if any(a["truncated"] for a in answers):
+    if any(a.truncated for a in answers):
         why = f"only the first {settings.most} batches were looked at; raise [data] most to see the last one"
         result.notes.append(why if settings.most is not None else "not all batches could be read within a minute")
 
@@ -131,14 +129,14 @@ def _leaf(pair: Pair) -> object:
     return (part_of(record.name), record.leaf) if place is None else place.leaf
 
 
-def _comparable(records: list[list[Record]], answers: list[dict[str, Any]], *, bounded: bool) -> list[list[Record]]:
+def _comparable(records: list[list[Record]], answers: list[DataSeen], *, bounded: bool) -> list[list[Record]]:
     """The records that are judged one by one: no fingerprints, and no count or last batch of what a side could not read to the end."""
     dropped = set()
-    if any(answer.get("whole", {}).get("total", 0) is None for answer in answers):
+    if any(answer.whole is not None and answer.whole.total is None for answer in answers):
         dropped.add("length")
-    if any(answer["truncated"] for answer in answers) and not bounded:
+    if any(answer.truncated for answer in answers) and not bounded:
         dropped.add("dataloader_last")
-        if any(answer.get("batches", {}).get("total") is None for answer in answers):
+        if any(answer.batches is None or answer.batches.total is None for answer in answers):
             dropped.add("batches")
     return [[r for r in side if r.role != "state" and r.name not in dropped] for side in records]
 

@@ -29,6 +29,7 @@ from paralign.run.ranks import Ranks
 from paralign.run.recorder import both
 from paralign.stages.behaviour import LIMIT
 from paralign.stages.traits import Side, Trait, traits
+from paralign.worker.protocol import Ranked, Single
 from paralign.worker.rank import FOLLOWED
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ def run(context: Context) -> StageResult:
     settings, began = context.settings.distributed, time.perf_counter()
     merged = _launched(context)
     values = [{f"rank-{rank}": capture for rank, capture in enumerate(side.ranks)} for side in merged]
-    options = {"split": settings.split, "evaluation": settings.evaluation, "nproc": settings.nproc, "most": FOLLOWED}
+    order = Single(settings.split, settings.evaluation, settings.nproc, FOLLOWED)
     seconds = time.perf_counter() - began
     ones = both(
-        lambda: context.reference.record("single", "single", options, values[0]),
-        lambda: context.candidate.record("single", "single", options, values[1]),
+        lambda: context.reference.record("single", order, values[0]),
+        lambda: context.candidate.record("single", order, values[1]),
     )
     result = spent(StageResult("distributed", method="several processes against one"), *ones)
     result.seconds["launch"] = seconds
@@ -94,12 +95,12 @@ def _launched(context: Context) -> list[Merged]:
     """
     groups = [_group(context, side, recorder) for side, recorder in zip(SIDES, (context.reference, context.candidate), strict=True)]
     distributed = context.settings.distributed
-    options = {"split": distributed.split, "evaluation": distributed.evaluation, "steps": distributed.steps}
+    order = Ranked(distributed.split, distributed.evaluation, distributed.steps)
     weights = [_weights(context, side) for side in SIDES]
     found: dict[str, Merged] = {}
 
     def record(number: int) -> Merged:
-        found[SIDES[number]] = groups[number].record(weights[number], _recorder(context, SIDES[number]).folder, options)
+        found[SIDES[number]] = groups[number].record(weights[number], _recorder(context, SIDES[number]).folder, order)
         return found[SIDES[number]]
 
     try:
@@ -204,7 +205,7 @@ def _point(trait: Trait) -> Point:
 def _say_extent(context: Context, result: StageResult, sides: list[Side]) -> None:
     """In numbers, what was looked at and what was not."""
     settings = context.settings.distributed
-    steps = min(len(answer["losses"]) for side in sides for answer in side.answers)
+    steps = min(len(answer.losses) for side in sides for answer in side.answers)
     result.coverage += [Coverage("processes", settings.nproc), Coverage("steps", steps, settings.steps)]
     if steps < settings.steps and result.verdict not in (DIVERGED, UNDERPOWERED):
         result.verdict = UNDERPOWERED
@@ -219,5 +220,5 @@ def _say_extent(context: Context, result: StageResult, sides: list[Side]) -> Non
     judged = [pair for pair in result.pairs if pair.judged]
     result.notes.append(f"gradients, update and loss are of the first step, replicas of {steps} steps; {len(judged)} traits were compared")
     for side in sides:
-        failed = side.alone["failed"]
+        failed = side.alone.failed
         result.notes += [f"the {side.name} does not run in float64: {reason}" for reason in list(failed.values())[:1]]

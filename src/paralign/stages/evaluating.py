@@ -9,6 +9,7 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, Coverage, Finding, Pair, Record
 from paralign.stages import redrawn_evaluations
+from paralign.worker.protocol import Own
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -30,21 +31,21 @@ def compare(context: Context, result: StageResult) -> None:
     if not all(context.has(side, "build_dataloader") for side in ("reference", "candidate")):
         result.notes.append("the port's own evaluation was not run: it needs build_dataloader(split) on both sides")
         return
-    options = {"split": context.settings.split, "patience": context.settings.patience}
+    order = Own(context.settings.split, context.settings.patience)
     try:
-        captures = context.record_both("own-evaluation", "own", options)
+        captures = context.record_both("own-evaluation", order)
     except WorkerFailed as failed:
         result.warnings.append(f"the {failed.side}'s own evaluation failed with {failed.type}: {failed.message}")
         return
     finally:
         context.artifacts.pop("own-evaluation", None)
-    answers = [c.manifest.settings["answer"] for c in captures]
-    whole = all(answer["whole"] for answer in answers)
-    result.coverage.append(Coverage("samples evaluated", answers[1]["samples"], None))
+    answers = [Own.answer(c) for c in captures]
+    whole = all(answer.whole for answer in answers)
+    result.coverage.append(Coverage("samples evaluated", answers[1].samples, None))
     if not whole:
         result.notes.append("not all batches could be evaluated by both sides within a minute: their own evaluations were not judged")
         return
-    counts = [answer["samples"] for answer in answers]
+    counts = [answer.samples for answer in answers]
     agrees = counts[0] == counts[1]
     told = f"{counts[0]:,} samples in the reference, {counts[1]:,} in the candidate"
     result.pairs.append(_pair("own_samples", str(counts[0]), str(counts[1]), [] if agrees else [told]))
@@ -52,10 +53,10 @@ def compare(context: Context, result: StageResult) -> None:
         cause = f"the two evaluations count different samples: {told}"
         fix = "compare drop_last, what the data sets leave out, and the padding of a distributed sampler"
         result.findings.append(Finding("metric/samples", cause, fix, proven=True))
-    name = "own_all" if all(a["joined"] for a in answers) else "own_0"
+    name = "own_all" if all(a.joined for a in answers) else "own_0"
     values = [_values(c, name) for c in captures]
     apart = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], min(counts))]
-    apart = _redrawn(context, result, options, values, apart, name)
+    apart = _redrawn(context, result, order, values, apart, name)
     for leaf in values[0]:
         if leaf in values[1]:
             notes = [f"{_said(values[0][leaf])} and {_said(values[1][leaf])} over {told}"] if leaf in apart else []
@@ -70,14 +71,12 @@ def compare(context: Context, result: StageResult) -> None:
         result.findings.append(Finding("metric/evaluation", cause, "look at the stages forward and data", proven=False))
 
 
-def _redrawn(
-    context: Context, result: StageResult, options: dict[str, Any], values: list[dict[str, Any]], apart: list[str], name: str
-) -> list[str]:
+def _redrawn(context: Context, result: StageResult, order: Own, values: list[dict[str, Any]], apart: list[str], name: str) -> list[str]:
     """The results that differ by more than what both models draw in eval mode explains."""
     if not apart:
         return apart
     try:
-        redrawn = redrawn_evaluations.judge(context, options, values, apart, lambda c: _values(c, name))
+        redrawn = redrawn_evaluations.judge(context, order, values, apart, lambda c: _values(c, name))
     except WorkerFailed as failed:
         result.notes.append(f"evaluations under other seeds: the {failed.side} failed with {failed.type}: {failed.message}")
         return apart

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record, StageResult
+from paralign.worker.protocol import Data, DataSeen
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -40,16 +41,16 @@ class Fact:
 
 def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Class counts, shapes and element types of every leaf, as far as both sides have read all samples; names of classes."""
-    answers = [c.manifest.settings["answer"] for c in (reference, candidate)]
-    if any("facts" not in answer for answer in answers):
+    answers = [Data.answer(c) for c in (reference, candidate)]
+    told = [answer.facts for answer in answers if answer.facts is not None]
+    if len(told) < len(answers):
         return
     whole = all(_is_whole(answer) for answer in answers)
-    told = [answer["facts"] for answer in answers]
     facts = [fact for leaf in told[0] if leaf in told[1] for fact in _of_leaf(leaf, told[0][leaf], told[1][leaf], whole=whole)]
     missing = [(leaf, n) for n in (0, 1) for leaf in told[n] if leaf not in told[1 - n]]
     if missing and len(told[0]) != len(told[1]):
         facts += [Fact(f"facts.{leaf or 'sample'}.parts", *_there(n), judged=False) for leaf, n in missing]
-    names = [answer.get("classes") for answer in answers]
+    names = [answer.classes for answer in answers]
     if all(names) and names[0] is not None and names[1] is not None:
         alike = sorted(names[0]) == sorted(names[1])
         why = "the same classes in another order" if alike else ""
@@ -60,9 +61,8 @@ def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None
         result.notes.append(said)
 
 
-def _is_whole(answer: dict[str, object]) -> bool:
-    whole = answer.get("whole")
-    return isinstance(whole, dict) and whole["total"] is not None and whole["count"] == whole["total"]
+def _is_whole(answer: DataSeen) -> bool:
+    return answer.whole is not None and answer.whole.total is not None and answer.whole.count == answer.whole.total
 
 
 def _there(number: int) -> tuple[str, str]:
@@ -99,7 +99,7 @@ def _listed(counts: Counts, *, every: bool = False) -> str:
     return "; ".join(f"{value or '()'}: {count}" for value, count in sorted(counts.items(), key=lambda item: (len(item[0]), item[0])))
 
 
-def _summary(told: dict[str, dict[str, Counts]], answer: dict[str, object]) -> str:
+def _summary(told: dict[str, dict[str, Counts]], answer: DataSeen) -> str:
     """The reference's data set in one line."""
     parts = []
     for leaf, facts in list(told.items())[:SHOWN]:
@@ -113,13 +113,13 @@ def _summary(told: dict[str, dict[str, Counts]], answer: dict[str, object]) -> s
         else:
             shape = f"({next(iter(shapes))})" if len(shapes) == 1 else f"{len(shapes)} shapes"
             parts.append(f"{leaf or 'sample'} {dtype} {shape}")
-    total = answer["whole"]["total"] if isinstance(answer.get("whole"), dict) else None  # type: ignore[index]
+    total = None if answer.whole is None else answer.whole.total
     return f"the reference's data set: {f'{total:,} samples; ' if total is not None else ''}{'; '.join(parts)}" if parts else ""
 
 
 def settings(result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Loader settings beside each other: those that decide about values break alignment, the others are said."""
-    known = [c.manifest.settings["answer"].get("settings") or {} for c in (reference, candidate)]
+    known = [Data.answer(c).settings for c in (reference, candidate)]
     shared = [name for name in known[0] if name in known[1] and name not in PRIVATE]
     facts = []
     for name in shared:
@@ -146,7 +146,7 @@ def _own(one: str, other: str) -> bool:
 
 def _no_effect(result: StageResult, reference: Capture, candidate: Capture) -> bool:
     """Whether both loaders give as many batches although one drops what is left over."""
-    totals = [(c.manifest.settings["answer"].get("batches") or {}).get("total") for c in (reference, candidate)]
+    totals = [None if batches is None else batches.total for batches in (Data.answer(reference).batches, Data.answer(candidate).batches)]
     return totals[0] is not None and totals[0] == totals[1] and all(p.verdict != DIVERGED for p in result.pairs)
 
 

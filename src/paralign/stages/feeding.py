@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, Coverage, Divergence, Finding, Point, StageResult, Tolerance
 from paralign.run.pace import OWN
 from paralign.stages.judging import ROUNDING, paired, points_of
+from paralign.worker.protocol import Feed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,14 +46,14 @@ def fed(context: Context) -> Iterator[Fed]:
         note = f"[training] batches: the {' and the '.join(without)} has no build_dataloader(split); {hint}"
         yield Fed(refused=StageResult("backward", NOT_TESTED, notes=[note]))
         return
-    options = {"split": pace.split, "count": pace.batches}
+    order = Feed(pace.split, pace.batches)
     if own:
-        captures = context.record_both("feed", "feed", options)
+        captures = context.record_both("feed", order)
         context.candidate.instead[str(captures[0].path)] = captures[1]
     else:
-        one = context.reference.record("feed", "feed", options)
+        one = context.reference.record("feed", order)
         captures = one, one
-    count = min(c.manifest.settings["answer"]["batches"] for c in captures)
+    count = min(Feed.answer(c).batches for c in captures)
     before = context.inputs, context.labels, context.settings
     context.inputs = context.labels = captures[0]
     context.settings = replace(context.settings, steps=max(1, count // pace.accumulate))

@@ -13,6 +13,7 @@ from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
 from paralign.stages import handed, lowered, nonfinite, precision
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, final, paired, points_of
+from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -28,19 +29,22 @@ VANISHING = 1e-6
 REPEATED, HIDING = 1e-5, 1e-3
 
 
+def _order(context: Context) -> Forward:
+    return Forward([DOUBLE, NATIVE], context.settings.modules, repeat=True)
+
+
 def record(context: Context) -> tuple[Capture, Capture]:
     """Both sides' forward captures; where the reference has no float64 run, with its perturbed runs."""
     if context.inputs is None:
         raise AssertionError("forward needs inputs")
-    return context.record_runs("forward", {"modules": context.settings.modules, "repeat": True}, {"inputs": context.inputs})
+    return context.record_runs(_order(context), {"inputs": context.inputs})
 
 
 def reference_alone(context: Context) -> Capture:
     """The reference's forward capture, whatever becomes of the candidate's."""
     if context.inputs is None:
         raise AssertionError("forward needs inputs")
-    options = {"modules": context.settings.modules, "repeat": True, "runs": [DOUBLE, NATIVE]}
-    return context.reference.record("forward", "forward", options, {"inputs": context.inputs})
+    return context.reference.record("forward", _order(context), {"inputs": context.inputs})
 
 
 def run(context: Context) -> StageResult:
@@ -56,10 +60,9 @@ def run(context: Context) -> StageResult:
     result = spent(StageResult("forward", notes=notes), reference, candidate)
     tolerance = context.settings.tolerance_of("forward")
     result.pairs = paired(reference, candidate, points, method, tolerance)
-    low = lowered.places(context, result.pairs, method, tolerance, {"stage": "forward"}, {"inputs": context.inputs})
+    low = lowered.places(context, result.pairs, method, tolerance, Lowered("forward"), {"inputs": context.inputs})
     if low:
-        method, options = PARTLY, {"modules": context.settings.modules, "repeat": True}
-        reference = lowered.perturbed(context, "forward", options, {"inputs": context.inputs})
+        method, reference = PARTLY, lowered.perturbed(context, _order(context), {"inputs": context.inputs})
         points = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=DOUBLE))
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low
@@ -164,7 +167,7 @@ def _say_weakness(result: StageResult, reference: Capture) -> None:
 def _say_repeatability(result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Say how far a side is from itself between two equal runs; where that hides what a wrong port would do, the test is too weak."""
     for side, capture in (("reference", reference), ("candidate", candidate)):
-        far = float(capture.manifest.settings["answer"].get("repeat", 0.0))
+        far = Forward.answer(capture).repeat
         if far <= REPEATED:
             continue
         result.warnings.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair
 from paralign.context import spent
@@ -15,6 +15,8 @@ from paralign.run.remedies import remedy
 from paralign.stages import forward, prediction, programs
 from paralign.stages.data import first
 from paralign.stages.judging import Method, conclude, paired, points_of, settle
+from paralign.worker.protocol import Infer, OperatorTimes, PartFailed
+from paralign.worker.protocol.wire import encode
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -73,19 +75,18 @@ def _functions(context: Context, result: StageResult, outputs: Noise | None, pat
         result.notes.append("both sides need build_model()")
         return
     values = {"inputs": context.inputs} if context.inputs is not None else {}
-    reference, candidate = context.record_both(
-        "infer", "infer", {"paths": paths, **({"operators": True} if context.settings.operators else {})}, values
-    )
+    reference, candidate = context.record_both("infer", Infer(paths, bool(context.settings.operators)), values)
     spent(result, reference, candidate)
     broken = _failures(reference, candidate)
     if not any(each.part == "predict" for each in broken):
         predictions = [[r for r in c.records if r.name.startswith("predict_")] for c in (reference, candidate)]
         result.pairs = paired(reference, candidate, points_of(*predictions), PROGRAM, context.settings.tolerance_of("infer"))
     for side, capture in (("reference", reference), ("candidate", candidate)):
+        answer = Infer.answer(capture)
         if not any(each.side == side and each.part == "export" for each in broken):
             result.pairs += _exported(side, capture)
-        result.notes.append(f"{side}: export: {capture.manifest.settings['answer']['export']}")
-        result.notes += _operators(side, capture.manifest.settings["answer"], context.settings.operators)
+        result.notes.append(f"{side}: export: {answer.export}")
+        result.notes += _operators(side, answer.operators, context.settings.operators)
     _raise_noise(result.pairs, outputs)
     settle(result.pairs, PROGRAM, context.settings.tolerance_of("infer"))
     if broken:
@@ -98,7 +99,7 @@ class Broken:
 
     side: str
     part: str
-    told: dict[str, Any]
+    failed: PartFailed
 
     @property
     def key(self) -> str:
@@ -108,7 +109,7 @@ class Broken:
 
 def _failures(*captures: Capture) -> list[Broken]:
     sides = zip(("reference", "candidate"), captures, strict=True)
-    return [Broken(side, part, told) for side, c in sides for part, told in c.manifest.settings["answer"]["failed"].items()]
+    return [Broken(side, part, failed) for side, c in sides for part, failed in Infer.answer(c).failed.items()]
 
 
 def _tell_failures(result: StageResult, broken: list[Broken], context: Context) -> None:
@@ -120,31 +121,30 @@ def _tell_failures(result: StageResult, broken: list[Broken], context: Context) 
         parts.setdefault("predictions" if predicted else pair.key.partition(" (")[0].partition(".")[0], []).append(pair.verdict)
     rows = [[name, overall(verdicts), f"{len(verdicts)} values"] for name, verdicts in parts.items()]
     for each in broken:
-        said = f"{each.told['type']}: {each.told['message']}"
-        where = f" for {each.told['path']}" if "path" in each.told else ""
+        said = f"{each.failed.raised.type}: {each.failed.raised.message}"
+        where = f" for {each.failed.path}" if each.failed.path else ""
         result.pairs.append(Pair(each.key, None, None, verdict=ERROR, notes=[f"it failed{where}: {said}"]))
         rows.append([each.key, ERROR, said])
     result.tables.append(Listing("parts", ["part", "verdict", "said"], rows))
     first = broken[0]
-    known_fix = remedy(first.told["type"], first.told["message"], context.framework(first.side))
+    known_fix = remedy(first.failed.raised.type, first.failed.raised.message, context.framework(first.side))
     result.failure = {
         "side": first.side,
-        **{name: first.told[name] for name in ("type", "message", "traceback", "frames")},
+        **encode(first.failed.raised),
         "log": None,
         "remedy": None if known_fix is None else {"id": known_fix.id, "fix": known_fix.fix},
     }
 
 
-def _operators(side: str, answer: dict[str, Any], most: int) -> list[str]:
+def _operators(side: str, told: OperatorTimes | None, most: int) -> list[str]:
     """The slowest operators of an exported program, or why they are not known."""
-    told = answer.get("operators")
     if told is None:
         return []
-    if not told["rows"]:
-        return [f"{side}: times of operators: {told['none']}"]
-    total = sum(milliseconds for _, milliseconds, _ in told["rows"]) or 1.0
-    rows = [f"{name} {ms:.3g} ms ({ms / total:.0%}{f', {calls} calls' if calls > 1 else ''})" for name, ms, calls in told["rows"][:most]]
-    return [f"{side}: times of operators, one run of the exported program, {len(rows)} of {len(told['rows'])}: {'; '.join(rows)}"]
+    if not told.rows:
+        return [f"{side}: times of operators: {told.none}"]
+    total = sum(milliseconds for _, milliseconds, _ in told.rows) or 1.0
+    rows = [f"{name} {ms:.3g} ms ({ms / total:.0%}{f', {calls} calls' if calls > 1 else ''})" for name, ms, calls in told.rows[:most]]
+    return [f"{side}: times of operators, one run of the exported program, {len(rows)} of {len(told.rows)}: {'; '.join(rows)}"]
 
 
 def _exported(side: str, capture: Capture) -> list[Pair]:

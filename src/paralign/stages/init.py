@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.comparison.laws import Family
@@ -13,6 +13,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult, overall
 from paralign.stages.starts import Judged, Start, joined, judge, kept
 from paralign.stages.wording import Reading, instead, sensitivity
+from paralign.worker.protocol import Initial, Started
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -53,13 +54,13 @@ def run(context: Context) -> StageResult:
     if context.plan is None or context.weights is None:
         return StageResult("init", NOT_TESTED, notes=["nothing says which tensor is which: see `paralign check weights`"])
     seeds, first = context.settings.seeds, context.settings.seed + 1
-    options = {"seeds": seeds, "first": first, "patience": min(PATIENCE, context.settings.patience * 3)}
-    captures = context.record_both("init", "initial", options, candidate_options={"first": first + seeds})
+    order = Initial(seeds, first, min(PATIENCE, context.settings.patience * 3))
+    captures = context.record_both("init", order, candidate=replace(order, first=first + seeds))
     result = spent(StageResult("init", method="laws of drawn values"), *captures)
-    answers = [c.manifest.settings["answer"] for c in captures]
+    answers = [Initial.answer(c) for c in captures]
     for side, answer in zip(("reference", "candidate"), answers, strict=True):
         _refuse(side, answer)
-    given = [side for side, answer in zip(("reference", "candidate"), answers, strict=True) if answer["given"]]
+    given = [side for side, answer in zip(("reference", "candidate"), answers, strict=True) if answer.given]
     if given:
         why = "build_model() returns one and the same model each time: give a function that builds a new one"
         return StageResult("init", NOT_TESTED, notes=[f"the {side}'s {why}" for side in given])
@@ -77,19 +78,19 @@ def _ends(group: _Group) -> tuple[list[Record], list[Record]]:
     return group.references, group.candidates
 
 
-def _refuse(side: str, answer: dict[str, Any]) -> None:
+def _refuse(side: str, answer: Started) -> None:
     """Hand on what ``build_model()`` raised, with its seed.
 
     Raises:
         WorkerFailed: it raised.
     """
-    failed = answer["failed"]
+    failed = answer.failed
     if failed is not None:
-        told = f"build_model() under seed {failed['seed']}: {failed['message']}"
-        raise WorkerFailed(failed["type"], told, traceback=failed["traceback"], side=side, frames=failed["frames"])
+        told = f"build_model() under seed {failed.seed}: {failed.raised.message}"
+        raise WorkerFailed(failed.raised.type, told, failed.raised.traceback, side=side, frames=failed.raised.frames)
 
 
-def _groups(context: Context, answers: list[dict[str, Any]]) -> list[_Group]:
+def _groups(context: Context, answers: list[Started]) -> list[_Group]:
     """What holds the same values, aliases left out, in the order of the reference."""
     plan, found = context.plan, {}
     if plan is None:
@@ -98,7 +99,7 @@ def _groups(context: Context, answers: list[dict[str, Any]]) -> list[_Group]:
     for move in plan.moves:
         if move.reference is None or move.candidate is None:
             continue
-        ends = [(side, r) for side, r in enumerate((move.reference, move.candidate)) if r.name not in answers[side]["shared"]]
+        ends = [(side, r) for side, r in enumerate((move.reference, move.candidate)) if r.name not in answers[side].shared]
         known = [roots[side, r.name] for side, r in ends if (side, r.name) in roots]
         whole: list[Any] = list(dict.fromkeys(end for group in known for end in group[0])) if known else []
         shared = [list(dict.fromkeys([*whole, *((side, r.name) for side, r in ends)]))]
@@ -169,9 +170,7 @@ class _Words:
         return Point(record.name, record.op, lines[0], code_at(lines[0]), list(lines[1:]))
 
 
-def _say_dependence(
-    context: Context, result: StageResult, groups: list[_Group], judged: list[Judged], answers: list[dict[str, Any]]
-) -> None:
+def _say_dependence(context: Context, result: StageResult, groups: list[_Group], judged: list[Judged], answers: list[Started]) -> None:
     """Tensors that are one, or start equal, on one side only."""
     told = [*_tied(context, answers), *_equal(groups, judged)]
     for number, (names, where, what, fix) in enumerate(told):
@@ -184,7 +183,7 @@ def _say_dependence(
     result.divergence = next(iter(result.divergences), None)
 
 
-def _tied(context: Context, answers: list[dict[str, Any]]) -> list[tuple[list[str], str, str, str]]:
+def _tied(context: Context, answers: list[Started]) -> list[tuple[list[str], str, str, str]]:
     """Names of the reference that are one tensor on one side and several on the other."""
     found = []
     moves = [
@@ -193,7 +192,7 @@ def _tied(context: Context, answers: list[dict[str, Any]]) -> list[tuple[list[st
         if m.whole and m.reference and m.candidate
     ]
     for side, where in enumerate(("reference", "candidate")):
-        roots = [answers[s]["shared"] for s in (side, 1 - side)]
+        roots = [answers[s].shared for s in (side, 1 - side)]
         twins: dict[str, dict[str, str]] = defaultdict(dict)
         for ends in moves:
             own, other = ends[side], ends[1 - side]
@@ -216,15 +215,15 @@ def _equal(groups: list[_Group], judged: list[Judged]) -> list[tuple[list[str], 
     return found
 
 
-def _conclude(context: Context, result: StageResult, judged: list[Judged], answers: list[dict[str, Any]]) -> None:
+def _conclude(context: Context, result: StageResult, judged: list[Judged], answers: list[Started]) -> None:
     """The verdict, and in numbers what was not looked at."""
-    seeds = min(answer["built"] for answer in answers)
+    seeds = min(answer.built for answer in answers)
     weak = [p.key.partition(" ")[2] for p in result.pairs if not p.judged and p.verdict == UNDERPOWERED]
     total = sum(1 for r in context.weights_of_reference if not r.attrs.get("shared"))
     compared = sum(len(j.prints) > 0 for j in judged) - len(weak)
     result.coverage += [Coverage("seeds", seeds, context.settings.seeds), Coverage("tensors", compared, total)]
     verdict = overall([p.verdict for p in result.pairs if p.judged])
-    notes = [f"moments and extremes are of all {answers[0]['elements']:,} elements, the shape of the law of up to 256 a tensor and seed"]
+    notes = [f"moments and extremes are of all {answers[0].elements:,} elements, the shape of the law of up to 256 a tensor and seed"]
     notes += [f"too small for {seeds} seeds to show a wrong scale, not judged: {_some(weak)}; raise [init] seeds"] if weak else []
     unsure = [(j.shows, p.key.partition(" ")[2]) for p, j in zip(result.pairs, judged, strict=False) if p.judged and j.shows > 0.1]  # noqa: PLR2004 - a tenth
     if unsure:

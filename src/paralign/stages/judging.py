@@ -32,6 +32,7 @@ from paralign.dtypes import EPS, is_floating
 from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, StageResult, overall
 from paralign.stages import coarse
 from paralign.stages.places import Kind, place_of
+from paralign.worker.protocol import runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -80,9 +81,9 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
     notes = []
     runs = {}
     for side, capture in (("reference", reference), ("candidate", candidate)):
-        answer = capture.manifest.settings["answer"]
-        runs[side] = {run.split(":")[0] for run in answer["runs"] if not mode or run.partition(":")[2] == mode}
-        failed = {run: reason for run, reason in answer["failed"].items() if not mode or run.partition(":")[2] == mode}
+        answer = runs_of(capture)
+        runs[side] = {run.split(":")[0] for run in answer.runs if not mode or run.partition(":")[2] == mode}
+        failed = {run: reason for run, reason in answer.failed.items() if not mode or run.partition(":")[2] == mode}
         reasons = dict.fromkeys(reason for run, reason in failed.items() if run.partition(":")[0] == DOUBLE)
         notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     if DOUBLE not in runs["reference"]:

@@ -8,6 +8,7 @@ from paralign.dtypes import widen
 from paralign.locate.data import kinds
 from paralign.model import DIVERGED, Record
 from paralign.stages.places import sample_of
+from paralign.worker.protocol import Data
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -48,7 +49,7 @@ def _wrong(result: StageResult, reference: Capture, candidate: Capture) -> dict[
 
 def _say_frames(result: StageResult, leaf: str, index: int, parted: tuple[int, int], captures: tuple[Capture, Capture]) -> None:
     frame, count = parted
-    names = [", ".join(c.manifest.settings["answer"].get("decoders") or ["no library that is known"]) for c in captures]
+    names = [", ".join(Data.answer(c).decoders or ["no library that is known"]) for c in captures]
     place = f"sample {index}{'.' if leaf else ''}{leaf}"
     told = f"{place}: frame {frame} is the first that differs, {count} frames do"
     result.notes.append(f"{told}; read by {names[0]} in the reference, by {names[1]} in the candidate")
@@ -56,7 +57,7 @@ def _say_frames(result: StageResult, leaf: str, index: int, parted: tuple[int, i
 
 def decoders(result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Say which libraries read videos, where they are not the same on both sides."""
-    told = [c.manifest.settings["answer"].get("decoders") or [] for c in (reference, candidate)]
+    told = [Data.answer(c).decoders for c in (reference, candidate)]
     names = [sorted({name.split(" ")[0] for name in side}) for side in told]
     if names[0] != names[1] and all(names):
         result.notes.append(

@@ -16,6 +16,7 @@ from paralign.run.recorder import both
 from paralign.stages import forward, lowered, nonfinite, precision, probing, second_gradients
 from paralign.stages.data import first
 from paralign.stages.judging import PARTLY, choose, conclude, final, paired, points_of
+from paralign.worker.protocol import Attached, Loss, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def run(context: Context) -> StageResult:
     if context.inputs is None:
         return StageResult("loss", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward.reference_alone(context)
-    captures = context.record_labelled("loss", {}, {"outputs": outputs})
+    captures = context.record_labelled(Loss([DOUBLE, NATIVE]), {"outputs": outputs})
     if isinstance(captures, StageResult):
         return captures
     reference, candidate = captures
@@ -47,9 +48,9 @@ def run(context: Context) -> StageResult:
     tolerance = context.settings.tolerance_of("loss")
     result.pairs = paired(reference, candidate, points, method, tolerance)
     values = {n: c for n, c in (("outputs", outputs), ("labels", context.labels)) if c is not None}
-    low = lowered.places(context, result.pairs, method, tolerance, {"stage": "loss"}, values)
+    low = lowered.places(context, result.pairs, method, tolerance, Lowered("loss"), values)
     if low:
-        method, reference = PARTLY, lowered.perturbed(context, "loss", {}, values)
+        method, reference = PARTLY, lowered.perturbed(context, Loss([]), values)
         points = points_of(final(reference, run=DOUBLE), final(candidate, run=DOUBLE))
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low
@@ -110,10 +111,10 @@ def _unattached(context: Context) -> set[str]:
         return set()
     values = {"inputs": context.inputs}
     captures = both(
-        lambda: context.reference.record("attached", "attached", {}, values),
-        lambda: context.candidate.record("attached", "attached", {}, values),
+        lambda: context.reference.record("attached", Attached(), values),
+        lambda: context.candidate.record("attached", Attached(), values),
     )
-    ours, theirs = (capture.manifest.settings["answer"]["attached"] for capture in captures)
+    ours, theirs = (Attached.answer(capture).attached for capture in captures)
     if ours is None or theirs is None or len(ours) != len(theirs):
         return set()
     named = dict(theirs)

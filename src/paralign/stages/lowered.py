@@ -5,12 +5,14 @@ It is asked only where values differ by so little that such casts explain them: 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.context import PERTURBED
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED
 from paralign.stages.judging import FLOAT64
+from paralign.worker.protocol import InRuns, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ LISTED = 3
 
 
 def places(
-    context: Context, pairs: Sequence[Pair], method: Method, tolerance: Tolerance, options: dict[str, Any], values: dict[str, Capture]
+    context: Context, pairs: Sequence[Pair], method: Method, tolerance: Tolerance, order: Lowered, values: dict[str, Capture]
 ) -> list[str]:
     """Where the sides compute in a lower precision in float64 runs that disagree by little, in words; empty where that explains nothing.
 
@@ -39,7 +41,7 @@ def places(
         pairs: judged by ``method``.
         method: of the stage.
         tolerance: the user's; where there is one, it decides.
-        options: of the task ``lowered``.
+        order: what is run.
         values: of the task.
     """
     wrong = [p for p in pairs if p.judged and p.verdict == DIVERGED]
@@ -49,8 +51,8 @@ def places(
     notes = []
     for side, recorder in (("reference", context.reference), ("candidate", context.candidate)):
         try:
-            name = "-".join(["lowered", *(str(options[key]) for key in ("stage", "mode") if key in options)])
-            found = recorder.record(name, "lowered", options, values).manifest.settings["answer"]["lowered"]
+            name = "-".join(filter(None, ("lowered", order.stage, order.mode)))
+            found = Lowered.answer(recorder.record(name, order, values)).lowered
         except WorkerFailed:
             continue
         if found:
@@ -59,6 +61,6 @@ def places(
     return notes
 
 
-def perturbed(context: Context, task: str, options: dict[str, Any], values: dict[str, Capture]) -> Capture:
+def perturbed(context: Context, order: InRuns[Any], values: dict[str, Capture]) -> Capture:
     """The reference's runs again, with some whose inputs are moved by one unit in the last place: the noise where float64 itself rounds."""
-    return context.reference.record(f"{task}-lowered", task, {**options, "runs": [DOUBLE, NATIVE, *PERTURBED]}, values)
+    return context.reference.record(f"{order.task}-lowered", replace(order, runs=[DOUBLE, NATIVE, *PERTURBED]), values)

@@ -14,6 +14,7 @@ from paralign.stages import evaluating, metric_lines, nonfinite, probing
 from paralign.stages.data import first
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
 from paralign.worker.metrics import MOVED, MOVED_DOUBLE, REVERSED
+from paralign.worker.protocol import Evaluate, Metric
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(context: Context) -> StageResult:
             "metric", notes=["no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"]
         )
     evaluation = context.evaluation()
-    reference, candidate = context.record_both("metric", "metric", values={"evaluation": evaluation})
+    reference, candidate = context.record_both("metric", Metric(), {"evaluation": evaluation})
     result = spent(StageResult("metric"), reference, candidate)
     result.pairs = paired(
         reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("metric")
@@ -49,9 +50,9 @@ def run(context: Context) -> StageResult:
     evaluating.compare(context, result)
     nonfinite.excuse_seen_elsewhere([p for p in result.pairs if p.judged], lambda p: None if p.reference is None else p.reference.leaf)
     conclude(result, ROUNDING)
-    about = evaluation.manifest.settings["answer"]
-    if "total" in about:
-        result.coverage.append(Coverage("batches", about["batches"], about["total"]))
+    about = Evaluate.answer(evaluation)
+    if about.loader:
+        result.coverage.append(Coverage("batches", about.batches, about.total))
     given = [evaluation.array(r) for r in evaluation.records if r.role == "output" and r.location is not None]
     if any(a.dtype.kind in "fc" and not np.isfinite(a).all() for a in given):
         result.notes.append("the reference's outputs, on which the metric is computed, hold NaN or infinities")
@@ -88,7 +89,7 @@ def _grant_noise(context: Context, result: StageResult, reference: Capture, eval
     wrong = [p for p in wrong if p.granted is None]
     if not wrong:
         return
-    capture = context.reference.record("metric-noise", "metric", {"noise": True}, {"evaluation": evaluation})
+    capture = context.reference.record("metric-noise", Metric(noise=True), {"evaluation": evaluation})
     runs = {(r.name, r.leaf, r.run): capture.value(r) for r in capture.records if r.location is not None}
     for pair in wrong:
         record = pair.reference

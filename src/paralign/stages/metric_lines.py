@@ -10,6 +10,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.data.trace import Way, locate, locate_last
 from paralign.model import DIVERGED, Divergence
 from paralign.stages.prediction import end_of, rounded
+from paralign.worker.protocol import MetricSteps
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -24,13 +25,13 @@ def follow(context: Context, result: StageResult, evaluation: Capture) -> None:
     if first is None:
         return
     try:
-        captures = context.record_both("metric-steps", "metric_steps", {"point": _point(first)}, values={"evaluation": evaluation})
+        captures = context.record_both("metric-steps", MetricSteps(_point(first)), {"evaluation": evaluation})
     except WorkerFailed as failed:
         result.warnings.append(f"the metric could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         return
     guilty = _located(captures, first)
     for side, capture in zip(("reference", "candidate"), captures, strict=True):
-        if capture.manifest.settings["answer"]["exhausted"]:
+        if MetricSteps.answer(capture).exhausted:
             result.notes.append(f"the trace of the {side}'s metric was cut off: its way is too long to be kept whole")
     if guilty is None or guilty.candidate is None:
         return

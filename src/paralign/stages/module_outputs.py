@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from paralign.comparison import compare_pair
 from paralign.model import ALIGNED, NOT_TESTED
 from paralign.stages.judging import Noises, points_of, settle
+from paralign.worker.protocol import Calls
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -69,7 +70,6 @@ def _why_not(sides: list[list[Record]], kept: list[list[Record]], captures: tupl
     advice = 'set [forward] modules = "full", run `paralign check DIR forward`, and compare captures/*/forward'
     if any(sides) and not all(kept):
         return [f"the outputs of modules were recorded as digests, without values: {advice}"]
-    answers = [capture.manifest.settings.get("answer", {}) for capture in captures]
-    if all("calls" in answer for answer in answers):
+    if all(capture.manifest.stage == Calls.task for capture in captures):
         return [f"these captures hold the order of the modules alone: {advice}"]
     return []

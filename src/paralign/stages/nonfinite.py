@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paralign.capture import digest as digests
 from paralign.comparison.judge import finite
 from paralign.errors import WorkerFailed
 from paralign.locate.laboratory.watched import Watched
 from paralign.model import ALIGNED, UNDERPOWERED
+from paralign.worker.protocol import Operations
+from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.training import MODES
 
 if TYPE_CHECKING:
@@ -48,17 +51,17 @@ def explain(context: Context, result: StageResult, mode: str | None = None) -> N
     """
     if not any(p.judged and is_unseen(p) for p in result.pairs) or context.inputs is None or context.settings.modules == "none":
         return
-    if not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+    if not context.observed:
         result.notes.append("which operation made what is not finite is not known: a side's operations cannot be watched")
         return
-    options: dict[str, Any] = {"mode": "eval"}
+    order = Operations([DOUBLE, NATIVE])
     values: dict[str, Capture] = {"inputs": context.inputs}
     name = "operations"
     if mode is not None and context.labels is not None:
-        options, name = {"mode": MODES[mode], "backward": True}, f"gradients-{mode}"
+        order, name = replace(order, mode=MODES[mode], backward=True), f"gradients-{mode}"
         values["labels"] = context.labels
     try:
-        watched = Watched(context, options, values, name)
+        watched = Watched(context, order, values, name)
         judgement = watched.judgement()
     except WorkerFailed as failed:
         result.notes.append(f"operations could not be watched: the {failed.side} failed with {failed.type}: {failed.message}")

@@ -17,6 +17,7 @@ from paralign.stages import module_outputs
 from paralign.stages.data import first
 from paralign.stages.handed import is_given
 from paralign.stages.judging import AGAINST, FLOAT64, PARTLY, PERTURBATION, Method, conclude, in_lower_precision, paired, points_of
+from paralign.worker.protocol import runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.trees import leaves
 
@@ -46,7 +47,7 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
         method = PARTLY
         result.notes.append(low)
     for side, capture in (("reference", reference), ("candidate", candidate)):
-        failed = capture.manifest.settings.get("answer", {}).get("failed", {})
+        failed = runs_of(capture).failed
         reasons = dict.fromkeys(reason for run, reason in failed.items() if run.partition(":")[0] == DOUBLE)
         result.notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     records = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
 from paralign.stages import groups, resumption, schedule, update
 from paralign.stages.judging import conclude
+from paralign.worker.protocol import Measures, Schedule, Scheduled
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -67,10 +68,9 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
     """Follow both schedules and a resumed one; gives the first difference."""
     pace = context.settings.pace
     measures = _measures(context)
-    options = [_options(context, side) for side in (0, 1)]
-    captures = context.record_both("optimizer", "schedule", options[0], measures, options[1])
+    captures = context.record_both("optimizer", _order(context, 0), measures, _order(context, 1))
     spent(result, *captures)
-    answers = [c.manifest.settings["answer"] for c in captures]
+    answers = [Schedule.answer(c) for c in captures]
     _say_lengths(context, result, answers)
     every = schedule.every(pace)
     sides = [schedule.Followed.read(c, each) for c, each in zip(captures, every, strict=True)]
@@ -92,19 +92,19 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
     return found
 
 
-def _options(context: Context, side: int) -> dict[str, Any]:
+def _order(context: Context, side: int) -> Schedule:
     pace = context.settings.pace
     known = schedule.asked(pace, side)
     unknown = pace.epochs is not None and known is None
-    return {
-        "count": 0 if unknown else known or STEPS,
-        "epochs": pace.epochs or 1,
-        "accumulate": pace.accumulate,
-        "otherwise": STEPS,
-        "by_update": pace.step_on[side] == ITERATION,
-        "patience": min(PATIENCE, context.settings.patience * 3),
-        "loader": pace.split if unknown else "",
-    }
+    return Schedule(
+        count=0 if unknown else known or STEPS,
+        by_update=pace.step_on[side] == ITERATION,
+        patience=min(PATIENCE, context.settings.patience * 3),
+        loader=pace.split if unknown else "",
+        epochs=pace.epochs or 1,
+        accumulate=pace.accumulate,
+        otherwise=STEPS,
+    )
 
 
 def _measures(context: Context) -> dict[str, Capture]:
@@ -112,47 +112,47 @@ def _measures(context: Context) -> dict[str, Capture]:
     pace = context.settings.pace
     if pace.metric:
         return {"measures": tensors.save(context.reference.folder / "measures", "measures", np.array(pace.metric))}
-    options = {"count": min(pace.epochs or MEASURED, MEASURED)}
+    order = Measures(min(pace.epochs or MEASURED, MEASURED))
     for side, recorder in (("reference", context.reference), ("candidate", context.candidate)):
         if context.has(side, "schedule_metric"):
-            return {"measures": recorder.record("measures", "measures", options)}
+            return {"measures": recorder.record("measures", order)}
     return {}
 
 
-def _told_of_metrics(answers: list[dict[str, Any]], listed: bool) -> list[str]:
-    waiting = [side for side, a in zip(("reference", "candidate"), answers, strict=True) if a["schedule"]["metric"]]
+def _told_of_metrics(answers: list[Scheduled], listed: bool) -> list[str]:
+    waiting = [side for side, a in zip(("reference", "candidate"), answers, strict=True) if a.schedule.metric]
     if not waiting:
         return []
     who = "both schedules wait" if len(waiting) > 1 else f"the {waiting[0]}'s schedule waits"
-    if any(a["schedule"]["made_up"] for a in answers):
+    if any(a.schedule.made_up for a in answers):
         told = f"{who} for a metric, which was made up: it falls, stands still, rises, stands still, and again"
         return [f"{told}; give your own as [training] schedule_metric = [...] or schedule_metric(epoch)"]
     given = "[training] schedule_metric" if listed else "schedule_metric(epoch)"
     return [f"{who} for a metric: both were given that of {given}, the last value repeated after its end"]
 
 
-def _say_lengths(context: Context, result: StageResult, answers: list[dict[str, Any]]) -> None:
+def _say_lengths(context: Context, result: StageResult, answers: list[Scheduled]) -> None:
     """Say where the data loaders of the sides are not of one length, or no length is known."""
-    lengths = [a["batches"] for a in answers]
+    lengths = [a.batches for a in answers]
     pace = context.settings.pace
     if pace.epochs is None:
         result.notes.append("how long the training is was not said: set [training] epochs and steps_per_epoch to follow the whole schedule")
     elif None not in lengths and lengths[0] != lengths[1]:
         result.warnings.append(
             f"an epoch has {lengths[0]} batches in the reference and {lengths[1]} in the candidate (drop_last?): "
-            f"their schedules end after {answers[0]['asked']:,} and {answers[1]['asked']:,} steps"
+            f"their schedules end after {answers[0].asked:,} and {answers[1].asked:,} steps"
         )
     elif None in lengths and any(schedule.asked(pace, side) is None for side in (0, 1)):
         result.warnings.append("no data loader says how many steps an epoch has: set [training] steps_per_epoch")
 
 
-def _complete(context: Context, result: StageResult, both: tuple[Followed, Followed], answers: list[dict[str, Any]]) -> None:
+def _complete(context: Context, result: StageResult, both: tuple[Followed, Followed], answers: list[Scheduled]) -> None:
     """Say of how many steps of the training the rates were compared, where its length is known."""
     pace = context.settings.pace
     covered = next((c for c in result.coverage if c.what == schedule.RATES), None)
     if covered is None or pace.epochs is None:
         return
-    whole = max(a["asked"] * each for a, each in zip(answers, schedule.every(pace), strict=True))
+    whole = max(a.asked * each for a, each in zip(answers, schedule.every(pace), strict=True))
     covered.total = whole
     ended = [side for side in both if side.ended]
     if covered.compared < whole and not ended:
@@ -160,17 +160,17 @@ def _complete(context: Context, result: StageResult, both: tuple[Followed, Follo
 
 
 def _resume(
-    result: StageResult, both: tuple[Followed, Followed], resumed: tuple[Followed | None, Followed | None], answers: list[dict[str, Any]]
+    result: StageResult, both: tuple[Followed, Followed], resumed: tuple[Followed | None, Followed | None], answers: list[Scheduled]
 ) -> None:
     """Judge how each side's schedule goes on after it was saved and loaded, against the side's own uninterrupted one."""
     broken, followed = [], []
     for side, name in enumerate(("reference", "candidate")):
-        about, again = answers[side]["schedule"], resumed[side]
-        if about["unresumed"]:
-            result.notes.append(f"the {name}'s schedule was not resumed: {about['unresumed']}")
-        if about["resumed"] is None or again is None:
+        about, again = answers[side].schedule, resumed[side]
+        if about.unresumed:
+            result.notes.append(f"the {name}'s schedule was not resumed: {about.unresumed}")
+        if about.resumed is None or again is None:
             continue
-        start = about["resumed"]
+        start = about.resumed
         until = both[side].rates[start : start + len(again.rates)]
         followed.append(len(until))
         wrong = schedule.first_difference(until, again.rates[: len(until)], Tolerance())

@@ -27,6 +27,7 @@ from paralign.model import (
 )
 from paralign.stages import running
 from paralign.stages.judging import AGAINST, Noises, choose, settle
+from paralign.worker.protocol import OwnStepped, OwnSteps
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ class Steps:
     alone: set[str] = field(default_factory=set)
 
     @property
-    def answers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def answers(self) -> tuple[OwnStepped, OwnStepped]:
         """What both workers said."""
-        return self.reference.manifest.settings["answer"], self.candidate.manifest.settings["answer"]
+        return OwnSteps.answer(self.reference), OwnSteps.answer(self.candidate)
 
     def values(self, role: str, runs: tuple[str, str], step: int, call: int = 0) -> list[tuple[Record, Record | None, Typed, Typed | None]]:
         """Records of a role under the reference's names, the candidate's brought to the reference's layout."""
@@ -130,11 +131,9 @@ def _record(context: Context) -> Steps | None:
     if context.inputs is None or context.labels is None:
         return None
     values = {"inputs": context.inputs, "labels": context.labels}
-    paces = [{"steps": context.settings.steps, "pace": context.settings.pace.steps_between(side)} for side in (0, 1)]
-    runs = [DOUBLE, NATIVE, RESEEDED]
-    reference, candidate = context.record_both(
-        "own steps", "own_steps", {**paces[0], "runs": [*runs, *PERTURBED]}, values, {**paces[1], "runs": runs}
-    )
+    runs, steps, pace = [DOUBLE, NATIVE, RESEEDED], context.settings.steps, context.settings.pace
+    orders = OwnSteps([*runs, *PERTURBED], steps, pace.steps_between(0)), OwnSteps(runs, steps, pace.steps_between(1))
+    reference, candidate = context.record_both("own steps", orders[0], values, orders[1])
     return Steps(context, reference, candidate)
 
 
@@ -232,7 +231,7 @@ def _inexact(capture: Capture, steps: Steps) -> float:
 def _explain(part: StageResult, steps: Steps, method: Method) -> None:
     """What the steps differ in: the number of updates, or the gradients that reach them; with the line."""
     wrong = next(p for p in part.pairs if p.judged and p.verdict == DIVERGED)
-    counts = [list(a["updates"].get(run, ())) for a, run in zip(steps.answers, (method.reference_run, method.candidate_run), strict=True)]
+    counts = [list(a.updates.get(run, ())) for a, run in zip(steps.answers, (method.reference_run, method.candidate_run), strict=True)]
     if counts[0] != counts[1]:
         step = next(n for n, (one, other) in enumerate(zip(*counts, strict=True)) if one != other)
         cause = f"the candidate's train_step makes {counts[1][step]} updates in step {step}, the reference's {counts[0][step]}"
@@ -330,7 +329,7 @@ def _at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False) -> Diver
     """Both ends of a difference: the first line of each ``train_step`` with one of some words, else where the update is called."""
     ends = []
     for answer in steps.answers:
-        line = answer["optimizer"] if optimizer else _line_with(answer["defined"], words) or answer["line"] or answer["defined"]
+        line = answer.optimizer if optimizer else _line_with(answer.defined, words) or answer.line or answer.defined
         ends.append(Point("train_step", "", line, code_at(line)))
     return Divergence(ends[0], ends[1], pair)
 

@@ -13,6 +13,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import DIVERGED, Divergence, Point
 from paralign.run.command_line import PATH, split
 from paralign.run.invocation import is_python
+from paralign.worker.protocol import Predicted
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -52,7 +53,7 @@ def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> 
     if guilty is None or captures is None:
         return False
     for side, capture in zip(("reference", "candidate"), captures, strict=True):
-        if capture.manifest.settings["answer"]["exhausted"]:
+        if Predicted.answer(capture).exhausted:
             result.notes.append(f"the trace of the {side}'s prediction was cut off: its way is too long to be kept whole")
     _hold_out(context, result, kind, guilty, number, leaf)
     before = result.divergence
@@ -72,16 +73,16 @@ def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> 
 def _traced(context: Context, result: StageResult, kind: str, number: int) -> tuple[Capture, Capture] | None:
     """Both sides' ways of one prediction; None, with a note, where a side's cannot be followed."""
     path = context.settings.paths[number]
-    options = [{"path": path, "script": [], "root": ""} for _ in range(2)]
+    orders = [Predicted(path), Predicted(path)]
     if kind == "command":
-        for side, each in zip(("reference", "candidate"), options, strict=True):
+        for number_, side in enumerate(("reference", "candidate")):
             script = _script(context, side, path)
             if script is None:
                 result.notes.append(f"the {side}'s program is no Python script of its interpreter: its steps cannot be followed")
                 return None
-            each.update(script=script, root=str(context.settings.sides[side].root))
+            orders[number_] = Predicted(path, script, str(context.settings.sides[side].root))
     try:
-        return context.record_both(f"predicted-{number}", "predicted", options[0], candidate_options=options[1])
+        return context.record_both(f"predicted-{number}", orders[0], candidate=orders[1])
     except WorkerFailed as failed:
         result.warnings.append(f"the prediction could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         return None

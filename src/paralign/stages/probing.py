@@ -12,6 +12,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED
 from paralign.stages.judging import ROUNDING, paired, points_of
 from paralign.worker.probes import BROKEN
+from paralign.worker.protocol import Probed, Probes
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -58,15 +59,15 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
     """Run every probe of ``metric`` or ``loss`` on both sides, and add pairs and warnings; nothing where they differ on real values."""
     real = [p.key for p in result.pairs if p.verdict == DIVERGED]
     try:
-        captures = context.record_both(f"{function}-probes", "probes", {"function": function}, {"evaluation": evaluation})
+        captures = context.record_both(f"{function}-probes", Probes(function), {"evaluation": evaluation})
     except WorkerFailed as failed:
         result.notes.append(f"the probes could not be run: the {failed.side} failed with {failed.type}: {failed.message}")
         return
     finally:
         context.artifacts.pop(f"{function}-probes", None)
-    answers = [c.manifest.settings["answer"] for c in captures]
-    if "all" in answers[0]["left_out"]:
-        result.notes.append(f"the {function} was not probed: {answers[0]['left_out']['all']}")
+    answers = [Probes.answer(c) for c in captures]
+    if "all" in answers[0].left_out:
+        result.notes.append(f"the {function} was not probed: {answers[0].left_out['all']}")
         return
     pairs = paired(*captures, points_of(captures[0].records, captures[1].records), ROUNDING, context.settings.tolerance_of(function))
     for pair in pairs:
@@ -75,10 +76,10 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
     if real:
         return  # a probe then tells nothing of its own
     for name, about in PROBES.items():
-        refused = [a["probes"].get(name, "ok") for a in answers]
+        refused = [a.probes.get(name, "ok") for a in answers]
         if [r != "ok" for r in refused].count(True) == 1:
             _refused(result, function, name, about, refused)
-        elif all(r == "ok" for r in refused) and name not in answers[0]["left_out"]:
+        elif all(r == "ok" for r in refused) and name not in answers[0].left_out:
             values = [_values(c, f"probe_{name}") for c in captures]
             wrong = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], about)]
             if wrong:
@@ -137,7 +138,7 @@ def _said(value: Any) -> str:
     return f"{float(value):.6g}" if value.size == 1 else str(value.tolist())[:60]
 
 
-def _tied(result: StageResult, function: str, told: str, captures: list[Capture], answer: dict[str, Any], wrong: list[str]) -> None:
+def _tied(result: StageResult, function: str, told: str, captures: list[Capture], answer: Probed, wrong: list[str]) -> None:
     """Equal scores: where the sides agree once these are told apart, each only breaks ties its own way; that matters if real ones tie."""
     for number in range(1, BROKEN + 1):
         values = [_values(c, f"probe_ties_broken_{number}") for c in captures]
@@ -147,7 +148,7 @@ def _tied(result: StageResult, function: str, told: str, captures: list[Capture]
             result.warnings.append(f"{told}; they also do where no two scores are equal")
             return
     why = f"each side ranks equal scores its own way: with these told apart the {_several(function)} agree"
-    tied, rows = answer["tied"], answer["rows"]
+    tied, rows = answer.tied, answer.rows
     if tied:
         result.warnings.append(f"{told}; {why}, and {tied:,} of {rows:,} real samples have equal best scores")
     else:

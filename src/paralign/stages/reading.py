@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Finding, Pair, Record, StageResult
 from paralign.stages import samplers, whole
 from paralign.stages.judging import ROUNDING, paired, points_of
 from paralign.stages.places import batch_of, is_loaders, sample_of
+from paralign.worker.protocol import Data, DataSeen, ReadThrough, Samples, Trace
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -54,8 +55,8 @@ def dataset(context: Context, result: StageResult, reference: Capture, candidate
 
 def loader(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """All batches; of loaders that shuffle on both sides, the samples in them, whatever their order."""
-    answers = [c.manifest.settings["answer"] for c in (reference, candidate)]
-    shuffled = [bool(answer.get("shuffled")) for answer in answers]
+    answers = [Data.answer(c) for c in (reference, candidate)]
+    shuffled = [answer.shuffled for answer in answers]
     ordered = all(p.verdict != DIVERGED for p in result.pairs if is_loaders(p))
     if all(shuffled) and not ordered:
         drawn = [samplers.read(c) for c in (reference, candidate)]
@@ -69,9 +70,9 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
 
 def explain_shuffled(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Say of batches that differ that one side's change with the seed; what is random in the samples themselves is a better cause."""
-    shuffled = [bool(c.manifest.settings["answer"].get("shuffled")) for c in (reference, candidate)]
+    shuffled = [Data.answer(c).shuffled for c in (reference, candidate)]
     wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
-    batched = any(c.manifest.settings["answer"]["batch"] for c in context.artifacts.get("trace", ()))  # then the order was traced, too
+    batched = any(Trace.answer(c).batch for c in context.artifacts.get("trace", ()))  # then the order was traced, too
     alike = any(not is_loaders(p) for p in result.pairs) and all(map(is_loaders, wrong))
     inside = any(f.rule == RANDOM for f in result.findings) and not (batched and alike)
     if shuffled[0] == shuffled[1] or inside or not any(map(is_loaders, wrong)):
@@ -107,9 +108,9 @@ def _judge(context: Context, result: StageResult, captures: tuple[Capture, Captu
 
 def _values(context: Context, asked: list[int], found: whole.Compared, part: Part) -> list[Pair]:
     """The pairs of some samples, whole; of a side that cannot be asked again, what the fingerprints say."""
-    options = {"split": context.settings.split, "indices": asked, "of": part.of}
+    order = Samples(context.settings.split, asked, part.of)
     try:
-        reference, candidate = context.record_both(part.what, "samples", options)
+        reference, candidate = context.record_both(part.what, order)
     except WorkerFailed as failed:
         why = f"its fingerprints differ; its values could not be read again: the {failed.side} failed: {failed.type}: {failed.message}"
         certain = {index: found.distances[index] > CERTAIN for index in asked}
@@ -127,20 +128,20 @@ def unmeasured(key: str, verdict: str, why: str) -> Pair:
 
 def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
     """Batches whose order is random on both sides: judged by their shapes, and by which samples they hold."""
-    answers = [c.manifest.settings["answer"] for c in captures]
+    answers = [Data.answer(c) for c in captures]
     for pair in result.pairs:
         if is_loaders(pair) and batch_of(pair.key) is not None and pair.stats is not None:
             pair.judged, pair.verdict = False, ALIGNED
             pair.notes = [f"{SHUFFLED}: not compared one by one"]
     first, second = (whole.rows(c) for c in captures)
     if first is None or second is None:
-        apart = all(answer.get("rows", {}).get("apart", True) for answer in answers)
+        apart = all(answer.rows is None or answer.rows.apart for answer in answers)
         why = "they are too many to be read to the end" if apart else "they cannot be taken apart into samples"
         note = f"{SHUFFLED}, and {why}: what they hold was not compared, only the shapes of the first"
         result.notes.append(note)
         if all(is_loaders(p) for p in result.pairs):  # nor is there a data set whose samples were compared
             result.pairs.append(unmeasured("dataloader", UNDERPOWERED, note))
-        result.coverage.append(Coverage("batches", 0, answers[0]["batches"]["total"]))
+        result.coverage.append(Coverage("batches", 0, _total(answers[0].batches)))
         return
     counts = len(first.index), len(second.index)
     met = whole.matched(first, second, context.settings.tolerance_of("data"))
@@ -156,7 +157,7 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
     result.coverage.append(Coverage("samples in batches", met, counts[0]))
 
 
-def _drawn_again(result: StageResult, answers: list[dict[str, Any]]) -> None:
+def _drawn_again(result: StageResult, answers: list[DataSeen]) -> None:
     """Batches drawn with replacement on both sides: no pass holds the samples of another; what is drawn is judged by its law."""
     for pair in result.pairs:
         if is_loaders(pair) and batch_of(pair.key) is not None and pair.stats is not None:
@@ -166,10 +167,15 @@ def _drawn_again(result: StageResult, answers: list[dict[str, Any]]) -> None:
     result.notes.append(note)
     if all(is_loaders(p) for p in result.pairs):
         result.pairs.append(unmeasured("dataloader", UNDERPOWERED, f"{note}; there is no data set on both sides"))
-    result.coverage.append(Coverage("batches", 0, answers[0]["batches"]["total"]))
+    result.coverage.append(Coverage("batches", 0, _total(answers[0].batches)))
 
 
-def _left_out(answer: dict[str, dict[str, int | None]], rows: int) -> int:
+def _total(read: ReadThrough | None) -> int | None:
+    """How many there are; None where that is not known."""
+    return None if read is None else read.total
+
+
+def _left_out(answer: DataSeen, rows: int) -> int:
     """How many samples of the data set a pass over the batches leaves out; 0 where its length is not known."""
-    total = answer.get("whole", {}).get("total")
+    total = _total(answer.whole)
     return 0 if total is None else max(0, int(total) - rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.worker.protocol import Own
 
 #: evaluations of a side under further seeds, beside the one that there is
 FURTHER = 4
@@ -30,7 +31,7 @@ class Redrawn:
 
 def judge(
     context: Context,
-    options: dict[str, Any],
+    order: Own,
     values: list[dict[str, Any]],
     apart: list[str],
     read: Callable[[Capture], dict[str, Any]],
@@ -39,7 +40,7 @@ def judge(
 
     Args:
         context: of the check.
-        options: of the task ``own``.
+        order: of the evaluations.
         values: results of the reference and the candidate, by name.
         apart: names of those that differ.
         read: gives a capture's results by name.
@@ -49,7 +50,7 @@ def judge(
     """
     groups: list[list[dict[str, Any]]] = [[found] for found in values]
     for shift in range(1, FURTHER + 1):
-        for group, capture in zip(groups, _evaluated(context, options, shift), strict=True):
+        for group, capture in zip(groups, _evaluated(context, order, shift), strict=True):
             group.append(read(capture))
         if shift == 1 and not all(_moves(group, apart) for group in groups):
             return None
@@ -63,10 +64,10 @@ def judge(
     return Redrawn(kept, told + "differences below these would not show: " + ", ".join(limits))
 
 
-def _evaluated(context: Context, options: dict[str, Any], shift: int) -> tuple[Capture, Capture]:
+def _evaluated(context: Context, order: Own, shift: int) -> tuple[Capture, Capture]:
     name = f"own-evaluation-{shift}"
     try:
-        return context.record_both(name, "own", {**options, "shift": shift})
+        return context.record_both(name, replace(order, shift=shift))
     finally:
         context.artifacts.pop(name, None)
 

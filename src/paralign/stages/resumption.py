@@ -10,6 +10,7 @@ import numpy as np
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, Coverage, Manifest, Noise, Pair, StageResult, Stats
+from paralign.worker.protocol import Resuming
 from paralign.worker.resuming import add_state, state_of
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def judge(context: Context, result: StageResult, experiment: Experiment, *, acro
 
 def _across(context: Context, result: StageResult, experiment: Experiment, captures: tuple[Capture, Capture]) -> None:
     """Each side goes on from the state that the other had."""
-    unmapped = [c.manifest.settings["answer"]["unmapped"] for c in captures]
+    unmapped = [Resuming.answer(c).unmapped for c in captures]
     if any(unmapped):
         result.notes.append(f"no update was made from the other side's state: {next(filter(None, unmapped))}")
         return
@@ -90,15 +91,15 @@ def _recorded(
 ) -> Capture | None:
     """One side's interrupted updates; None, and a warning, where they fail."""
     recorder, side = of
-    options = {"runs": [experiment.run], "given": experiment.given, "steps": experiment.steps, "at": AT}
+    pace = context.settings.pace.steps_between(side)
     try:
-        capture = recorder.record(name, "resuming", {**options, "pace": context.settings.pace.steps_between(side)}, values)
+        capture = recorder.record(name, Resuming([experiment.run], experiment.given, experiment.steps, AT, pace), values)
     except WorkerFailed as failed:
         result.warnings.append(f"the {SIDES[side]}'s optimizer could not be saved and loaded: {failed.type}: {failed.message}")
         return None
-    answer = capture.manifest.settings["answer"]
-    if experiment.run not in answer["runs"]:
-        told = next(iter(answer["failed"].values()), "")
+    answer = Resuming.answer(capture)
+    if experiment.run not in answer.runs:
+        told = next(iter(answer.failed.values()), "")
         result.warnings.append(f"the {SIDES[side]}'s optimizer could not be saved and loaded: {told}")
         return None
     return capture

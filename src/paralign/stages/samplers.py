@@ -9,6 +9,7 @@ import numpy as np
 
 from paralign.comparison.twosample import distance, kolmogorov
 from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record, StageResult
+from paralign.worker.protocol import Data
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -53,11 +54,11 @@ class Epochs:
 
 def read(capture: Capture) -> Epochs | None:
     """The epochs that a side recorded; None where its loader has no sampler."""
-    about = capture.manifest.settings["answer"].get("epochs")
+    about = Data.answer(capture).epochs
     records = sorted(capture.select(name="indices", role="state"), key=lambda r: r.step)
     if not about or not records:
         return None
-    return Epochs(tuple(capture.array(r) for r in records), int(about["length"]), bool(about["whole"]))
+    return Epochs(tuple(capture.array(r) for r in records), about.length, about.whole)
 
 
 def compare(result: StageResult, reference: Capture, candidate: Capture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from paralign.locate.source.statements import composition_line
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult, Tolerance
 from paralign.stages import whole
 from paralign.stages.places import SamplePlace, batch_of, sample_of
+from paralign.worker.protocol import Trace
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -51,9 +53,9 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     index = place.index if place is not None and not any(p.key == "length" for p in wrong) else 0
     if of == "dataset" and not whole and not any(p.key == "length" for p in wrong):
         of = "loader"
-    options = {"split": context.settings.split, "index": index, "of": of, "seeds": [context.settings.seed + n for n in range(SEEDS)]}
+    order = Trace(context.settings.split, index, of, [context.settings.seed + n for n in range(SEEDS)])
     try:
-        captures = context.record_both("trace", "trace", {**options, "scan": SCANNED}, candidate_options={"scan": 0})
+        captures = context.record_both("trace", replace(order, scan=SCANNED), candidate=order)
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         result.findings += _labels(reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
@@ -67,15 +69,15 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         result.findings += rearranged or ([] if located is not None else _random(result, captures) or together)
     if located is not None:
         others = [i for p in whole if (i := _index(p)) is not None and i != index] if of == "dataset" else [index + 1, index + 2]
-        _hold_out(context, result, located, {**options, "scan": 0}, sorted(set(others))[:HELD_OUT])
+        _hold_out(context, result, located, order, sorted(set(others))[:HELD_OUT])
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
-    if any(c.manifest.settings["answer"]["exhausted"] for c in captures):
+    if any(Trace.answer(c).exhausted for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
 
 
-def _hold_out(context: Context, result: StageResult, located: Guilty, options: dict[str, Any], others: list[int]) -> None:
+def _hold_out(context: Context, result: StageResult, located: Guilty, order: Trace, others: list[int]) -> None:
     """A cause that was found on one sample is proven only if it holds on others that were not used to find it."""
     finding = located.finding
     if finding is None or not finding.proven:
@@ -85,20 +87,20 @@ def _hold_out(context: Context, result: StageResult, located: Guilty, options: d
     for index in others:
         first = next((p for p in wrong if _index(p) == index), None)
         try:
-            captures = context.record_both("trace-other", "trace", {**options, "index": index, "seeds": options["seeds"][:1]})
+            captures = context.record_both("trace-other", replace(order, index=index, seeds=order.seeds[:1]))
         except WorkerFailed:
             continue
-        other = _located(captures, first, str(options["of"]), wrong)
+        other = _located(captures, first, order.of, wrong)
         if other is None and first is None:
             continue  # this one does not differ
         tried.append(index)
         if not holds(located, other):
             finding.proven = False
-            result.notes.append(f"the cause was found on sample {options['index']} and does not hold on sample {index}: it is a guess")
+            result.notes.append(f"the cause was found on sample {order.index} and does not hold on sample {index}: it is a guess")
             return
     if not tried:
         finding.proven = False
-        result.notes.append(f"the cause was found on sample {options['index']}, and there was no other wrong one to try it on")
+        result.notes.append(f"the cause was found on sample {order.index}, and there was no other wrong one to try it on")
 
 
 class _Nothing:
@@ -200,7 +202,7 @@ def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
         return False
     ends = []
     for capture in captures:
-        length = capture.manifest.settings["answer"]["length"]
+        length = Trace.answer(capture).length
         lists = [s for s in Way.read(capture, "seed-0").steps if s.value.ndim >= 1 and len(s.value) == length]
         ends.append(_end(lists[0], divergence.pair) if lists else None)
     if ends[1] is None:
@@ -223,7 +225,7 @@ def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture
     if divergence is None:
         return
     for name, capture in zip(("reference", "candidate"), captures, strict=True):
-        source = capture.manifest.settings["answer"]["built"].get(of)
+        source = Trace.answer(capture).built.get(of)
         point: Point | None = getattr(divergence, name)
         if source and (point is None or point.source is None):
             known = ("missing", "") if point is None else (point.name, point.op)

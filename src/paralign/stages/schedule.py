@@ -13,6 +13,9 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import ALIGNED, DIVERGED, Coverage, Divergence, Noise, Pair, Point, StageResult
 from paralign.run.pace import EPOCH, ITERATION
 from paralign.stages.judging import CONSTANTS
+from paralign.worker import protocol
+from paralign.worker.protocol import Ahead
+from paralign.worker.schedule import PATIENCE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -50,11 +53,11 @@ class Followed:
     @classmethod
     def read(cls, capture: Capture, every: int = 1, name: str = "schedule") -> Followed | None:
         """What a task recorded under a name; None where it followed nothing."""
-        about = capture.manifest.settings["answer"].get("schedule")
+        about = _told(capture)
         record = next(iter(capture.select(name=name, role="scalar")), None)
         if about is None or record is None:
             return None
-        return cls(capture.array(record), record, about["scheduled"], about["ended"], about["built"], about["class"], every)
+        return cls(capture.array(record), record, about.scheduled, about.ended, about.built, about.class_, every)
 
     @property
     def steps(self) -> int:
@@ -66,6 +69,13 @@ class Followed:
         if not self.scheduled:
             return np.repeat(self.rates[:1], count, axis=0)
         return self.rates[:count] if self.every == 1 else np.repeat(self.rates, self.every, axis=0)[:count]
+
+
+def _told(capture: Capture) -> protocol.Followed | None:
+    """What a task said of the schedule that it followed."""
+    task = protocol.Schedule if capture.manifest.stage == protocol.Schedule.task else protocol.Backward
+    answer: protocol.Scheduled | protocol.Stepped = task.answer(capture)
+    return answer.schedule
 
 
 def every(pace: Pace) -> tuple[int, int]:
@@ -89,11 +99,10 @@ def asked(pace: Pace, side: int) -> int | None:
     return None if pace.steps_per_epoch is None else pace.epochs * pace.steps_per_epoch
 
 
-def trained(context: Context, side: int) -> dict[str, Any]:
-    """What the task ``backward`` has to know of a side's schedule: how far to follow it, and after how many updates it is advanced."""
+def ahead(context: Context, side: int) -> Ahead:
+    """How far a side's schedule is followed beyond the trained steps."""
     pace = context.settings.pace
-    walk = {"count": asked(pace, side) or STEPS, "by_update": pace.step_on[side] == ITERATION}
-    return {"ahead": walk, "pace": pace.steps_between(side)}
+    return Ahead(asked(pace, side) or STEPS, pace.step_on[side] == ITERATION, PATIENCE)
 
 
 def judge(result: StageResult, reference: Capture, candidate: Capture, tolerance: Tolerance, pace: Pace) -> Divergence | None:
@@ -104,7 +113,7 @@ def judge(result: StageResult, reference: Capture, candidate: Capture, tolerance
     sides = tuple(Followed.read(c, each) for c, each in zip((reference, candidate), every(pace), strict=True))
     if sides[0] is None or sides[1] is None or not (sides[0].scheduled or sides[1].scheduled):
         return None
-    if any(c.manifest.settings["answer"]["schedule"]["metric"] for c in (reference, candidate)):
+    if any(about is not None and about.metric for about in (_told(reference), _told(candidate))):
         result.notes.append("a schedule waits for a metric: it was not advanced after the trained steps; the stage optimizer follows it")
     return compared(result, (sides[0], sides[1]), tolerance, unit(pace))
 

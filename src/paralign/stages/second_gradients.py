@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, Finding, Pair, Record
 from paralign.stages.judging import choose, final, paired, points_of
+from paralign.worker.protocol import Second
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ def compare(context: Context, result: StageResult) -> None:
         result.notes.append("second gradients were not taken: they need inputs, labels and build_model() on both sides")
         return
     try:
-        captures = context.record_both("second", "second", {"runs": [DOUBLE, NATIVE]}, values)
+        captures = context.record_both("second", Second([DOUBLE, NATIVE]), values)
     except WorkerFailed as failed:
         result.warnings.append(f"second gradients were not taken: the {failed.side} failed with {failed.type}: {failed.message}")
         return
     finally:
         context.artifacts.pop("second", None)
-    lacking = [c.manifest.settings["answer"]["lacking"] for c in captures]
+    lacking = [Second.answer(c).lacking for c in captures]
     if any(lacking):
         _lacks(result, lacking)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from paralign.stages.judging import CONSTANTS
 from paralign.stages.unsound import Trial
 from paralign.training import compare_logs, read_log
 from paralign.trainlog.lines import EVAL, TRAIN
+from paralign.worker.protocol import Train
 
 if TYPE_CHECKING:
     from paralign.context import Context
@@ -76,7 +78,7 @@ def _exact_trials(context: Context, exact: trajectory.Exact | None) -> list[Tria
         return []
     own: dict[str, dict[str, Capture]] = {"candidate": exact.given}
     own["reference"] = {} if context.weights is None else {"state": context.weights}
-    orders = {side: {k: v for k, v in exact.orders.items() if k != "draws" or side == "candidate"} for side in own}
+    orders = {"reference": replace(exact.orders, draws=""), "candidate": exact.orders}
     captures = {"reference": exact.reference, "candidate": exact.candidate}
     recorders = {"reference": context.reference, "candidate": context.candidate}
     return [Trial(side, recorders[side], capture, orders[side], own[side], "step by step") for side, capture in captures.items()]
@@ -88,11 +90,11 @@ def _free(context: Context, result: StageResult) -> list[Trial]:
     trials = []
     for number in range(settings.training.runs):
         seeds = [(settings.seed + 1 + number + side * settings.training.runs) % 2**32 for side in (0, 1)]
-        orders = [{"seed": seed, "seconds": settings.training.seconds} for seed in seeds]
-        captures = both(*(partial(r.record, f"train-{number}", "train", o) for r, o in zip(recorders, orders, strict=True)))
+        orders = [Train(seed, settings.training.seconds) for seed in seeds]
+        captures = both(*(partial(r.record, f"train-{number}", o) for r, o in zip(recorders, orders, strict=True)))
         spent(result, *captures)
         for recorder, capture, order in zip(recorders, captures, orders, strict=True):
-            trials.append(Trial(recorder.side, recorder, capture, order, name=f"seed {order['seed']}"))
+            trials.append(Trial(recorder.side, recorder, capture, order, name=f"seed {order.seed}"))
             kind, why = trials[-1].run.stopped
             result.notes += [f"{recorder.side}, {trials[-1].name}: ended early: {why}"] if kind else []
     return trials

@@ -9,6 +9,7 @@ import numpy as np
 
 from paralign.stages import behaviour
 from paralign.stages.behaviour import Average, Evidence, Found, Spread, Way, Writers
+from paralign.worker.protocol import InOneProcess, LocalMetric, Ranked, RankTold, Single
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.single import GIVEN, JOINED
 
@@ -54,24 +55,24 @@ class Side:
     one: Capture
 
     @property
-    def answers(self) -> list[dict[str, Any]]:
+    def answers(self) -> list[RankTold]:
         """What each rank has told."""
-        return [capture.manifest.settings["answer"] for capture in self.ranks.ranks]
+        return [Ranked.answer(capture) for capture in self.ranks.ranks]
 
     @property
-    def alone(self) -> dict[str, Any]:
+    def alone(self) -> InOneProcess:
         """What one process has told."""
-        return dict(self.one.manifest.settings["answer"])
+        return Single.answer(self.one)
 
     def place(self, *functions: str) -> tuple[str, str]:
         """The first of some functions that the side has, and where it is defined."""
-        places = self.answers[0]["places"]
+        places = self.answers[0].places
         return next(((name, places[name]) for name in functions if name in places), ("", ""))
 
     @property
     def scale(self) -> float | None:
         """How many times that of one process the learning rate of the ranks is; None where it is not known, or differs by group."""
-        there, here = self.answers[0]["rates"], self.alone["rates"]
+        there, here = self.answers[0].rates, self.alone.rates
         if not there or len(there) != len(here) or 0.0 in here:
             return None
         factors = [one / other for one, other in zip(there, here, strict=True)]
@@ -79,11 +80,11 @@ class Side:
 
     def evidence(self, role: str) -> Evidence:
         """All tensors of a role, of the ranks and of one process."""
-        count, run = len(self.ranks.ranks), DOUBLE if DOUBLE in self.alone["runs"] else NATIVE
+        count, run = len(self.ranks.ranks), DOUBLE if DOUBLE in self.alone.runs else NATIVE
         ranks = [_values(self.ranks, role, rank=rank) for rank in range(count)]
         ones = {rank: _values(self.one, role, run=run, rank=rank) for rank in (*range(count), JOINED)}
-        native = _values(self.one, role, run=NATIVE, rank=JOINED) if run == DOUBLE and NATIVE in self.alone["runs"] else None
-        sizes = [answer["sizes"][0] or 1 for answer in self.answers]
+        native = _values(self.one, role, run=NATIVE, rank=JOINED) if run == DOUBLE and NATIVE in self.alone.runs else None
+        sizes = [answer.sizes[0] or 1 for answer in self.answers]
         return Evidence(ranks, [ones[rank] for rank in range(count)], ones[JOINED], native, sizes)
 
 
@@ -111,7 +112,7 @@ def traits(side: Side) -> Iterator[Trait]:
 
 
 def _start(side: Side) -> Trait:
-    starts = [answer["start"] for answer in side.answers]
+    starts = [answer.start for answer in side.answers]
     unlike = [name for name, value in starts[0].items() if any(other.get(name) != value for other in starts[1:])]
     told = "the same weights in all ranks" if not unlike else "other weights in each rank"
     fix = f"bring rank 0's weights to all ranks before the first step (first that differs: {unlike[0]})" if unlike else ""
@@ -120,7 +121,7 @@ def _start(side: Side) -> Trait:
 
 def _replicas(side: Side) -> Iterator[Trait]:
     parameters = {r.name for r in side.ranks.select(role="parameter", rank=0)}
-    steps = [answer["replicas"] for answer in side.answers]
+    steps = [answer.replicas for answer in side.answers]
     count = min(map(len, steps))
     for step in range(count):
         states = [each[step] for each in steps]
@@ -182,14 +183,14 @@ def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
 
 
 def _loss(side: Side) -> Trait | None:
-    run = DOUBLE if DOUBLE in side.alone["runs"] else NATIVE
-    losses = side.alone["losses"].get(run, {})
-    told = [answer["losses"][0] for answer in side.answers]
+    run = DOUBLE if DOUBLE in side.alone.runs else NATIVE
+    losses = side.alone.losses.get(run, {})
+    told = [answer.losses[0] for answer in side.answers]
     own = [losses.get(str(rank)) for rank in range(len(told))]
     joined = losses.get(str(JOINED))
     if joined is None or None in told or None in own:
         return None
-    count, sizes = len(told), [answer["sizes"][0] or 1 for answer in side.answers]
+    count, sizes = len(told), [answer.sizes[0] or 1 for answer in side.answers]
     sums = [float(value) for value in own if value is not None]
     ways = [
         ("of its own batch", list(own)),
@@ -209,7 +210,7 @@ def _loss(side: Side) -> Trait | None:
 def _rate(side: Side) -> Trait:
     count, scale = len(side.answers), side.scale
     place = side.place("build_optimizer")
-    if not side.answers[0]["rates"]:
+    if not side.answers[0].rates:
         return Trait("learning rate", "not told", True, *place, judged=False)
     if scale is None:
         return Trait("learning rate", "scaled group by group", True, *place)
@@ -222,7 +223,7 @@ def _rate(side: Side) -> Trait:
 
 
 def _batch(side: Side) -> Trait:
-    sizes = [answer["sizes"][0] for answer in side.answers]
+    sizes = [answer.sizes[0] for answer in side.answers]
     told = f"{sizes[0]} samples a rank" if len(set(sizes)) == 1 else f"samples by rank: {', '.join(map(str, sizes))}"
     return Trait("batch", told, True, *side.place("build_dataloader"), fix="give both sides' loaders the same batch size a rank")
 
@@ -236,7 +237,7 @@ _SPREAD_FIX = {
 
 
 def _samples(side: Side) -> Trait:
-    found = behaviour.shares([answer["share"] for answer in side.answers], side.alone["share"])
+    found = behaviour.shares([answer.share for answer in side.answers], side.alone.share)
     sound = found.spread in (Spread.ONCE, Spread.PADDED, Spread.SHORT, Spread.UNKNOWN) and len(set(found.batches)) < 2  # noqa: PLR2004 - they differ
     weak = "which samples the ranks are given is not known" if found.spread is Spread.UNKNOWN else ""
     remark = found.told() if found.spread in (Spread.PADDED, Spread.SHORT) else ""
@@ -247,7 +248,7 @@ def _samples(side: Side) -> Trait:
 def _kind(side: Side) -> Iterator[Trait]:
     """The class of the normalisation layers."""
     place = side.place("distribute", "build_model")
-    kinds = set(side.answers[0]["layers"].values())
+    kinds = set(side.answers[0].layers.values())
     if kinds:
         mixed = any("sync" in kind.lower() for kind in kinds)
         told = "synchronised layers (SyncBatchNorm)" if mixed else "layers that normalise each rank by itself"
@@ -296,11 +297,11 @@ def _mean(sets: list[dict[str, Array]]) -> dict[str, Array]:
 
 
 def _metrics(side: Side) -> Iterator[Trait]:
-    told = [answer["metrics"] for answer in side.answers]
-    alone = side.alone["metrics"]
-    if alone is None or None in told:
+    told = [answer.metrics for answer in side.answers if answer.metrics is not None]
+    alone = side.alone.metrics
+    if alone is None or len(told) < len(side.answers):
         return
-    local = [answer["local"] for answer in side.answers]
+    local = [answer.local for answer in side.answers]
     for path, value in alone.items():
         if any(path not in each for each in told):
             continue
@@ -317,25 +318,25 @@ def _metrics(side: Side) -> Iterator[Trait]:
         yield Trait(f"metric {path}".strip(), found.value, sound, *place, fix="" if sound else fix, weak=weak, remark=remark)
 
 
-def _local(local: list[dict[str, Any] | None], path: str, alone: dict[str, float]) -> tuple[list[float] | None, list[int] | None]:
+def _local(local: list[LocalMetric | None], path: str, alone: dict[str, float]) -> tuple[list[float] | None, list[int] | None]:
     """The metric of each rank's samples by itself, and how many these are; by name, or the only one that there is."""
     own, counts = [], []
     for each in local:
         if each is None:
             return None, None
-        values = each["values"]
+        values = each.values
         if path not in values and not (len(values) == len(alone) == 1):
             return None, None
         own.append(float(values[path] if path in values else next(iter(values.values()))))
-        counts.append(int(each["samples"]))
+        counts.append(int(each.samples))
     return own, counts
 
 
 def _files(side: Side) -> Iterator[Trait]:
     """Who saves, and which other files several ranks write."""
     fix = "save where the rank is 0 only: what several ranks write at once can be damaged"
-    saved = [answer["saved"] for answer in side.answers]
-    if None not in saved:
+    saved = [answer.saved for answer in side.answers if answer.saved is not None]
+    if len(saved) == len(side.answers):
         names = [list(each) for each in saved]
         found = behaviour.writers(names)
         function, place = side.place("save")
@@ -344,7 +345,7 @@ def _files(side: Side) -> Iterator[Trait]:
         place = lines[0] if lines and both else place
         shown = f": {', '.join(both[:3])}" if both else ""
         yield Trait("saving", found.value, found is not Writers.SAME, function, place, fix=f"{fix}{shown}" if both else "")
-    written = [answer["writes"] for answer in side.answers]
+    written = [answer.writes for answer in side.answers]
     both = behaviour.shared([list(each) for each in written])
     told = "no file is written by several ranks" if not both else "several ranks write the same file"
     line = written[1].get(both[0], "") if both and len(written) > 1 else ""
@@ -352,14 +353,14 @@ def _files(side: Side) -> Iterator[Trait]:
 
 
 def _prints(side: Side) -> Trait:
-    found = behaviour.writers([answer["printed"]["lines"] for answer in side.answers])
+    found = behaviour.writers([answer.printed.lines for answer in side.answers])
     sound = found is not Writers.SAME
     fix = "" if sound else "print and log where the rank is 0 only"
     return Trait("lines printed", found.value, sound, fix=fix, judged=False)
 
 
 def _seeds(side: Side) -> Iterator[Trait]:
-    states = [answer["generators"] for answer in side.answers]
+    states = [answer.generators for answer in side.answers]
     for name in states[0]:
         equal = all(state.get(name) == states[0][name] for state in states[1:])
         told = "the same numbers in all ranks" if equal else "other numbers in each rank"

@@ -7,7 +7,7 @@ the last place before every step. From the step on where that alone moves the lo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -23,6 +23,7 @@ from paralign.stages.assignment import write
 from paralign.stages.curves import Run, is_continuous, is_rate, of_capture
 from paralign.stages.judging import CONSTANTS
 from paralign.trainlog.lines import EVAL, TRAIN
+from paralign.worker.protocol import Train
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ class Exact:
     candidate: Capture
     batches: Capture
     given: dict[str, Capture]
-    orders: dict[str, Any]
+    orders: Train
 
     @property
     def runs(self) -> tuple[Run, Run]:
@@ -90,33 +91,33 @@ def record(context: Context, result: StageResult) -> Exact | None:
         return _untested(result, "no weights could be carried over" if settings.weights == "copy" else "[weights] mode is as-is")
     if not context.plan.complete:
         return _untested(result, "not all tensors of the model have a place in the other (`paralign check weights`)")
-    orders = {"seed": settings.seed, "seconds": settings.training.seconds, "steps": settings.training.exact_steps, "quiet": True}
+    orders = Train(settings.seed, settings.training.seconds, settings.training.exact_steps, quiet=True)
     own = {"state": context.weights}
-    reference = context.reference.record("train-exact", "train", {**orders, "keep": True, "ends": True}, own)
+    reference = context.reference.record("train-exact", replace(orders, keep=True, ends=True), own)
     why = _unfit(reference, "reference")
     if why:
         return _untested(result, why)
     given = {**own, "batches": reference}
-    moved = [context.reference.record(f"train-moved-{n}", "train", {**orders, "moved": n, "ends": True}, given) for n in range(MOVED)]
+    moved = [context.reference.record(f"train-moved-{n}", replace(orders, moved=n, ends=True), given) for n in range(MOVED)]
     drawn = _draws(context, orders, given, (reference, moved))
-    if drawn and not all(context.about[side]["observes"] for side in ("reference", "candidate")):
+    if drawn and not context.observed:
         return _untested(
             result, "the reference's steps draw random numbers although dropout layers are off: another seed gives other losses"
         )
     batches = reference
     if drawn:  # whatever is drawn is recorded, and put in place of what the candidate draws
-        reference = context.reference.record("train-exact-drawn", "train", {**orders, "ends": True, "draws": "keep"}, given)
+        reference = context.reference.record("train-exact-drawn", replace(orders, ends=True, draws="keep"), given)
     to_candidate = {"state": mapped(context, context.weights), "batches": batches, **({"draws": reference} if drawn else {})}
-    own_orders = {**orders, **({"draws": "use"} if drawn else {})}
+    own_orders = replace(orders, draws="use") if drawn else orders
     bounds = _bounds(context, reference, moved)
-    candidate = context.candidate.record("train-exact", "train", {**own_orders, "ends": True}, {**to_candidate, "bounds": bounds})
+    candidate = context.candidate.record("train-exact", replace(own_orders, ends=True), {**to_candidate, "bounds": bounds})
     why = _unfit(candidate, "candidate") or (_unplayed(result, reference, candidate) if drawn else "")
     return _untested(result, why) if why else Exact(reference, moved, candidate, batches, to_candidate, own_orders)
 
 
 def _unplayed(result: StageResult, reference: Capture, candidate: Capture) -> str:
     """Why the reference's draws could not all take the place of the candidate's; '' where they could."""
-    ours, theirs = (capture.manifest.settings["answer"]["draws"] for capture in (reference, candidate))
+    ours, theirs = (Train.answer(capture).draws for capture in (reference, candidate))
     for step, ((there, _), (here, given)) in enumerate(zip(ours, theirs, strict=False)):
         if not there == here == given:
             counts = f"{there} random operations in the reference, {here} in the candidate"
@@ -134,22 +135,22 @@ def _untested(result: StageResult, why: str) -> Exact | None:
 
 def _unfit(capture: Capture, side: str) -> str:
     """Why a run is no exact trajectory; '' where it is one."""
-    answer = capture.manifest.settings["answer"]
-    if not answer["models"]:
+    answer = Train.answer(capture)
+    if not answer.models:
         return f"the {side}'s train(log) does not call log.model(model), so that it cannot be given equal weights"
-    if answer["problems"]:
-        return f"{side}: {answer['problems'][0]}"
-    if answer["batches"] and not (side == "reference" and answer["stopped"][0] == "batches" and answer["steps"]):
-        return f"{side}: {answer['batches']}"
+    if answer.problems:
+        return f"{side}: {answer.problems[0]}"
+    if answer.batches and not (side == "reference" and answer.stopped[0] == "batches" and answer.steps):
+        return f"{side}: {answer.batches}"
     if side == "reference" and not capture.select(name="batch"):
         return "the reference's train(log) does not take its batches from log.batches(loader, epoch), so that they cannot be handed over"
     return ""
 
 
-def _draws(context: Context, orders: dict[str, Any], given: dict[str, Capture], known: tuple[Capture, list[Capture]]) -> bool:
+def _draws(context: Context, orders: Train, given: dict[str, Capture], known: tuple[Capture, list[Capture]]) -> bool:
     """Whether the reference's steps depend on the seed beyond what rounding explains."""
-    options = {**orders, "seed": (context.settings.seed + 1) % 2**32, "steps": TRIED}
-    other = of_capture(context.reference.record("train-other-seed", "train", options, given))
+    other_seed = replace(orders, seed=(context.settings.seed + 1) % 2**32, steps=TRIED)
+    other = of_capture(context.reference.record("train-other-seed", other_seed, given))
     reference, moved = of_capture(known[0]), [of_capture(c) for c in known[1]]
     for key, values in reference.curves.items():
         if key[0] == TRAIN and key in other.curves and not is_count(key[1], values):
@@ -387,7 +388,7 @@ def _rates_part(runs: tuple[Run, Run]) -> bool:
 
 def _point(run: Run) -> Point:
     """The line of a side's optimizer, where the log was told of one."""
-    source = run.answer.get("lines", {}).get("optimizer")
+    source = run.lines.get("optimizer")
     return Point("train(log)", "optimizer", source, code_at(source))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point
 from paralign.stages.curves import Run, is_cost, of_capture
 from paralign.trainlog.lines import TRAIN
+from paralign.worker.protocol import Train
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -35,7 +36,7 @@ class Trial:
     side: str
     recorder: Recorder
     capture: Capture
-    orders: dict[str, Any]
+    orders: Train
     values: dict[str, Capture] = field(default_factory=dict)
     name: str = ""
 
@@ -64,19 +65,18 @@ def _say_end(result: StageResult, trial: Trial, count: int) -> Pair:
     run = trial.run
     kind, why = run.stopped
     again = f" (and {count - 1} more runs)" if count > 1 else ""
-    point = _point(run, run.answer.get("grown"))
+    point = _point(run, None if run.answer is None else run.answer.grown)
     told, fix = f"{trial.side}, {trial.name}: {why}{again}", "a smaller rate, clipping by norm, or a warm-up"
     if kind == "nonfinite":
         last = run.steps - 1
-        orders = {**trial.orders, "steps": last + 1, "watch": last}
-        capture = trial.recorder.record("train-watched", "train", orders, trial.values)
-        seen = capture.manifest.settings["answer"]
-        if seen["witness"]:
-            lines = seen["witness"]["lines"] or [None]
-            point = Point(seen["witness"]["module"] or "train(log)", seen["witness"]["op"], lines[0], code_at(lines[0]), list(lines[1:]))
+        capture = trial.recorder.record("train-watched", replace(trial.orders, steps=last + 1, watch=last), trial.values)
+        seen = Train.answer(capture)
+        if seen.witness is not None:
+            line, others = next(iter(seen.witness.lines), None), seen.witness.lines[1:]
+            point = Point(seen.witness.module or "train(log)", seen.witness.op, line, code_at(line), others)
             told += f"; the first operation that makes it of finite values is {point.op}, at {point.source or 'no line of yours'}"
             fix = "guard what it is given: an epsilon in log, sqrt and division, a batch without positives; or a smaller rate, clipping"
-        elif not seen["watched"]:
+        elif not seen.watched:
             told += "; the operations of this framework cannot be watched"
     else:
         told += f"; {point.name} has grown most"
@@ -91,11 +91,11 @@ def _say_end(result: StageResult, trial: Trial, count: int) -> Pair:
 def _point(run: Run, name: str | None) -> Point:
     """A parameter, with the line that constructed its layer; else the line of the optimizer."""
     owner = (name or "").rpartition(".")[0]
-    modules = run.answer.get("modules", {})
+    modules = {} if run.answer is None else run.answer.modules
     while owner and owner not in modules:
         owner = owner.rpartition(".")[0]
-    lines = modules.get(owner) or [run.answer.get("lines", {}).get("optimizer") or run.answer.get("lines", {}).get("model")]
-    return Point(name or "train(log)", "", lines[0], code_at(lines[0]), list(lines[1:]))
+    lines: list[str | None] = [*modules.get(owner, [])] or [run.lines.get("optimizer") or run.lines.get("model")]
+    return Point(name or "train(log)", "", lines[0], code_at(lines[0]), [line for line in lines[1:] if line is not None])
 
 
 def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
@@ -113,7 +113,7 @@ def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
             share = float(np.nanmedian(norms[1:, 1] / norms[1:, 0])) if np.isfinite(norms[1:]).all(axis=1).any() else np.nan
         if not last <= GROWN * abs(first):
             rate = "" if run.rate is None or not len(run.rate) else f" at a rate of {float(np.max(run.rate)):.3g}"
-            line = run.answer.get("lines", {}).get("optimizer")
+            line = run.lines.get("optimizer")
             grows = f"{figures[0][1]} grows from {first:.4g} to {last:.4g}"
             told = f"{side}, {trial.name}: {grows}; a step moves the parameters by {share:.1%} of their norm{rate}"
             fix = "try a tenth of the rate, or a warm-up" + (f" ({line})" if line else "")
@@ -154,7 +154,7 @@ def _still(context: Context, result: StageResult, trials: list[Trial]) -> list[P
 
 def _moves(runs: list[Run]) -> dict[str, float]:
     """How far each parameter moves in the run that moves it least; runs of one step or without ``log.model`` do not count."""
-    told = [run.answer["moves"] for run in runs if run.steps > 1 and run.answer.get("models")]
+    told = [run.answer.moves for run in runs if run.steps > 1 and run.answer is not None and run.answer.models]
     return {name: min(moves.get(name, 0.0) for moves in told) for name in told[0]} if told else {}
 
 

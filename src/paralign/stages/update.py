@@ -24,6 +24,7 @@ from paralign.run.recorder import both
 from paralign.stages import resolution
 from paralign.stages.judging import CONSTANTS
 from paralign.stages.places import Kind, place_of
+from paralign.worker.protocol import Stepping, Update, runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Experiment:
     @property
     def abouts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What both optimizers say of themselves; ``mapped`` has their parameters under the reference's names."""
-        first, second = (dict(c.manifest.settings["answer"]["optimizer"]) for c in (self.reference, self.candidate))
+        first, second = (dict(Update.answer(c).optimizer) for c in (self.reference, self.candidate))
         first["mapped"], second["mapped"] = first["parameters"], {}
         for source in self.plan.sources:
             moves = self.plan.moves_of(source.name)
@@ -85,7 +86,7 @@ class Experiment:
     @property
     def rates(self) -> tuple[list[list[float]], list[list[float]]]:
         """The learning rates of both sides, one a step and group; of a side that tells none those of the other, which may be refuted."""
-        first, second = (c.manifest.settings["answer"]["rates"] for c in (self.reference, self.candidate))
+        first, second = (Update.answer(c).rates for c in (self.reference, self.candidate))
         first, second = ([own or other[:1] or [1.0] for own, other in zip(*two, strict=True)] for two in ((first, second), (second, first)))
         return first, second
 
@@ -186,21 +187,20 @@ def _record(context: Context, given: Given, result: StageResult) -> Experiment |
     if context.plan is None or context.weights is None:
         return None
     gradients, steps, name = given.gradients, given.steps, given.name
-    runs = gradients.manifest.settings["answer"]["runs"]
+    runs = runs_of(gradients).runs
     run = next((f"{run}:eval" for run in (DOUBLE, NATIVE) if f"{run}:eval" in runs), None)
     if run is None:
         return None
-    paces = [{"pace": context.settings.pace.steps_between(side)} for side in (0, 1)]
-    options = {"runs": [DOUBLE, NATIVE], "given": run, "steps": steps}
+    orders = [Update([DOUBLE, NATIVE], run, steps, context.settings.pace.steps_between(side)) for side in (0, 1)]
     moved = _moved(context, gradients, run, 1 + max(step for step, _ in steps))
     reference, candidate = both(
-        lambda: context.reference.record(name, "update", {**options, **paces[0]}, {"gradients": gradients}),
-        lambda: context.candidate.record(name, "update", {**options, **paces[1]}, {"gradients": moved}),
+        lambda: context.reference.record(name, orders[0], {"gradients": gradients}),
+        lambda: context.candidate.record(name, orders[1], {"gradients": moved}),
     )
     spent(result, reference, candidate)
-    shared = [r for r in (DOUBLE, NATIVE) if all(r in c.manifest.settings["answer"]["runs"] for c in (reference, candidate))]
+    shared = [r for r in (DOUBLE, NATIVE) if all(r in Update.answer(c).runs for c in (reference, candidate))]
     if not shared and given.whole:
-        reasons = dict.fromkeys(why for c in (reference, candidate) for why in c.manifest.settings["answer"]["failed"].values())
+        reasons = dict.fromkeys(why for c in (reference, candidate) for why in Update.answer(c).failed.values())
         result.warnings.append(f"no update from equal gradients could be made: {'; '.join(reasons)}")
     return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, run, steps) if shared else None
 
@@ -427,12 +427,12 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     records = pair.reference, pair.candidate
     weights = context.artifacts.get("weights", (None, None))
     for capture, record, state in zip((experiment.reference, experiment.candidate), records, weights, strict=True):
-        answer, name = capture.manifest.settings["answer"], record.name if record is not None else ""
+        answer, name = Update.answer(capture), record.name if record is not None else ""
         built = state.manifest.settings.get("built", {}).get(name.rpartition(".")[0], ()) if state is not None else ()
-        own = answer["optimizer"]["parameters"].get(name, {}).get("rate", 1.0) != 1.0 and len(answer["optimizer"]["groups"]) == 1
+        own = answer.optimizer["parameters"].get(name, {}).get("rate", 1.0) != 1.0 and len(answer.optimizer["groups"]) == 1
         varies = _varies(experiment, blamed, own=own) if term == "rates" else False
         source = setting_lines.term_line(answer, term, capture.manifest.files, next(iter(built), None), varies=varies)
-        ends.append(Point(name, answer["optimizer"]["class"], source, setting_lines.code_at(source)))
+        ends.append(Point(name, answer.optimizer["class"], source, setting_lines.code_at(source)))
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
     )
@@ -451,8 +451,8 @@ def _choose(divergence: Divergence | None, found: list[Difference], known: tuple
     right = [n for n, terms in offered.items() if all(_alike(terms, each) for each in wanted)] if len(offered) > 1 else [0]
     if len(right) != 1:
         return
-    answer = experiment.candidate.manifest.settings["answer"]
-    line = setting_lines.group_line(answer["built"]["optimizer"], blamed.terms[0], int(right[0]))
+    answer = Update.answer(experiment.candidate)
+    line = setting_lines.group_line(answer.built["optimizer"], blamed.terms[0], int(right[0]))
     if line is not None:
         watched_steps.move(divergence.candidate, line)
 
@@ -476,19 +476,19 @@ def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> 
 
 def _locate(context: Context, result: StageResult, experiment: Experiment, known: Explained) -> None:
     """Watch the operations of a step of the user's own up to the first that differs, and put what is guilty there first."""
-    about, answer = experiment.abouts[1], experiment.candidate.manifest.settings["answer"]
+    about, answer = experiment.abouts[1], Update.answer(experiment.candidate)
     first, names = _first_wrong(experiment, known)
     if result.divergence is None or not about["own"] or first >= watched_steps.STEPS or experiment.run != DOUBLE:
         return
     blamed = known.blamed
     if experiment.rates_differ(first + 1) and (blamed is None or blamed.terms[0] == "rates"):
         return
-    if blamed is not None and setting_lines.is_given(answer["arguments"], blamed.terms[0], blamed.reference[0], blamed.candidate[0]):
+    if blamed is not None and setting_lines.is_given(answer.arguments, blamed.terms[0], blamed.reference[0], blamed.candidate[0]):
         return
     chosen = watched_steps.chosen(experiment.plan, names, [n for n in known.traces if n not in names])
-    options = {"given": experiment.given, "steps": experiment.steps[: first + 1]}
+    order = Stepping([DOUBLE, NATIVE], experiment.given, experiment.steps[: first + 1], {})
     try:
-        divergences, notes = watched_steps.located(context, (experiment.gradients, experiment.moved), options, chosen)
+        divergences, notes = watched_steps.located(context, (experiment.gradients, experiment.moved), order, chosen)
     except WorkerFailed as failed:
         result.notes.append(f"the optimizer's operations could not be watched: the {failed.side} failed: {failed.type}: {failed.message}")
         return

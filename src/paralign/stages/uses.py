@@ -10,6 +10,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.runs.dataflow import Graph
 from paralign.run.recorder import both
 from paralign.weights import Use
+from paralign.worker.protocol import Operations
 from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ DEPTH = 3
 
 def recorded(context: Context) -> tuple[dict[str, Use], dict[str, Use]] | None:
     """Each side's tensors by name, with their use in one run; None where a side cannot be watched."""
-    if context.inputs is None or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+    if context.inputs is None or not context.observed:
         return None
     values = {"inputs": context.inputs}
 
     def record(recorder: Recorder) -> Capture:
-        options = {"mode": "eval", "runs": [NATIVE], "attempt": uuid4().hex}  # the weights are those of a trial: never reused
-        return recorder.record("uses", "operations", options, values)
+        order = Operations([NATIVE], attempt=uuid4().hex)  # the weights are those of a trial: never reused
+        return recorder.record("uses", order, values)
 
     try:
         captures = both(lambda: record(context.reference), lambda: record(context.candidate))

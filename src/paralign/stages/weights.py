@@ -14,6 +14,7 @@ from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
 from paralign.stages.judging import Method, conclude
 from paralign.weights import is_computed
+from paralign.worker.protocol import Load, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,13 +39,13 @@ def run(context: Context) -> StageResult:
     missing = context.lacking("weights", "build_model")
     if missing:
         return missing
-    sealed = [side for side in ("reference", "candidate") if context.about[side].get("sealed")]
+    sealed = [side for side in ("reference", "candidate") if context.about[side].sealed]
     if sealed:
         return _sealed(context, sealed)
-    reference, candidate = context.record_both("weights", "weights")
+    reference, candidate = context.record_both("weights", Weights())
     plan = planned(context, reference, candidate)
     context.weights, context.plan, proof = reference, plan, None
-    context.reference.prepare("load", {"state": reference}, recorded_by="weights")
+    context.reference.prepare(Load(), {"state": reference}, recorded_by="weights")
     result = spent(StageResult("weights"), reference, candidate)
     states = reference, candidate
     if context.settings.weights == "copy":
@@ -84,7 +85,7 @@ def _trace_back(context: Context, divergence: Divergence) -> None:
 def _sealed(context: Context, sealed: list[str]) -> StageResult:
     """Nothing is carried into or out of a program that holds its weights: what they come to is the business of ``forward``."""
     if "reference" not in sealed:
-        context.reference.prepare("load", {"state": context.reference.record("weights", "weights")}, recorded_by="weights")
+        context.reference.prepare(Load(), {"state": context.reference.record("weights", Weights())}, recorded_by="weights")
     notes = [
         f"the {side} is a program of {context.framework(side)}, which holds its weights: they were taken as they are (the other side "
         "has to load the same), and no tensor was compared"

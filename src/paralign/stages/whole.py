@@ -12,6 +12,7 @@ import numpy as np
 from paralign.dtypes import EPS, is_floating
 from paralign.model import Coverage
 from paralign.stages.judging import ROUNDING
+from paralign.worker.protocol import Data
 from paralign.worker.whole import BINS
 
 if TYPE_CHECKING:
@@ -110,15 +111,16 @@ def numbers(reference: Capture, candidate: Capture) -> dict[str, list[tuple[int,
 def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: str = "samples") -> Compared | None:
     """Compare all samples that both sides have read, or all ``batches``; None where a side recorded no fingerprints."""
     captures = reference, candidate
-    answers = [c.manifest.settings["answer"].get("whole" if name == "samples" else name) for c in captures]
-    if any(answer is None for answer in answers):
+    answers = [Data.answer(c).whole if name == "samples" else Data.answer(c).batches for c in captures]
+    read = [answer for answer in answers if answer is not None]
+    if len(read) < len(answers):
         return None
     sides = [tables(c, name) for c in captures]
-    failed = [{int(index): why for index, why in answer["failed"].items()} for answer in answers if answer is not None]
-    totals = [answer["total"] for answer in answers if answer is not None]
+    failed = [{int(index): why for index, why in answer.failed.items()} for answer in read]
+    totals = [answer.total for answer in read if answer.total is not None]
     seen = [{*failed[n], *(int(i) for table in sides[n].values() for i in table.index)} for n in (0, 1)]
     both = seen[0] & seen[1]
-    found = Compared(name, common=len(both), total=None if None in totals else max(totals))
+    found = Compared(name, common=len(both), total=max(totals) if len(totals) == len(read) else None)
     for index in sorted(both & {*failed[0], *failed[1]}):
         told = [side[index] for side in failed if index in side]
         if len(told) == 1:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.errors import WorkerFailed
 from paralign.run.recorder import Recorder
+from paralign.worker.protocol import Backward, Forward, Loss
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
+    from paralign.worker.protocol import Task
 
 #: tasks whose results are answers; the others carry weights over, and tell nothing of what the reference computes
-ANSWERS = frozenset({"forward", "loss", "backward"})
+ANSWERS = frozenset({Forward.task, Loss.task, Backward.task})
 
 #: seconds that a wait looks again whether the check was ended
 _LOOK = 0.5
@@ -52,22 +54,21 @@ class Committed(Recorder):
     def record(
         self,
         name: str,
-        task: str,
-        options: dict[str, Any] | None = None,
+        order: Task[Any],
         values: dict[str, Capture] | None = None,
         *,
         prelude: bool = False,
     ) -> Capture:
         """As of any recorder."""
         self.handed.update(str(capture.path.resolve()) for capture in (values or {}).values())
-        if task in ANSWERS:
+        if order.task in ANSWERS:
             self._end_worker()  # what the model did in earlier tasks must not prepare the answer
         try:
-            capture = super().record(name, task, options, values, prelude=prelude)
+            capture = super().record(name, order, values, prelude=prelude)
             self.captures.append(capture)
             return capture
         finally:
-            if task in ANSWERS:
+            if order.task in ANSWERS:
                 self._end_worker()
                 self.turn.give(name)
 
@@ -82,8 +83,7 @@ class Waiting(Recorder):
     def record(
         self,
         name: str,
-        task: str,
-        options: dict[str, Any] | None = None,
+        order: Task[Any],
         values: dict[str, Capture] | None = None,
         *,
         prelude: bool = False,
@@ -93,6 +93,6 @@ class Waiting(Recorder):
         Raises:
             WorkerFailed: as ever; or the port has not answered.
         """
-        if task in ANSWERS and not self.turn.wait(name.removesuffix("-perturbed"), self.timeout):
+        if order.task in ANSWERS and not self.turn.wait(name.removesuffix("-perturbed"), self.timeout):
             raise WorkerFailed("timeout", f"{name}: the candidate has not answered within {self.timeout:g} s", side="candidate")
-        return super().record(name, task, options, values, prelude=prelude)
+        return super().record(name, order, values, prelude=prelude)

@@ -25,6 +25,7 @@ from paralign.stages import run as run_stage
 from paralign.verification import tampering
 from paralign.verification.certificate import Certificate, Judgement, Round
 from paralign.verification.commitment import Committed, Turn, Waiting
+from paralign.worker.protocol import Describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,7 +162,7 @@ def _round(case: _Case, size: int | None) -> _Seen:
         folders = [case.specification, case.project.reference.root, own]
         seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden)
         files = {file: known for capture in candidate.captures for file, known in capture.manifest.files.items()}
-        versions = {side: about.get("versions", {}) for side, about in context.about.items()}
+        versions = {side: about.versions for side, about in context.about.items()}
     return _Seen(results, seen, files, versions)
 
 
@@ -189,11 +190,11 @@ def _stages(case: _Case, context: Context, own: Path, size: int | None) -> Itera
     """The weights, then each stage on inputs of its own."""
     try:
         captures = both(
-            lambda: context.reference.record("about", "describe"),
-            lambda: context.candidate.record("about", "describe"),
+            lambda: context.reference.record("about", Describe()),
+            lambda: context.candidate.record("about", Describe()),
         )
         for side, capture in zip(("reference", "candidate"), captures, strict=True):
-            context.about[side] = dict(capture.manifest.settings["answer"])
+            context.about[side] = Describe.answer(capture)
         _draw(case, context, own, "weights", size)
         weights = _run("weights", context)
         yield weights

@@ -20,7 +20,10 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any, Dict, Iterator, Optional, TextIO
+from typing import TYPE_CHECKING, Any, Iterator, Optional, TextIO
+
+if TYPE_CHECKING:
+    from paralign.worker.protocol.messages import Reply, Request, SideDescription
 
 #: number of the request "signal me when my parent dies" in Linux's <sys/prctl.h>
 _SET_DEATH_SIGNAL = 1
@@ -138,21 +141,23 @@ def _message(error: BaseException) -> str:
         return f"(its message cannot be read: {type(other).__name__})"
 
 
-def _failure(error: BaseException) -> Dict[str, Any]:
+def _failure(error: BaseException, token: str = "") -> Reply:
     from paralign.errors import ParalignError
     from paralign.worker.frames import user_frames
+    from paralign.worker.protocol.messages import FAILED, Reply
 
     ours = isinstance(error, ParalignError)
-    return {
-        "event": "failed",
-        "type": type(error).__name__,
-        "message": error.what if isinstance(error, ParalignError) else _message(error),
-        "where": getattr(error, "where", None) if ours else None,
-        "hint": getattr(error, "hint", None) if ours else None,
-        "ours": ours,
-        "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-        "frames": user_frames(error),
-    }
+    return Reply(
+        FAILED,
+        token,
+        type(error).__name__,
+        error.what if isinstance(error, ParalignError) else _message(error),
+        where=getattr(error, "where", None) if ours else None,
+        hint=getattr(error, "hint", None) if ours else None,
+        ours=ours,
+        traceback="".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        frames=user_frames(error),
+    )
 
 
 def main(path: str) -> None:
@@ -161,19 +166,20 @@ def main(path: str) -> None:
     requests = _Requests(pipe)
 
     from paralign.worker import files, variables
+    from paralign.worker.protocol.messages import FORKED, Request, SideDescription
+    from paralign.worker.protocol.wire import decode, encode
 
     with open(path, encoding="utf-8") as file:
-        side = json.load(file)
-    _hold(side.get("lock"))
-    files.install(side["ignore"], side.get("own", ""))
+        side = decode(SideDescription, json.load(file), "description of the side")
+    _hold(side.lock)
+    files.install(side.ignore, side.own)
     variables.install()
     server = _Server(side)
     for line in requests:
-        request = json.loads(line)
-        message = server.answer(request["job"])
-        answers.write(json.dumps(dict(message, token=request["token"])) + "\n")
+        reply = server.reply(decode(Request, json.loads(line), "request"))
+        answers.write(json.dumps(encode(reply)) + "\n")
         answers.flush()
-        if message["event"] == "forked":
+        if reply.event == FORKED:
             os._exit(1)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -182,42 +188,46 @@ def main(path: str) -> None:
 class _Server:
     """Does jobs, in this process only: a child that the side's code forks may come back here, and has to end."""
 
-    def __init__(self, side: Dict[str, Any]) -> None:
+    def __init__(self, side: SideDescription) -> None:
         self._side, self._process = side, os.getpid()
         self._session: Any = None
 
-    def answer(self, path: str) -> Dict[str, Any]:
-        """The answer to a job: what came of it, how it failed, or that this is a child."""
+    def reply(self, request: Request) -> Reply:
+        """How a job ended: well, with a failure, or in a child of this process."""
         from paralign.errors import ForkedChild, plain_text
+        from paralign.worker.protocol.messages import DONE, FORKED, Reply
 
         try:
-            return {"event": "done", "answer": self._perform(path)}
+            self._perform(request.job)
         except (Exception, SystemExit, ForkedChild) as error:  # noqa: BLE001 - a side's code may raise anything, sys.exit() included; it crosses the border as data
             if os.getpid() != self._process:
-                return {"event": "forked"}
+                return Reply(FORKED, request.token)
             sys.stderr.write(plain_text(traceback.format_exc()))
-            return _failure(error)
+            return _failure(error, request.token)
+        return Reply(DONE, request.token)
 
-    def _perform(self, path: str) -> Dict[str, Any]:
+    def _perform(self, path: str) -> None:
         from paralign.errors import ForkedChild
 
         if self._session is None:
             self._session = _session(self._side)
         if os.getpid() != self._process:
             raise ForkedChild
+        from paralign.worker.protocol import Job
+        from paralign.worker.protocol.wire import decode
         from paralign.worker.tasks import perform
 
         with open(path, encoding="utf-8") as file:
-            job = json.load(file)
-        return perform(self._session, job)
+            job = decode(Job, json.load(file), "job")
+        perform(self._session, job)
 
 
-def _session(side: Dict[str, Any]) -> Any:
+def _session(side: SideDescription) -> Any:
     from paralign.worker.session import Session
     from paralign.worker.side import load
 
-    functions = load(side["module"], side["root"])
-    return Session(side["side"], functions, side["framework"] or None, side["device"], side["seed"], revision=side["revision"])
+    functions = load(side.module, side.root)
+    return Session(side.side, functions, side.framework or None, side.device, side.seed, revision=side.revision)
 
 
 if __name__ == "__main__":

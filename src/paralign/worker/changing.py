@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Dict
 
 from paralign.adapters.base import Training
 from paralign.worker.feed import batches
+from paralign.worker.protocol import Changed, Changing
 from paralign.worker.session import NATIVE
 from paralign.worker.state import equal
 from paralign.worker.training import train
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
     from paralign.worker.session import Session
 
 
-def changing(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def changing(session: Session, writer: CaptureWriter, options: Changing, values: Dict[str, Capture]) -> Changed:  # noqa: ARG001 - every task has these
     """Run one forward pass in train mode, or one training step where ``labels`` are given; then the model is put back.
 
-    Options: ``names`` of the tensors that are asked about. Values: ``inputs``, ``labels``. The answer has ``changed``: those whose
-    values are others than before. A step shows more than a pass: averages of the weights are updated after the optimizer.
+    Values: ``inputs``, ``labels``. A step shows more than a pass: averages of the weights are updated after the optimizer.
     """
     with session.untouched() as before:
         session.adapter.train(session.model, "train")
@@ -29,5 +29,5 @@ def changing(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
         else:
             session.call(session.fresh(session.inputs(values["inputs"], NATIVE)))
         after = session.snapshot()
-    asked = [name for name in options["names"] if name in before and name in after]
-    return {"changed": [name for name in asked if not equal(before[name], after[name])]}
+    asked = [name for name in options.names if name in before and name in after]
+    return Changed([name for name in asked if not equal(before[name], after[name])])

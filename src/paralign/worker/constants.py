@@ -16,6 +16,7 @@ import numpy as np
 from paralign.adapters.base import Observing
 from paralign.capture.digest import moments
 from paralign.errors import UnsupportedTensor
+from paralign.worker.protocol import Constants, Traced
 from paralign.worker.session import NATIVE
 from paralign.worker.tracing import Tracer
 from paralign.worker.trees import leaves, to_value
@@ -33,7 +34,7 @@ ELEMENTS, VALUES = 1 << 20, 600
 TABLE = 1 << 18
 
 
-def constants(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def constants(session: Session, writer: CaptureWriter, options: Constants, values: Dict[str, Capture]) -> Traced:  # noqa: ARG001 - every task has these
     """Trace the construction of the model and one pass in eval mode.
 
     Recorded as ``step_<n>``: every array and list of numbers that a line of the user's makes, while constructing every such tensor too,
@@ -63,7 +64,7 @@ def constants(session: Session, writer: CaptureWriter, options: Dict[str, Any], 
         ids.append(writer.add(name, step.value, role="sample", op=step.op, source=step.source, inputs=known, digest=digest, attrs=attrs).id)
     for number, value in enumerate(numbers.values):
         writer.add(f"value_{number}", value, role="sample", attrs={"kind": "operation"})
-    return {"exhausted": tracer.exhausted}
+    return Traced(tracer.exhausted)
 
 
 def _array(session: Session, value: Any) -> "Optional[Typed]":

@@ -12,6 +12,7 @@ import numpy as np
 from paralign.errors import UsageError
 from paralign.worker import loaders, whole
 from paralign.worker.facts import class_names, decoders
+from paralign.worker.protocol import Batch, Data, DataSeen, Given, Nothing, Samples
 from paralign.worker.tape import Tape
 from paralign.worker.trees import leaves, to_value
 
@@ -39,27 +40,23 @@ def add_leaves(session: Session, writer: CaptureWriter, name: str, value: Any, *
 # -- data ----------------------------------------------------------------------------------------------------------------------
 
 
-def data(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """Length, first and last samples with each transform's output, all samples as fingerprints, batches from the first, and the last.
-
-    Options: ``split``, ``samples``, ``batches``, ``most`` (batches after which iteration stops, 0: time decides), ``patience``
-    (seconds that reading all samples, or all batches, may take), ``limit`` (samples that are read of the set, and of the loader).
-    """
-    split, answer = options["split"], {"dataset": False, "dataloader": False, "transforms": False, "truncated": False}
+def data(session: Session, writer: CaptureWriter, options: Data, values: Dict[str, Capture]) -> DataSeen:  # noqa: ARG001 - every task has these
+    """Length, first and last samples with each transform's output, all samples as fingerprints, batches from the first, and the last."""
+    split, answer = options.split, DataSeen()
     session.seed()
     if "build_dataset" in session.functions:
         dataset = session.function("build_dataset")(split)
-        answer["dataset"] = True
+        answer.dataset = True
         _record_dataset(session, writer, dataset, options, answer)
     if "build_dataloader" in session.functions:
         session.seed()
         loader = session.function("build_dataloader")(split)
-        answer["dataloader"] = True
+        answer.dataloader = True
         _record_batches(session, writer, loader, options, answer)
     return answer
 
 
-def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
+def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, options: Data, answer: DataSeen) -> None:
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         _record_stream(session, writer, iter(dataset), options, answer)
         return
@@ -67,11 +64,11 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
     writer.add("length", np.int64(length), role="scalar")
     if length == 0:
         raise UsageError(
-            f"the data set of split {options['split']!r} is empty", where=session.side, hint="check the path that build_dataset reads from"
+            f"the data set of split {options.split!r} is empty", where=session.side, hint="check the path that build_dataset reads from"
         )
-    steps = _transforms(session, options["split"])
+    steps = _transforms(session, options.split)
     seconds, drawn = [], 0
-    for index in sorted({*range(min(options["samples"], length)), length - 1}):
+    for index in sorted({*range(min(options.samples, length)), length - 1}):
         session.seed()
         began = time.perf_counter()
         attribute = transform_attribute(dataset)
@@ -79,53 +76,51 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
         with ExitStack() as stack:
             stack.enter_context(tape.running())
             if steps and attribute:
-                answer["transforms"] = True
+                answer.transforms = True
                 stack.enter_context(_traced(session, writer, dataset, attribute, steps, f"sample_{index}"))
             sample = dataset[index]
         drawn += len(tape.draws)
         seconds.append(time.perf_counter() - began)
         add_leaves(session, writer, f"sample_{index}", sample)
-    found = whole.read(session, dataset, min(seconds), until=options["patience"], most=options.get("limit"))
-    answer["whole"] = {**found.write(writer, "samples"), "total": length}
-    answer["draws"] = drawn
-    answer["decoders"] = decoders()
-    answer["facts"], answer["classes"] = found.facts.told(), class_names(dataset)
+    found = whole.read(session, dataset, min(seconds), until=options.patience, most=options.limit)
+    answer.whole = found.write(writer, "samples", length)
+    answer.draws = drawn
+    answer.decoders = decoders()
+    answer.facts, answer.classes = found.facts.told(), class_names(dataset)
 
 
-def _record_stream(
-    session: Session, writer: CaptureWriter, samples: Iterator[Any], options: Dict[str, Any], answer: Dict[str, Any]
-) -> None:
+def _record_stream(session: Session, writer: CaptureWriter, samples: Iterator[Any], options: Data, answer: DataSeen) -> None:
     """The samples of a data set that has no index: the first whole, those that follow as fingerprints."""
     found = whole.Fingerprints(session)
-    for number, sample in zip(range(options["samples"]), samples):
+    for number, sample in zip(range(options.samples), samples):
         add_leaves(session, writer, f"sample_{number}", sample)
         found.add(number, sample)
-    ended = whole.followed(found, samples, most=options.get("limit"))
-    answer["whole"] = {**found.write(writer, "samples"), "total": found.count if ended else None}
-    answer["facts"] = found.facts.told()
+    ended = whole.followed(found, samples, most=options.limit)
+    answer.whole = found.write(writer, "samples", found.count if ended else None)
+    answer.facts = found.facts.told()
     if ended:
         writer.add("length", np.int64(found.count), role="scalar")
 
 
-def samples(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """Some samples of the data set, or batches of the loader, whole. Options: ``split``, ``indices``, ``of``: ``dataset`` or ``loader``."""
+def samples(session: Session, writer: CaptureWriter, options: Samples, values: Dict[str, Capture]) -> Nothing:  # noqa: ARG001 - every task has these
+    """Some samples of the data set, or batches of the loader, whole."""
     session.seed()
-    wanted = sorted(options["indices"])
-    if options.get("of") == "loader":
-        for number, given in zip(range(wanted[-1] + 1), session.function("build_dataloader")(options["split"])):
+    wanted = sorted(options.indices)
+    if options.of == "loader":
+        for number, given in zip(range(wanted[-1] + 1), session.function("build_dataloader")(options.split)):
             if number in wanted:
                 add_leaves(session, writer, f"dataloader_{number}", given)
-        return {}
-    dataset = session.function("build_dataset")(options["split"])
+        return Nothing()
+    dataset = session.function("build_dataset")(options.split)
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
         for index in wanted:
             session.seed()
             add_leaves(session, writer, f"sample_{index}", dataset[index])
-        return {}
+        return Nothing()
     for index, sample in zip(range(wanted[-1] + 1), dataset):
         if index in wanted:
             add_leaves(session, writer, f"sample_{index}", sample)
-    return {}
+    return Nothing()
 
 
 def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
@@ -190,16 +185,16 @@ def following(session: Session, loader: Any, split: str, most: int) -> Iterator[
     yield number, previous.pop(), True
 
 
-def _record_batches(session: Session, writer: CaptureWriter, loader: Any, options: Dict[str, Any], answer: Dict[str, Any]) -> None:
+def _record_batches(session: Session, writer: CaptureWriter, loader: Any, options: Data, answer: DataSeen) -> None:
     """The first batches and the last whole, all as fingerprints; where the order is random, the samples that they hold, too."""
     count, ended, seen = 0, False, 0
     found = whole.Fingerprints(session)
-    until = options["patience"] if hasattr(loader, "__len__") else min(whole.ENDLESS, options["patience"])
+    until = options.patience if hasattr(loader, "__len__") else min(whole.ENDLESS, options.patience)
     began = time.perf_counter()
-    for number, given, last in following(session, loader, options["split"], options["most"] or sys.maxsize):
+    for number, given, last in following(session, loader, options.split, options.most or sys.maxsize):
         count, ended = number + 1, last
         found.add(number, given)
-        if number < options["batches"]:
+        if number < options.batches:
             add_leaves(session, writer, f"dataloader_{number}", given)
         elif last:
             add_leaves(session, writer, "dataloader_last", given)
@@ -208,20 +203,20 @@ def _record_batches(session: Session, writer: CaptureWriter, loader: Any, option
         seen += loaders.rows_of(
             [leaf.shape[0] for _, leaf in leaves(given, session.adapter.is_tensor) if len(getattr(leaf, "shape", ())) > 0]
         )
-        if options.get("limit") and seen >= options["limit"] and not last:
-            answer["limited"] = True
+        if options.limit and seen >= options.limit and not last:
+            answer.limited = True
             break
-    answer["truncated"] = not ended
+    answer.truncated = not ended
     total = count if ended else length_of(loader)
-    if total is not None and (ended or not options["most"]):
+    if total is not None and (ended or not options.most):
         writer.add("batches", np.int64(total), role="scalar")
-    answer["batches"] = {**found.write(writer, "batches"), "total": total}
-    answer["shuffled"] = _is_shuffled(session, loader, found)
-    if answer["shuffled"] and ended:
+    answer.batches = found.write(writer, "batches", total)
+    answer.shuffled = _is_shuffled(session, loader, found)
+    if answer.shuffled and ended:
         session.seed()
-        answer["rows"] = whole.record_rows(session, writer, iter(loader), until=until)
-    answer["settings"] = loaders.settings(loader)
-    answer["epochs"] = loaders.record_epochs(session, writer, loader)
+        answer.rows = whole.record_rows(session, writer, iter(loader), until=until)
+    answer.settings = loaders.settings(loader)
+    answer.epochs = loaders.record_epochs(session, writer, loader)
 
 
 def length_of(loader: Any) -> "Optional[int]":
@@ -269,25 +264,25 @@ def split_batch(batch: Any) -> Tuple[Any, Any]:
     )
 
 
-def batch(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """The first batch of the side's data loader, as ``inputs`` and ``labels``. Options: ``split``."""
+def batch(session: Session, writer: CaptureWriter, options: Batch, values: Dict[str, Capture]) -> Nothing:  # noqa: ARG001 - every task has these
+    """The first batch of the side's data loader, as ``inputs`` and ``labels``."""
     session.seed()
-    loader = session.function("build_dataloader")(options["split"])
+    loader = session.function("build_dataloader")(options.split)
     for first in loader:
         inputs, labels = split_batch(first)
         session.save_tree(writer, "inputs", inputs, role="input")
         session.save_tree(writer, "labels", labels, role="input")
-        return {}
+        return Nothing()
     raise UsageError(
-        f"the data loader of split {options['split']!r} gave no batch",
+        f"the data loader of split {options.split!r} gave no batch",
         where=session.side,
         hint="check the data set's length, the batch size and drop_last",
     )
 
 
-def given(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """What the side's own ``inputs()`` or ``labels()`` returns. Options: ``function``."""
+def given(session: Session, writer: CaptureWriter, options: Given, values: Dict[str, Capture]) -> Nothing:  # noqa: ARG001 - every task has these
+    """What the side's own ``inputs()`` or ``labels()`` returns."""
     session.seed()
-    name = options["function"]
+    name = options.function
     session.save_tree(writer, name, session.function(name)(), role="input")
-    return {}
+    return Nothing()

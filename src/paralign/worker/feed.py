@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from paralign.errors import UsageError
 from paralign.worker.data import LABEL_KEYS, split_batch
+from paralign.worker.protocol import Fed, Feed
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -21,40 +22,38 @@ def name_of(what: str, number: int) -> str:
     return f"{what}_{number}" if number else what
 
 
-def feed(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """The first batches of the side's data loader, in order. Options: ``split``, ``count``.
-
-    The answer has ``batches``, how many there were, and ``form``: how inputs and labels lie in a batch, for :func:`joined`.
+def feed(session: "Session", writer: "CaptureWriter", options: Feed, values: "Dict[str, Capture]") -> Fed:  # noqa: ARG001 - every task has these
+    """The first batches of the side's data loader, in order.
 
     Raises:
         UsageError: the loader gave none, or a batch cannot be split.
     """
     session.seed()
-    form: Dict[str, Any] = {}
+    form: Dict[str, str] = {}
     number = 0
-    for number, batch in enumerate(session.function("build_dataloader")(options["split"]), 1):
+    for number, batch in enumerate(session.function("build_dataloader")(options.split), 1):
         inputs, labels = split_batch(batch)
         form = _form(batch)
         session.save_tree(writer, name_of("inputs", number - 1), inputs, role="input")
         session.save_tree(writer, name_of("labels", number - 1), labels, role="input")
-        if number == options["count"]:
+        if number == options.count:
             break
     if not number:
         raise UsageError(
-            f"the data loader of split {options['split']!r} gave no batch",
+            f"the data loader of split {options.split!r} gave no batch",
             where=session.side,
             hint="check the data set's length, the batch size and drop_last",
         )
-    return {"batches": number, "form": form}
+    return Fed(number, form)
 
 
-def _form(batch: Any) -> Dict[str, Any]:
+def _form(batch: Any) -> Dict[str, str]:
     if isinstance(batch, dict):
         return {"kind": "dict", "key": next(key for key in LABEL_KEYS if key in batch)}
     return {"kind": "list" if isinstance(batch, list) else "tuple"}
 
 
-def joined(inputs: Any, labels: Any, form: Dict[str, Any]) -> Any:
+def joined(inputs: Any, labels: Any, form: Dict[str, str]) -> Any:
     """A batch as the loader gave it, of its inputs and labels.
 
     >>> joined(1, 2, {"kind": "list"}), joined({"image": 1}, 2, {"kind": "dict", "key": "label"}), joined((1, 3), 2, {})
@@ -78,7 +77,7 @@ def batches(session: "Session", values: "Dict[str, Capture]", run: str) -> List[
     ]
 
 
-def form_of(values: "Dict[str, Capture]") -> Dict[str, Any]:
+def form_of(values: "Dict[str, Capture]") -> Dict[str, str]:
     """How inputs and labels lie in a batch; empty where no loader gave them."""
-    answer = values["inputs"].manifest.settings.get("answer") or {}
-    return dict(answer.get("form", {}))
+    capture = values["inputs"]
+    return Feed.answer(capture).form if capture.manifest.stage == Feed.task else {}

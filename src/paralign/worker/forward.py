@@ -10,6 +10,7 @@ import numpy as np
 
 from paralign.capture.digest import moments
 from paralign.dtypes import Typed, is_complex, is_floating, widen
+from paralign.worker.protocol import Called, Calls, Forward, Passed, Ran
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
 
@@ -21,21 +22,19 @@ if TYPE_CHECKING:
 RECENT = 4
 
 
-def forward(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def forward(session: Session, writer: CaptureWriter, options: Forward, values: Dict[str, Capture]) -> Passed:
     """Outputs under the name ``output``; module calls under their paths, marked ``module``.
 
-    Options: ``runs`` (``native``, ``float64``, ``perturbed-N``), ``modules`` (whether to watch module calls: ``none``,
-    ``digest`` or ``full``) and ``repeat`` (whether the native run is done twice: the answer says how far its outputs are apart).
     A float64 run that fails is said in the answer, with the reason, and its records do not count; any other failure is the side's.
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    answer = Passed()
     with session.untouched() as state:
-        for run in options["runs"]:
+        for run in options.runs:
             attempt_run(answer, run, partial(_pass, session, writer, options, values["inputs"], run, state, answer))
     return answer
 
 
-def calls(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def calls(session: Session, writer: CaptureWriter, options: Calls, values: Dict[str, Capture]) -> Called:  # noqa: ARG001 - every task has these
     """The paths of all modules in the order in which one native pass in eval mode first completes them; nothing is recorded."""
     found: Dict[str, None] = {}
     with session.untouched():
@@ -44,7 +43,7 @@ def calls(session: Session, writer: CaptureWriter, options: Dict[str, Any], valu
         arguments = session.inputs(values["inputs"], NATIVE)
         with session.passing(), session.adapter.observe(session.model, lambda call: found.setdefault(call.name)):
             session.call(arguments)
-    return {"calls": list(found)}
+    return Called(list(found))
 
 
 def attempt(act: Callable[[], None], tolerate: bool) -> str:
@@ -60,13 +59,13 @@ def attempt(act: Callable[[], None], tolerate: bool) -> str:
     return ""
 
 
-def attempt_run(answer: Dict[str, Any], name: str, act: Callable[[], None], restore: Optional[Callable[[], None]] = None) -> None:
+def attempt_run(answer: Ran, name: str, act: Callable[[], None], restore: Optional[Callable[[], None]] = None) -> None:
     """Attempt one of a task's runs, put the model back, and note in the answer under ``runs`` or ``failed`` how it went.
 
     Only a float64 run may fail.
 
     Args:
-        answer: of the task, with the entries ``runs`` and ``failed``.
+        answer: of the task.
         name: of the run, as the answer is to have it; what follows a colon is no part of the precision.
         act: does what the run is about.
         restore: puts back what the run changed; None where that is not asked for.
@@ -75,19 +74,19 @@ def attempt_run(answer: Dict[str, Any], name: str, act: Callable[[], None], rest
     if restore is not None:
         restore()
     if problem:
-        answer["failed"][name] = problem
+        answer.failed[name] = problem
     else:
-        answer["runs"].append(name)
+        answer.runs.append(name)
 
 
 def _pass(
     session: Session,
     writer: CaptureWriter,
-    options: Dict[str, Any],
+    options: Forward,
     inputs: Capture,
     run: str,
     state: Dict[str, Typed],
-    answer: Dict[str, Any],
+    answer: Passed,
 ) -> None:
     adapter = session.adapter
     try:
@@ -100,7 +99,7 @@ def _pass(
             session.save_tree(writer, "input", arguments, run=run, role="input")
         adapter.train(session.model, "eval")
         session.seed()
-        watch = options.get("modules", "none")
+        watch = options.modules
         with session.passing():
             if watch == "none":
                 outputs = session.call(arguments)
@@ -108,12 +107,12 @@ def _pass(
                 with adapter.observe(session.model, ModuleRecorder(session, writer, run, full=watch == "full")):
                     outputs = session.call(arguments)
         session.save_tree(writer, "output", outputs, run=run)
-        if run == NATIVE and options.get("repeat"):
+        if run == NATIVE and options.repeat:
             session.restore(state)
             session.seed()
             with session.passing():
                 again = session.call(session.inputs(inputs, run))
-            answer["repeat"] = _distance(session, outputs, again)
+            answer.repeat = _distance(session, outputs, again)
     finally:
         if run != NATIVE:
             session.restore(state)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import traceback
-from typing import Any, Dict, List
+from typing import List
 
 from paralign.worker.files import system_folders
+from paralign.worker.protocol import Raised
 
 #: frames that are shown where none is the user's
 LAST = 3
 
 
-def told(error: BaseException) -> Dict[str, Any]:
-    """An exception as data: ``type``, ``message``, ``traceback`` and the user's ``frames``."""
+def told(error: BaseException) -> Raised:
+    """An exception as data."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return {"type": type(error).__name__, "message": _message(error), "traceback": text, "frames": user_frames(error)}
+    return Raised(type(error).__name__, _message(error), text, user_frames(error))
 
 
 def _message(error: BaseException) -> str:

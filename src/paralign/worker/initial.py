@@ -11,6 +11,7 @@ import numpy as np
 from paralign.dtypes import Typed, is_complex, widen
 from paralign.errors import UsageError
 from paralign.worker.frames import told
+from paralign.worker.protocol import BuildFailure, Initial, Started
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
@@ -49,52 +50,45 @@ class _Tensor:
     samples: List[Any] = field(default_factory=list)
 
 
-def initial(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """Build the model under many seeds; record the moments and a sample of every tensor.
-
-    Options: ``seeds``, how many; ``first``, the first of them; ``patience``, the seconds after which no other model is begun.
-
-    Returns:
-        ``built``: how many models there are; ``given``: ``build_model()`` returns one and the same model; ``failed``: what it raised, under
-        which seed, or None; ``shared``: alias -> the tensor that it is, under the first seed; ``elements``: how many a model has.
-    """
+def initial(session: "Session", writer: "CaptureWriter", options: Initial, values: "Dict[str, Capture]") -> Started:  # noqa: ARG001 - every task has these
+    """Build the model under many seeds; record the moments and a sample of every tensor."""
     began = time.perf_counter()
     known: Dict[str, _Tensor] = {}
     shared: Dict[str, str] = {}
-    answer: Dict[str, Any] = {"built": 0, "given": False, "failed": None, "shared": shared, "elements": 0}
-    for number in range(options["seeds"]):
-        if number and time.perf_counter() - began > options["patience"]:
+    answer = Started(shared=shared)
+    for number in range(options.seeds):
+        if number and time.perf_counter() - began > options.patience:
             break
-        seed = (options["first"] + number) % 2**32
+        seed = (options.first + number) % 2**32
         model, failed = _built(session, seed)
         if failed is not None:
-            answer["failed"] = failed
+            answer.failed = failed
             break
         if model is session.model:
-            answer["given"] = True
+            answer.given = True
             break
         entries = session.entries(model)
         if number == 0:
             known.update({e.name: _Tensor(e, _shape(session, e)) for e in entries if e.shared is None})
             shared.update({e.name: e.shared for e in entries if e.shared is not None})
-        _check(session, known, entries, seed, options["first"])
-        most = _kept(len(known), options["seeds"])
+        _check(session, known, entries, seed, options.first)
+        most = _kept(len(known), options.seeds)
         for entry in entries:
             if entry.shared is None:
                 _look(known[entry.name], session.adapter.to_array(entry.tensor), seed, most)
-        answer["built"] = number + 1
+        answer.built = number + 1
         del model, entries
     _record(writer, known)
-    answer["elements"] = sum(int(np.prod(t.shape, dtype=np.int64)) for t in known.values())
+    answer.elements = sum(int(np.prod(t.shape, dtype=np.int64)) for t in known.values())
     return answer
 
 
-def _built(session: "Session", seed: int) -> Tuple[Any, Optional[Dict[str, Any]]]:
+def _built(session: "Session", seed: int) -> Tuple[Any, Optional[BuildFailure]]:
     """The model under a seed, or what it raised."""
     try:
         return session.rebuilt(seed), None
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it is told with its seed
-        return None, {"seed": seed, **told(error)}
+        return None, BuildFailure(seed, told(error))
 
 
 def _shape(session: "Session", entry: "Entry") -> Tuple[int, ...]:

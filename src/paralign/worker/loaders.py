@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 import numpy as np
 
+from paralign.worker.protocol import EpochsDrawn
+
 if TYPE_CHECKING:
     from paralign.capture import CaptureWriter
     from paralign.worker.session import Session
@@ -95,13 +97,10 @@ def sampler_kind(sampler: Any) -> str:
     return type(sampler).__name__
 
 
-def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optional[Dict[str, Any]]:
+def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optional[EpochsDrawn]:
     """Record the indices that the loader's sampler gives in the first epochs, as ``indices`` of step 0, 1, …; None without a sampler.
 
     ``set_epoch`` is called as a training loop would, where there is one. Nothing is loaded.
-
-    Returns:
-        ``whole``: whether every epoch was read to its end; ``set_epoch``: whether there is one.
     """
     batches = getattr(loader, "batch_sampler", None)
     source = batches if batches is not None and hasattr(batches, "__iter__") else sampler_of(loader)
@@ -118,7 +117,7 @@ def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optio
         if not indices:
             return None
         writer.add("indices", np.array(indices, np.int64), role="state", step=epoch)
-    return {"whole": whole, "set_epoch": bool(setters), "length": len(getattr(loader, "dataset", ()))}
+    return EpochsDrawn(whole, bool(setters), len(getattr(loader, "dataset", ())))
 
 
 def _flat(source: Any) -> Iterator[Any]:

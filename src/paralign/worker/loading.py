@@ -10,6 +10,7 @@ import numpy as np
 
 from paralign.errors import UnsupportedTensor
 from paralign.worker.memory import step_of
+from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, Memory, Padding
 from paralign.worker.trees import leaves, to_value
 
 if TYPE_CHECKING:
@@ -27,27 +28,24 @@ SHORT, INSIDE = 0.1, 0.01
 STEPS = 5
 
 
-def loading(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """Read the loader with several numbers of workers, and time a training step.
-
-    Options: ``split``; ``workers`` (numbers to try); ``seconds`` (that one number may take).
-    """
+def loading(session: Session, writer: CaptureWriter, options: Loading, values: Dict[str, Capture]) -> LoaderTold:  # noqa: ARG001 - every task has these
+    """Read the loader with several numbers of workers, and time a training step."""
     session.seed()
-    loader = session.function("build_dataloader")(options["split"])
+    loader = session.function("build_dataloader")(options.split)
     own = getattr(loader, "num_workers", None)
-    answer: Dict[str, Any] = {"own": own, "cores": _cores(), "tried": [], "failed": {}, "step": None, "padding": []}
+    answer = LoaderTold(own, _cores())
     seen: List[Any] = []
-    answer["tried"].append({"workers": own, **_timed(loader, options["seconds"], seen)})
-    for workers in options["workers"]:
+    answer.tried.append(_timed(loader, own, options.seconds, seen))
+    for workers in options.workers:
         other = rebuilt(loader, workers) if workers != own else None
         if other is not None:
             try:
-                answer["tried"].append({"workers": workers, **_timed(other, options["seconds"], [])})
+                answer.tried.append(_timed(other, workers, options.seconds, []))
             except Exception as error:  # noqa: BLE001 - the user's data set may not bear other processes, in any way
-                answer["failed"][str(workers)] = f"{type(error).__name__}: {error}"
+                answer.failed[str(workers)] = f"{type(error).__name__}: {error}"
     if values:
-        answer["step"] = _step_seconds(session, values)
-    answer["padding"] = padding(session, seen)
+        answer.step = _step_seconds(session, values)
+    answer.padding = padding(session, seen)
     return answer
 
 
@@ -67,7 +65,7 @@ def rebuilt(loader: Any, workers: int) -> Any:
         return None
 
 
-def _timed(loader: Iterable[Any], seconds: float, seen: List[Any]) -> Dict[str, Any]:
+def _timed(loader: Iterable[Any], workers: Optional[int], seconds: float, seen: List[Any]) -> LoaderTimed:
     """Seconds a batch, without the first; batches are kept in ``seen`` for what is said of them."""
     began, times = time.perf_counter(), []
     for batch in loader:
@@ -77,12 +75,13 @@ def _timed(loader: Iterable[Any], seconds: float, seen: List[Any]) -> Dict[str, 
         if len(times) > BATCHES or times[-1] - began > seconds:
             break
     steady = np.diff(times)
-    return {
-        "batches": len(times),
-        "first": times[0] - began if times else None,
-        "seconds": float(np.mean(steady)) if len(steady) else None,
-        "spread": float(np.std(steady)) if len(steady) else None,
-    }
+    return LoaderTimed(
+        workers,
+        batches=len(times),
+        first=times[0] - began if times else None,
+        seconds=float(np.mean(steady)) if len(steady) else None,
+        spread=float(np.std(steady)) if len(steady) else None,
+    )
 
 
 def _step_seconds(session: Session, values: Dict[str, Capture]) -> Optional[float]:
@@ -90,7 +89,7 @@ def _step_seconds(session: Session, values: Dict[str, Capture]) -> Optional[floa
     what = "step" if {"loss", "build_optimizer"} <= set(session.functions) and "labels" in values else "forward"
     with session.untouched():
         session.adapter.train(session.model, "train")
-        act = step_of(session, {"what": what}, values)
+        act = step_of(session, Memory(what, STEPS, 1), values)
         act()
         began = time.perf_counter()
         for _ in range(STEPS):
@@ -101,7 +100,7 @@ def _step_seconds(session: Session, values: Dict[str, Capture]) -> Optional[floa
 # -- padding -----------------------------------------------------------------------------------------------------------------------
 
 
-def padding(session: Session, batches: List[Any]) -> List[Dict[str, Any]]:
+def padding(session: Session, batches: List[Any]) -> List[Padding]:
     """The share of padding in rows of whole numbers, and what batches of sorted rows would have: one entry a leaf that has any."""
     rows: Dict[str, List[Any]] = {}
     for batch in batches:
@@ -116,7 +115,7 @@ def padding(session: Session, batches: List[Any]) -> List[Dict[str, Any]]:
     for path, arrays in rows.items():
         shares = padded(arrays)
         if shares is not None:
-            found.append({"leaf": path, "share": shares[0], "sorted": shares[1], "mark": shares[2], "batches": len(arrays)})
+            found.append(Padding(path, *shares, batches=len(arrays)))
     return found
 
 

@@ -10,6 +10,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.adapters.base import Observing
 from paralign.dtypes import EPS, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor
+from paralign.worker.protocol import Lowered, LoweredPlaces
 from paralign.worker.session import DOUBLE
 from paralign.worker.training import MODES, mapped, optimizer_of, scalar_of, trainer
 
@@ -19,22 +20,21 @@ if TYPE_CHECKING:
     from paralign.worker.session import Session
 
 
-def lowered(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """Watch the element types of one float64 run; the answer has ``lowered``: a line of text for each place, in order.
+def lowered(session: Session, writer: CaptureWriter, options: Lowered, values: Dict[str, Capture]) -> LoweredPlaces:  # noqa: ARG001 - every task has these
+    """Watch the element types of one float64 run.
 
-    Options: ``stage`` (``forward``, ``loss`` or ``backward``), ``mode`` (of the backward task), ``update`` (a step of the optimizer, too).
     Values: ``inputs``, ``labels``; for the loss ``outputs`` in place of the inputs.
     """
     watch = _Lowered(session)
     if isinstance(session.adapter, Observing):
-        act = {"forward": _forward, "loss": _loss, "backward": _step}[options["stage"]]
+        act = {"forward": _forward, "loss": _loss, "backward": _step}[options.stage]
         with session.untouched():
             session.to_double()
             act(session, watch, options, values)
-    return {"lowered": list(watch.found)}
+    return LoweredPlaces(list(watch.found))
 
 
-def _forward(session: Session, watch: "_Lowered", options: Dict[str, Any], values: Dict[str, Capture]) -> None:  # noqa: ARG001 - one of three
+def _forward(session: Session, watch: "_Lowered", options: Lowered, values: Dict[str, Capture]) -> None:  # noqa: ARG001 - one of three
     adapter: Any = session.adapter
     inputs = session.inputs(values["inputs"], DOUBLE)
     adapter.train(session.model, "eval")
@@ -43,7 +43,7 @@ def _forward(session: Session, watch: "_Lowered", options: Dict[str, Any], value
         session.call(inputs)
 
 
-def _loss(session: Session, watch: "_Lowered", options: Dict[str, Any], values: Dict[str, Capture]) -> None:  # noqa: ARG001 - one of three
+def _loss(session: Session, watch: "_Lowered", options: Lowered, values: Dict[str, Capture]) -> None:  # noqa: ARG001 - one of three
     adapter: Any = session.adapter
     given = session.tree(values["outputs"], "output", DOUBLE, values_of=DOUBLE)
     outputs = mapped(given, lambda value: adapter.watch(value) if adapter.is_tensor(value) else value)
@@ -53,13 +53,13 @@ def _loss(session: Session, watch: "_Lowered", options: Dict[str, Any], values: 
         adapter.backward(scalar_of(session.function("loss")(outputs, labels), adapter.is_tensor))
 
 
-def _step(session: Session, watch: "_Lowered", options: Dict[str, Any], values: Dict[str, Capture]) -> None:
+def _step(session: Session, watch: "_Lowered", options: Lowered, values: Dict[str, Capture]) -> None:
     adapter: Any = trainer(session)
     inputs, labels = session.inputs(values["inputs"], DOUBLE), session.tree(values["labels"], "labels", DOUBLE)
-    adapter.train(session.model, MODES[options["mode"]])
+    adapter.train(session.model, MODES[options.mode])
     session.seed()
     adapter.clear_gradients(session.model, None)
-    optimizer = optimizer_of(session)[0] if options["update"] else None
+    optimizer = optimizer_of(session)[0] if options.update else None
     with adapter.operations(watch, session.model):
         result = session.function("loss")(session.call(inputs), labels)
         adapter.backward(scalar_of(result, adapter.is_tensor))

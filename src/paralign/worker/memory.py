@@ -21,6 +21,7 @@ from paralign.adapters.base import Training
 from paralign.errors import UsageError
 from paralign.worker.files import system_folders
 from paralign.worker.program import predict
+from paralign.worker.protocol import Memory, MemoryWatched
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import optimizer_of, scalar_of, trainer
 
@@ -52,23 +53,22 @@ MOST = 20_000
 _PLAIN = (list, dict, set, tuple)
 
 
-def memory(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def memory(session: Session, writer: CaptureWriter, options: Memory, values: Dict[str, Capture]) -> MemoryWatched:
     """Do the same step again and again, and record what grows.
 
-    Options: ``what`` (``step``: a training step; ``forward``: a forward pass that keeps gradients; ``predict``: ``predict(path)``),
-    ``path``, ``steps``, ``warm`` (steps before the first look). Recorded: ``host``, ``device``, ``python`` (bytes), ``tensors`` and
+    Recorded: ``host``, ``device``, ``python`` (bytes), ``tensors`` and
     ``nodes`` (counts), one value a step.
     """
     act = step_of(session, options, values)
     with session.untouched():
-        session.adapter.train(session.model, "train" if options["what"] == "step" else "eval")
+        session.adapter.train(session.model, "train" if options.what == "step" else "eval")
         session.seed()
-        for _ in range(options["warm"]):  # imports and caches, which nobody has to see
+        for _ in range(options.warm):  # imports and caches, which nobody has to see
             act()
         gc.collect()
         tracemalloc.start(FRAMES)
         try:
-            series, grown, lines = _watched(session, act, options["steps"])
+            series, grown, lines = _watched(session, act, options.steps)
             graphs = _graphs(session)
             for each in grown:
                 each["line"] = each["line"] or (lines[0]["line"] if lines else None)  # extension types may not be traced themselves
@@ -76,15 +76,15 @@ def memory(session: Session, writer: CaptureWriter, options: Dict[str, Any], val
             tracemalloc.stop()
     for name, found in series.items():
         writer.add(name, np.asarray(found, np.float64), role="state")
-    return {"containers": grown, "lines": lines, "graphs": graphs, "steps": options["steps"]}
+    return MemoryWatched(grown, lines, graphs, options.steps)
 
 
-def step_of(session: Session, options: Dict[str, Any], values: Dict[str, Capture]) -> Callable[[], Any]:
+def step_of(session: Session, options: Memory, values: Dict[str, Capture]) -> Callable[[], Any]:
     """One step."""
-    if options["what"] == "predict":
-        return lambda: predict(session, options["path"])
+    if options.what == "predict":
+        return lambda: predict(session, options.path)
     inputs = session.inputs(values["inputs"], NATIVE)
-    if options["what"] == "forward":
+    if options.what == "forward":
         return lambda: session.call(session.fresh(inputs))
     if "labels" not in values:
         raise UsageError("a training step needs labels", where=session.side, hint="define labels(), or set [labels] in paralign.toml")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Dict
 
 from paralign.worker import stateful
 from paralign.worker.metrics import as_tensors, batch_of, joined_batches
 from paralign.worker.prediction import as_array, record_steps
+from paralign.worker.protocol import Evaluate, MetricSteps, StepsTraced
 from paralign.worker.tracing import Tracer
 
 if TYPE_CHECKING:
@@ -17,27 +18,27 @@ if TYPE_CHECKING:
 STEPS, TIMES = 4_000, 400
 
 
-def metric_steps(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def metric_steps(session: Session, writer: CaptureWriter, options: MetricSteps, values: Dict[str, Capture]) -> StepsTraced:
     """Trace the side's metric on the reference's outputs.
 
-    Options: ``point``: ``batch_<n>``, ``all`` (the batches joined) or ``running`` (a metric with a state, over the batches). Recorded in
+    Recorded in
     run ``seed-0``: ``step_<n>`` for every step, with its line and the records that it was made from, and the result as ``sample``.
     """
     given = values["evaluation"]
-    count = given.manifest.settings["answer"]["batches"]
+    count = Evaluate.answer(given).batches
     tracer = Tracer(lambda value: as_array(session, value), lambda _: None, most=STEPS, times=TIMES)
     function = stateful.function_of(session)
     session.seed()
     with session.adapter.no_grad():
-        if options["point"] == "running":
+        if options.point == "running":
             batches = [batch_of(session, given, number) for number in range(count)]
             with tracer.watching():
                 result = stateful.running(session, batches)
         else:
-            joined = joined_batches(given, count) if options["point"] == "all" else None
-            number = 0 if options["point"] == "all" else int(options["point"].partition("_")[2])
+            joined = joined_batches(given, count) if options.point == "all" else None
+            number = 0 if options.point == "all" else int(options.point.partition("_")[2])
             tensors = batch_of(session, given, number) if joined is None else tuple(as_tensors(session, part) for part in joined)
             with tracer.watching():
                 result = function(*tensors)
     record_steps(session, writer, tracer, result)
-    return {"steps": len(tracer.steps), "exhausted": tracer.exhausted}
+    return StepsTraced(len(tracer.steps), tracer.exhausted)

@@ -13,6 +13,7 @@ from paralign.errors import UsageError
 from paralign.worker import stateful
 from paralign.worker.data import add_leaves, following, length_of, split_batch
 from paralign.worker.forward import attempt, nudge
+from paralign.worker.protocol import Evaluate, Evaluated, Metric, MetricTaken, Own, OwnEvaluated
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves, rebuild, structure
 
@@ -20,32 +21,32 @@ if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
 
 
-def evaluate(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def evaluate(session: Session, writer: CaptureWriter, options: Evaluate, values: Dict[str, Capture]) -> Evaluated:
     """The model's outputs and the labels, batch by batch, for the metric of both sides.
 
     From the side's data loader where it has one, else from the given inputs and labels, halved along the first axis where that is one of
-    samples. Options:
-    ``split``, ``batches``.
+    samples.
     """
-    about: Dict[str, Any] = {}
+    answer = Evaluated(0)
     session.seed()
     with session.untouched():
         session.adapter.train(session.model, "eval")
         with session.passing():
             number = -1
-            for number, (inputs, labels) in enumerate(_pairs_of(session, options, values, about)):
+            for number, (inputs, labels) in enumerate(_pairs_of(session, options, values, answer)):
                 session.save_tree(writer, f"output_{number}", session.call(session.fresh(inputs)))
                 session.save_tree(writer, f"labels_{number}", labels, role="input")
-    return {"batches": number + 1, **about}
+    answer.batches = number + 1
+    return answer
 
 
-def _pairs_of(session: Session, options: Dict[str, Any], values: Dict[str, Capture], about: Dict[str, Any]) -> Iterator[Tuple[Any, Any]]:
-    """Inputs and labels; ``about`` gets the ``total`` of batches that a loader has, where it says."""
+def _pairs_of(session: Session, options: Evaluate, values: Dict[str, Capture], answer: Evaluated) -> Iterator[Tuple[Any, Any]]:
+    """Inputs and labels; the answer gets the ``total`` of batches that a loader has, where it says."""
     if "build_dataloader" in session.functions:
-        loader = session.function("build_dataloader")(options["split"])
-        about["total"] = length_of(loader)
-        for number, given, last in following(session, loader, options["split"], options["most"]):
-            if number < options["batches"] or last:
+        loader = session.function("build_dataloader")(options.split)
+        answer.loader, answer.total = True, length_of(loader)
+        for number, given, last in following(session, loader, options.split, options.most):
+            if number < options.batches or last:
                 yield split_batch(given)
         return
     if "labels" not in values:
@@ -86,15 +87,15 @@ def _half(session: Session, shape: Dict[str, Any], capture: Capture, name: str, 
 # -- metric ----------------------------------------------------------------------------------------------------------------------
 
 
-def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def metric(session: Session, writer: CaptureWriter, options: Metric, values: Dict[str, Capture]) -> MetricTaken:
     """The side's metric on the reference's outputs: per batch, on all batches joined; one with a state also over the batches.
 
-    Options: ``noise`` (how far the metric moves by rounding, in place of all that: :func:`_metric_noise`).
+    For ``noise``, how far the metric moves by rounding, in place of all that: :func:`_metric_noise`.
     """
     given = values["evaluation"]
-    if options.get("noise"):
+    if options.noise:
         return _metric_noise(session, writer, given)
-    count = given.manifest.settings["answer"]["batches"]
+    count = Evaluate.answer(given).batches
     function = stateful.function_of(session)
     session.seed()
     with session.adapter.no_grad():
@@ -107,7 +108,7 @@ def metric(session: Session, writer: CaptureWriter, options: Dict[str, Any], val
         result = stateful.running(session, (batch_of(session, given, number) for number in range(count)))
         if result is not None:
             add_leaves(session, writer, "running", result, role="scalar")
-    return {"batches": count, "stateful": result is not None}
+    return MetricTaken(count, result is not None)
 
 
 def batch_of(session: Session, given: Capture, number: int) -> Tuple[Any, Any]:
@@ -121,31 +122,28 @@ def batch_of(session: Session, given: Capture, number: int) -> Tuple[Any, Any]:
 KEPT = 1 << 28
 
 
-def own(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """The side's own evaluation: its model over its loader, its metric per batch, over all of them, and how many samples that were.
-
-    Options: ``split``; ``patience`` (seconds after which no more batches are taken); ``shift`` (added to the seed).
-    """
-    answer: Dict[str, Any] = {"samples": 0, "batches": 0, "whole": True, "joined": False}
+def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str, Capture]) -> OwnEvaluated:  # noqa: ARG001 - every task has these
+    """The side's own evaluation: its model over its loader, its metric per batch, over all of them, and how many samples that were."""
+    answer = OwnEvaluated()
     function = stateful.function_of(session)
     kept: List[Tuple[Any, Any]] = []
-    session.adapter.seed(session.base_seed + options.get("shift", 0))
+    session.adapter.seed(session.base_seed + options.shift)
     with session.untouched():
         session.adapter.train(session.model, "eval")
         with session.passing():
-            loader = session.function("build_dataloader")(options["split"])
-            answer["total"] = length_of(loader)
+            loader = session.function("build_dataloader")(options.split)
+            answer.total = length_of(loader)
             began, size = time.perf_counter(), 0
             for given in loader:
                 inputs, labels = (_tensors(session, part) for part in split_batch(given))
                 outputs = session.call(session.fresh(inputs))
-                add_leaves(session, writer, f"own_{answer['batches']}", function(outputs, labels), role="scalar")
-                answer["batches"] += 1
-                answer["samples"] += _first_axis(session, labels)
+                add_leaves(session, writer, f"own_{answer.batches}", function(outputs, labels), role="scalar")
+                answer.batches += 1
+                answer.samples += _first_axis(session, labels)
                 size += sum(_bytes(leaf) for part in (outputs, labels) for _, leaf in leaves(part, session.adapter.is_tensor))
                 kept.append((outputs, labels) if size <= KEPT else (None, None))
-                if time.perf_counter() - began > options["patience"]:
-                    answer["whole"] = answer["batches"] == answer["total"]
+                if time.perf_counter() - began > options.patience:
+                    answer.whole = answer.batches == answer.total
                     break
             if size <= KEPT:
                 result = stateful.running(session, kept)
@@ -153,7 +151,7 @@ def own(session: Session, writer: CaptureWriter, options: Dict[str, Any], values
                 if result is None and together is not None:
                     result = function(*together)
                 if result is not None:
-                    answer["joined"] = True
+                    answer.joined = True
                     add_leaves(session, writer, "own_all", result, role="scalar")
     return answer
 
@@ -208,9 +206,9 @@ Arrays = Tuple[Dict[str, Any], Dict[str, Any]]
 MOVED, MOVED_DOUBLE, REVERSED = ("perturbed-0", "perturbed-1", "perturbed-2"), "float64-perturbed", "reversed"
 
 
-def _metric_noise(session: Session, writer: CaptureWriter, given: Capture) -> Dict[str, Any]:
+def _metric_noise(session: Session, writer: CaptureWriter, given: Capture) -> MetricTaken:
     """The metric on values that differ by rounding alone, each way a run of its own; one that raises has no records."""
-    count = given.manifest.settings["answer"]["batches"]
+    count = Evaluate.answer(given).batches
     failed: Dict[str, str] = {}
     batches = [(f"batch_{n}", [arrays_of(given, f"{what}_{n}") for what in ("output", "labels")]) for n in range(count)]
     whole_set = joined_batches(given, count)
@@ -221,7 +219,7 @@ def _metric_noise(session: Session, writer: CaptureWriter, given: Capture) -> Di
             problem = attempt(act, tolerate=True)
             if problem:
                 failed[run] = problem
-    return {"without": failed}
+    return MetricTaken(without=failed)
 
 
 def _metric_run(session: Session, writer: CaptureWriter, run: str, points: List[Tuple[str, List[Arrays]]]) -> None:

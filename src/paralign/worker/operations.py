@@ -28,6 +28,7 @@ from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.feed import batches
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
+from paralign.worker.protocol import Operations, Ran, Watch
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import part_of, scalar_of, train, trainer
@@ -46,48 +47,42 @@ CHUNK = 1024
 RECENT = 256
 
 
-def operations(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+def operations(session: Session, writer: "CaptureWriter", options: Operations, values: "Dict[str, Capture]") -> Ran:
     """Watch one or several passes.
 
-    Options: ``runs`` (as in ``forward``); ``mode`` (of the adapter); ``backward`` (also the loss and every gradient);
-    ``steps`` (training steps in that mode before the pass that is watched);
-    ``keep`` (values to be written whole: [operation, place], [operation, "written"] for what it changed besides its
-    results, or [-1, name] for what was given), ``keep_gradients`` (the same of
-    gradients), ``undo`` (numbers of operations that are to hand on their input as it is), ``keep_draws`` (record what random
-    operations draw), ``draws`` (number of a random operation -> name of the record in ``draws`` to be used in its place), ``mirrored``
-    (numbers of random operations whose uniform numbers are to count from above). Values:
+    Values:
     ``inputs``, ``labels`` for backward, ``patches`` (records named ``operation:place``, put in place of what the operation made),
     ``draws`` (what the other side's random operations drew, in order).
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    answer = Ran()
     if not isinstance(session.adapter, Observing):
         raise UsageError(
             f"single operations of framework {session.adapter.name!r} cannot be watched", where=session.side, hint="compare its modules"
         )
     with session.untouched() as state:
-        for run in options["runs"]:
+        for run in options.runs:
             restore = None if run == NATIVE else partial(session.restore, state)
             attempt_run(answer, run, partial(_pass, session, writer, options, values, run, state), restore)
     return answer
 
 
 def _pass(
-    session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]", run: str, state: Dict[str, Typed]
+    session: Session, writer: "CaptureWriter", options: Operations, values: "Dict[str, Capture]", run: str, state: Dict[str, Typed]
 ) -> None:
-    adapter, with_loss = session.adapter, bool(options.get("backward"))
+    adapter, with_loss = session.adapter, options.backward
     if run == DOUBLE:
         session.to_double()
     inputs = session.inputs(values["inputs"], run)
     if run.startswith("perturbed"):
         inputs = perturbed(session, inputs, state, seed=int(run.rsplit("-", 1)[1]))
     labels = session.tree(values["labels"], "labels", run) if with_loss else None
-    adapter.train(session.model, options.get("mode", "eval"))
+    adapter.train(session.model, options.mode)
     session.seed()
-    if options.get("steps"):
-        fed, accumulate = batches(session, values, run), options.get("accumulate", 1)
-        train(session, fed, options["steps"], accumulate)
-        inputs, labels = part_of(fed, options["steps"], accumulate)[0]
-    recorder = OperationRecorder(session, writer, run, options, values, gradients=with_loss)
+    if options.steps:
+        fed, accumulate = batches(session, values, run), options.accumulate
+        train(session, fed, options.steps, accumulate)
+        inputs, labels = part_of(fed, options.steps, accumulate)[0]
+    recorder = OperationRecorder(session, writer, run, options.watch, values, gradients=with_loss)
     recorder.name(inputs, labels)
     with recorder:
         if with_loss:
@@ -117,7 +112,7 @@ class OperationRecorder:
         session: Session,
         writer: "CaptureWriter",
         run: str,
-        options: Dict[str, Any],
+        watch: Watch,
         values: "Dict[str, Capture]",
         *,
         gradients: bool = False,
@@ -125,12 +120,12 @@ class OperationRecorder:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
         self._digesting = isinstance(self.adapter, Digesting)  # asked once: the check looks at every name of the protocol
-        self._keep, self._keep_gradients = ({(call, place) for call, place in options.get(what, ())} for what in ("keep", "keep_gradients"))
-        self._undo = set(options.get("undo", ()))
+        self._keep, self._keep_gradients = set(watch.keep), set(watch.keep_gradients)
+        self._undo = set(watch.undo)
         self._places: Dict[int, Tuple[int, Any]] = {}
         self._patch_values = values.get("patches")
         self._patches = {} if self._patch_values is None else {record.name: record for record in self._patch_values.records}
-        self._draws = Redrawing(session.adapter, writer, run, options, values.get("draws"))
+        self._draws = Redrawing(session.adapter, writer, run, watch.redraw, values.get("draws"))
         self._known: Dict[int, _Known] = {}
         self._values: Dict[int, _Value] = {}
         self._hooked: Dict[int, Callable[[], None]] = {}

@@ -10,6 +10,7 @@ from paralign.dtypes import widen
 from paralign.errors import UsageError
 from paralign.worker.optimizer_state import State, family_of, from_paddle, is_paddles, name_in_paddle, write
 from paralign.worker.optimizers import groups_of
+from paralign.worker.protocol import StateRead, StateTold, StateWrite, StateWritten
 from paralign.worker.resuming import add_state, names_anew, state_of
 from paralign.worker.schedule import advance_after, schedule_of
 from paralign.worker.training import optimizer_of, trainer
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"(?:.*\.)?(\d+)\.(\w+)")
 
 
-def state_read(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def state_read(session: "Session", writer: "CaptureWriter", options: StateRead, values: "Dict[str, Capture]") -> StateTold:  # noqa: ARG001 - every task has these
     """Tell what the tensors of a file (``file``, records by their names there) are of this side's optimizer.
 
-    Recorded: role ``state``, name and leaf are a parameter and a slot. The answer has ``left``, the names that belong to nothing.
+    Recorded: role ``state``, name and leaf are a parameter and a slot.
 
     Raises:
         UsageError: the file fits no parameter, or the optimizer's state cannot be mapped.
@@ -44,7 +45,7 @@ def state_read(session: "Session", writer: "CaptureWriter", options: Dict[str, A
             hint="build model and optimizer as the program does that saved it; name the part of the file with --within",
         )
     add_state(writer, found)
-    return {"left": [name for name in held if name not in used], "optimizer": type(optimizer).__name__}
+    return StateTold([name for name in held if name not in used], type(optimizer).__name__)
 
 
 def _torchs(session: "Session", optimizer: Any, held: "Dict[str, np.ndarray[Any, Any]]") -> Any:
@@ -79,11 +80,10 @@ def _paddles(session: "Session", optimizer: Any, held: "Dict[str, np.ndarray[Any
     return found, used
 
 
-def state_write(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def state_write(session: "Session", writer: "CaptureWriter", options: StateWrite, values: "Dict[str, Capture]") -> StateWritten:  # noqa: ARG001 - every task has these
     """Write a state (``state``) as this side's programs save their optimizer's.
 
-    Options: ``path``; ``pace``, updates between two steps of the schedule, which is advanced by as many updates as the state has seen,
-    where it tells.
+    The schedule is advanced by as many updates as the state has seen, where it tells.
 
     Raises:
         UsageError: the framework cannot save, or the state does not fit.
@@ -95,7 +95,7 @@ def state_write(session: "Session", writer: "CaptureWriter", options: Dict[str, 
     with names_anew(session):
         optimizer, scheduler = optimizer_of(session)
         for number in range(seen):
-            advance_after(trainer(session), optimizer, scheduler, options["pace"], number + 1)
+            advance_after(trainer(session), optimizer, scheduler, options.pace, number + 1)
         kept = write(session, optimizer, state)
-        session.adapter.store(kept, options["path"])
-    return {"optimizer": type(optimizer).__name__, "steps": seen, "scheduled": schedule_of(optimizer, scheduler) is not None}
+        session.adapter.store(kept, options.path)
+    return StateWritten(type(optimizer).__name__, seen, schedule_of(optimizer, scheduler) is not None)

@@ -12,6 +12,7 @@ from paralign.worker.feed import batches, form_of, joined
 from paralign.worker.files import system_folders
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.optimizers import construction, steps
+from paralign.worker.protocol import OwnStepped, OwnSteps
 from paralign.worker.schedule import advance_after
 from paralign.worker.session import DOUBLE, Session
 from paralign.worker.training import add_buffers, add_changes, add_gradient, optimizer_of, trainer
@@ -30,18 +31,17 @@ RESEEDED = "reseeded"
 RECORDED = 2
 
 
-def own_steps(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, values: "Dict[str, Capture]") -> OwnStepped:
     """Steps of the side's ``train_step``, from the same weights on the same batches, in train mode without dropout.
 
-    Options: ``runs`` (``reseeded`` is a native one under another seed), ``steps``, ``pace``. Recorded for every step: ``result`` (what
+    Recorded for every step: ``result`` (what
     ``train_step`` returned, as far as it is numbers and tensors; role ``scalar``); every parameter's whole change since the start under
     its name (role ``parameter``); buffers; and the gradients at the first calls of an optimizer's ``step`` (role ``gradient``, ``call``
-    counts them). The answer has ``updates`` (run -> calls of ``step`` in each step), ``line`` (where the first was called), ``defined``
-    (of ``train_step``) and ``optimizer`` (where it was built).
+    counts them).
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}, "updates": {}, "line": None, "defined": _defined(session), "optimizer": None}
+    answer = OwnStepped(defined=_defined(session))
     with session.untouched() as state:
-        for run in options["runs"]:
+        for run in options.runs:
             act = partial(_steps, session, writer, run, state, options, values, answer)
             attempt_run(answer, run, act, partial(session.restore, state))
     return answer
@@ -57,9 +57,9 @@ def _steps(
     writer: "CaptureWriter",
     run: str,
     state: "Dict[str, Typed]",
-    options: Dict[str, Any],
+    options: OwnSteps,
     values: "Dict[str, Capture]",
-    answer: Dict[str, Any],
+    answer: OwnStepped,
 ) -> None:
     adapter = trainer(session)
     if run == DOUBLE:
@@ -72,9 +72,9 @@ def _steps(
     session.seed()
     with construction(steps) as built:
         optimizer, scheduler = optimizer_of(session)
-    answer["optimizer"] = built.source(next(iter(_optimizers(optimizer)), optimizer))
+    answer.optimizer = built.source(next(iter(_optimizers(optimizer)), optimizer))
     form, counted = form_of(values), []
-    for step in range(options["steps"]):
+    for step in range(options.steps):
         inputs, labels = given[step % len(given)]
         batch = session.fresh(joined(inputs, labels, form))
         session.adapter.seed(session.base_seed + step + (1 if run == RESEEDED else 0))
@@ -82,12 +82,12 @@ def _steps(
         with _quiet(session), _watched(session, writer, optimizer, fields, answer) as calls:
             result = session.function("train_step")(session.model, optimizer, batch)
         counted.append(calls[0])
-        advance_after(adapter, optimizer, scheduler, options["pace"], step + 1)
+        advance_after(adapter, optimizer, scheduler, options.pace, step + 1)
         _add_result(session, writer, result, fields)
         add_changes(session, writer, state, fields)
         if step == 0:
             add_buffers(session, writer, fields)
-    answer["updates"][run] = counted
+    answer.updates[run] = counted
 
 
 def _optimizers(made: Any) -> List[Any]:
@@ -97,7 +97,7 @@ def _optimizers(made: Any) -> List[Any]:
 
 
 @contextmanager
-def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[str, Any], answer: Dict[str, Any]) -> "Iterator[List[int]]":
+def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[str, Any], answer: OwnStepped) -> "Iterator[List[int]]":
     """Record the gradients when an optimizer's ``step`` is called inside, and count the calls; afterwards nothing is changed."""
     calls, kept = [0], []
 
@@ -107,7 +107,7 @@ def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             if calls[0] < RECORDED:
-                answer["line"] = answer["line"] or _caller()
+                answer.line = answer.line or _caller()
                 for name, gradient in trainer(session).gradients(session.model).items():
                     add_gradient(session, writer, name, gradient, call=calls[0], **fields)
             calls[0] += 1

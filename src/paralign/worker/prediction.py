@@ -16,6 +16,7 @@ from paralign.adapters.base import Training
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.optimizers import construction
 from paralign.worker.program import predict
+from paralign.worker.protocol import Predicted, PredictionTraced
 from paralign.worker.tracing import Tracer
 from paralign.worker.trees import leaves, to_value
 
@@ -30,24 +31,23 @@ if TYPE_CHECKING:
 _CALLS = frozenset(("forward", "__call__", "_call_impl", "_wrapped_call_impl", "_dygraph_call_func"))
 
 
-def predicted(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def predicted(session: Session, writer: CaptureWriter, options: Predicted, values: Dict[str, Capture]) -> PredictionTraced:  # noqa: ARG001 - every task has these
     """Trace one prediction.
 
-    Options: ``path``; ``script``: the words behind the interpreter of the side's program, in which ``{out}`` stands for a file to write,
-    empty for ``predict``; ``root``: the folder in which the program runs. Recorded in run ``seed-0``: ``step_<n>`` for every step outside
+    Recorded in run ``seed-0``: ``step_<n>`` for every step outside
     of networks, with its line and the records that it was made from, and, of ``predict``, the result as ``sample``.
     """
     session.seed()
     with construction(_wanted) as built:
         tracer = _Outside(session, built.source)
-        if options["script"]:
-            with _as_program(options["script"], options["root"]) as script, tracer.watching():
+        if options.script:
+            with _as_program(options.script, options.root) as script, tracer.watching():
                 _run(script)
             result: Any = None
         else:
-            result = _predicted(session, options["path"], tracer)
+            result = _predicted(session, options.path, tracer)
     record_steps(session, writer, tracer, result)
-    return {"steps": len(tracer.steps), "exhausted": tracer.exhausted}
+    return PredictionTraced(len(tracer.steps), tracer.exhausted)
 
 
 def _predicted(session: Session, path: str, tracer: Tracer) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from paralign.worker import stateful
 from paralign.worker.data import add_leaves
 from paralign.worker.metrics import Arrays, as_tensors, joined_batches
+from paralign.worker.protocol import Evaluate, Probed, Probes
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -64,33 +65,28 @@ def find(outputs: Arrays, labels: Arrays) -> Given:
     return Given(outputs, labels)
 
 
-def probes(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
-    """The side's function on every probe, as ``probe_<name>``. Options: ``function``: ``metric`` or ``loss``.
-
-    Returns:
-        ``probes``: name -> ``ok``, or why the function refused; ``left_out``: name -> why there is no such probe; ``tied`` of ``rows``:
-        real samples whose best scores are equal.
-    """
+def probes(session: Session, writer: CaptureWriter, options: Probes, values: Dict[str, Capture]) -> Probed:
+    """The side's function on every probe, as ``probe_<name>``."""
     evaluation = values["evaluation"]
-    together = joined_batches(evaluation, evaluation.manifest.settings["answer"]["batches"])
-    answer: Dict[str, Any] = {"probes": {}, "left_out": {}, "tied": None, "rows": None}
+    together = joined_batches(evaluation, Evaluate.answer(evaluation).batches)
+    answer = Probed()
     if together is None:
-        answer["left_out"]["all"] = "the samples do not lie along the first axis of all outputs and labels"
+        answer.left_out["all"] = "the samples do not lie along the first axis of all outputs and labels"
         return answer
     given = find(*together)
     if given.scores is not None:
         best = np.sort(np.moveaxis(given.values, given.axis, -1), axis=-1)[..., -2:]
-        answer["tied"], answer["rows"] = int((best[..., 0] == best[..., 1]).sum()), int(best[..., 0].size)
-    function = stateful.function_of(session) if options["function"] == "metric" else session.function("loss")
+        answer.tied, answer.rows = int((best[..., 0] == best[..., 1]).sum()), int(best[..., 0].size)
+    function = stateful.function_of(session) if options.function == "metric" else session.function("loss")
     with session.adapter.no_grad():
         for name, make in MAKERS.items():
             made = make(given)
             if isinstance(made, str):
-                answer["left_out"][name] = made
+                answer.left_out[name] = made
                 continue
             for number, arrays in enumerate(made):
                 key = name if number == 0 else f"{name}_broken_{number}"
-                answer["probes"][key] = _probe(session, writer, f"probe_{key}", function, arrays)
+                answer.probes[key] = _probe(session, writer, f"probe_{key}", function, arrays)
     return answer
 
 

@@ -13,6 +13,7 @@ from paralign.adapters.base import Exporting, Timing
 from paralign.errors import ParalignError, UsageError
 from paralign.worker.data import add_leaves
 from paralign.worker.frames import told
+from paralign.worker.protocol import Infer, Inferred, OperatorTimes, PartFailed
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import mapped
 from paralign.worker.trees import leaves
@@ -25,32 +26,31 @@ if TYPE_CHECKING:
 BATCHES = (1, 3)
 
 
-def infer(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def infer(session: Session, writer: CaptureWriter, options: Infer, values: Dict[str, Capture]) -> Inferred:
     """``predict(path)`` for every given path, and the exported program beside the eager model on the same inputs.
 
-    Options: ``paths``, ``operators`` (whether the program's operators are timed).
     What a part raised is under ``failed`` of the answer, by part (``predict``, ``export``): the other part is recorded all the same.
     Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
     and again in runs ``batch-<size>`` for batches of other sizes.
     """
-    answer: Dict[str, Any] = {"predictions": 0, "export": "no export(model, path)", "failed": {}}
+    answer = Inferred(0, "no export(model, path)")
     with session.untouched():
         session.adapter.train(session.model, "eval")
         session.seed()
         with session.passing():
             if "predict" in session.functions:
-                answer["failed"].update(_predictions(session, writer, options["paths"], answer))
+                answer.failed.update(_predictions(session, writer, options.paths, answer))
             if "export" in session.functions and "inputs" in values:
-                timed = answer if options.get("operators") else None
+                timed = answer if options.operators else None
                 try:
-                    answer["export"] = _export(session, writer, values["inputs"], timed)
+                    answer.export = _export(session, writer, values["inputs"], timed)
                 except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it is told as this part's failure
-                    answer["export"] = "failed"
-                    answer["failed"]["export"] = told(error)
+                    answer.export = "failed"
+                    answer.failed["export"] = PartFailed(told(error))
     return answer
 
 
-def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answer: Dict[str, Any]) -> Dict[str, Any]:
+def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answer: Inferred) -> Dict[str, PartFailed]:
     """Record ``predict(path)`` of every path; what it raised under ``predict``, nothing where it gave all.
 
     Raises:
@@ -62,9 +62,9 @@ def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answ
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            return {"predict": {**told(error), "path": path}}
+            return {"predict": PartFailed(told(error), path)}
         add_leaves(session, writer, f"predict_{number}", found, role="output", attrs={"path": path})
-        answer["predictions"] += 1
+        answer.predictions += 1
     return {}
 
 
@@ -87,8 +87,8 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _export(session: Session, writer: CaptureWriter, inputs: Capture, timed: Optional[Dict[str, Any]]) -> str:
-    """The exported program beside the eager model; where ``timed`` is given, its operators' times under ``operators`` there."""
+def _export(session: Session, writer: CaptureWriter, inputs: Capture, timed: Optional[Inferred]) -> str:
+    """The exported program beside the eager model; ``timed`` gets its operators' times, where it is given."""
     adapter = session.adapter
     if not isinstance(adapter, Exporting):
         return f"framework {adapter.name} has no exported programs"
@@ -102,19 +102,18 @@ def _export(session: Session, writer: CaptureWriter, inputs: Capture, timed: Opt
         arrays = [adapter.to_array(leaf).array for _, leaf in leaves(arguments, known) if known(leaf)]
         add_leaves(session, writer, "exported", adapter.run_exported(str(written), arrays), role="output")
         if timed is not None:
-            timed["operators"] = _operator_times(adapter, str(written), arrays)
+            timed.operators = _operator_times(adapter, str(written), arrays)
         fixed = _other_batches(session, writer, inputs, str(written))
     return "compared" + (f"; it takes no other batch size than that of the inputs ({fixed})" if fixed else "")
 
 
-def _operator_times(adapter: Any, path: str, arrays: List[Any]) -> Dict[str, Any]:
-    """Rows of name, milliseconds a run and calls; ``none`` says why there are none."""
+def _operator_times(adapter: Any, path: str, arrays: List[Any]) -> OperatorTimes:
     if not isinstance(adapter, Timing):
-        return {"none": f"framework {adapter.name} gives no times of operators", "rows": []}
+        return OperatorTimes(f"framework {adapter.name} gives no times of operators", [])
     try:
-        return {"none": "", "rows": [list(row) for row in adapter.operator_times(path, arrays)]}
+        return OperatorTimes("", list(adapter.operator_times(path, arrays)))
     except ParalignError as error:
-        return {"none": error.what, "rows": []}
+        return OperatorTimes(error.what, [])
 
 
 def _other_batches(session: Session, writer: CaptureWriter, inputs: Capture, path: str) -> str:

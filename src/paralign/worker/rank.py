@@ -26,12 +26,17 @@ from paralign.dtypes import widen
 from paralign.errors import UsageError, plain_text
 from paralign.worker import share, writes
 from paralign.worker.launched import LOCAL_RANKS, number, put, rank_file
+from paralign.worker.protocol import Printed, RankTold
+from paralign.worker.protocol.messages import DONE, RankReply, Reply
+from paralign.worker.protocol.wire import encode
 from paralign.worker.session import Session
 from paralign.worker.side import load as load_side
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
     from paralign.capture import CaptureWriter
+    from paralign.worker.protocol import LocalMetric
+    from paralign.worker.protocol.messages import RankDescription
 
 #: seconds before the time limit at which the stacks of a rank are written: all ranks have to be told apart from those that are killed
 BEFORE = 1.5
@@ -43,24 +48,25 @@ TOGETHER = 10.0
 FOLLOWED = 64
 
 
-def main(description: Dict[str, Any], rank: int, failure: Callable[[BaseException], Dict[str, Any]]) -> None:
+def main(description: RankDescription, rank: int, failure: Callable[[BaseException], Reply]) -> None:
     """Do the job, write down what came of it, and end this process."""
-    folder = description["folder"]
-    _watch_time(folder, rank, description["deadline"])
+    folder = description.folder
+    _watch_time(folder, rank, description.deadline)
     progress = Progress(rank_file(folder, rank, "progress"))
     place = rank_file(folder, rank, "answer.json")
     try:
-        answer = {"event": "done", "answer": _perform(description, rank, progress)}
+        _perform(description, rank, progress)
+        reply = Reply(DONE)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a side's code may raise anything; it crosses the border as data
-        answer = failure(error)
-        sys.stderr.write(plain_text(str(answer["traceback"])))
-    put(place, {**answer, "time": time.time(), "phase": progress.phase})
+        reply = failure(error)
+        sys.stderr.write(plain_text(reply.traceback))
+    put(place, encode(RankReply(reply, time.time(), progress.phase)))
     faulthandler.cancel_dump_traceback_later()
-    if answer["event"] == "done":
-        _await_others(folder, description["nproc"])
+    if reply.event == DONE:
+        _await_others(folder, description.nproc)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(0 if answer["event"] == "done" else 1)  # what frameworks do at exit may wait for ranks that are gone
+    os._exit(0 if reply.event == DONE else 1)  # what frameworks do at exit may wait for ranks that are gone
 
 
 def _watch_time(folder: str, rank: int, deadline: float) -> None:
@@ -124,58 +130,57 @@ def _plain(state: Any) -> Any:
     return state.tobytes() if isinstance(state, np.ndarray) else str(state)
 
 
-def _device(description: Dict[str, Any]) -> str:
+def _device(description: RankDescription) -> str:
     """The device of this process: the CPU, or the card of its number on this machine."""
-    device = str(description["device"])
+    device = str(description.device)
     return device if device == "cpu" else f"{device.split(':', maxsplit=1)[0]}:{number(LOCAL_RANKS) or 0}"
 
 
-def _rehearse(description: Dict[str, Any], rank: int, progress: Progress) -> Dict[str, Any]:
+def _rehearse(description: RankDescription, rank: int, progress: Progress) -> None:
     """Talk to the other processes without the user's program: the sum of what each has.
 
     Raises:
         UsageError: the framework has nothing for that, or the sum is wrong.
     """
     progress.say("import of the framework")
-    helper, device = parallel(description["framework"]), _device(description)
+    helper, device = parallel(description.framework), _device(description)
     if helper is None:
-        raise UsageError(f"framework {description['framework']!r} has no way of its own for processes to talk")
+        raise UsageError(f"framework {description.framework!r} has no way of its own for processes to talk")
     progress.say("joining the group of processes")
     helper.join(device)
     progress.say("a sum over the processes")
     found = helper.total(np.full(4, rank + 1.0, np.float32), device)
-    wanted = description["nproc"] * (description["nproc"] + 1) / 2
+    wanted = description.nproc * (description.nproc + 1) / 2
     if not np.all(found == wanted):
-        raise UsageError(f"the sum of 1 to {description['nproc']} over the processes is {found.tolist()}, not {wanted:g}")
-    return {}
+        raise UsageError(f"the sum of 1 to {description.nproc} over the processes is {found.tolist()}, not {wanted:g}")
 
 
-def _perform(description: Dict[str, Any], rank: int, progress: Progress) -> Dict[str, Any]:
-    if description["options"].get("rehearsal"):
-        return _rehearse(description, rank, progress)
-    opened = writes.Writes(description["ignore"])
+def _perform(description: RankDescription, rank: int, progress: Progress) -> None:
+    if description.options.rehearsal:
+        _rehearse(description, rank, progress)
+        return
+    opened = writes.Writes(description.ignore)
     printed = writes.watch_prints(opened.is_users)
     progress.say("import of the framework and of the side's module")
-    adapter = load_adapter(description["framework"])
-    generators = _Generators(adapter, description["seed"], rank)
-    functions = load_side(description["module"], description["root"])
+    adapter = load_adapter(description.framework)
+    generators = _Generators(adapter, description.seed, rank)
+    functions = load_side(description.module, description.root)
     device = _device(description)
-    helper = parallel(description["framework"])
+    helper = parallel(description.framework)
     if helper is not None and device == "cpu":
         helper.synchronise_on_cpu()
-    session = Session(description["side"], functions, description["framework"], device, description["seed"])
-    _watch_crashes(description["folder"], rank)
+    session = Session(description.side, functions, description.framework, device, description.seed)
+    _watch_crashes(description.folder, rank)
     job = _Rank(session, description, rank, progress)
-    with session.capture(description["captures"].format(rank=rank), "distributed", {}) as writer:
+    with session.capture(description.captures.format(rank=rank), "distributed", {}) as writer:
         answer = job.run(writer, generators)
         opened.on = False
         saving = os.path.realpath(job.saving) + os.sep
-        answer["places"] = {name: place for name in functions if (place := _place(functions[name]))}
-        answer["writes"] = {path: line for path, line in opened.seen.items() if not path.startswith(saving)}
-        answer["saved"] = None if answer["saved"] is None else {n: opened.seen.get(saving + n, "") for n in answer["saved"]}
-        answer["printed"] = {"count": sum(each.count for each in printed), "lines": [line for each in printed for line in each.lines]}
-        writer.manifest.settings["answer"] = answer
-    return {}
+        answer.places = {name: place for name in functions if (place := _place(functions[name]))}
+        answer.writes = {path: line for path, line in opened.seen.items() if not path.startswith(saving)}
+        answer.saved = None if answer.saved is None else {n: opened.seen.get(saving + n, "") for n in answer.saved}
+        answer.printed = Printed(sum(each.count for each in printed), [line for each in printed for line in each.lines])
+        writer.manifest.settings["answer"] = encode(answer)
 
 
 def _place(function: Any) -> str:
@@ -187,14 +192,14 @@ def _place(function: Any) -> str:
 class _Rank:
     """The job of one rank."""
 
-    def __init__(self, session: Session, description: Dict[str, Any], rank: int, progress: Progress) -> None:
+    def __init__(self, session: Session, description: RankDescription, rank: int, progress: Progress) -> None:
         self.session, self.rank, self.progress = session, rank, progress
-        self.options, self.description = description["options"], description
+        self.options, self.description = description.options, description
         self.functions = session.functions
-        self.saving = os.path.join(description["saving"], str(rank))
+        self.saving = os.path.join(description.saving, str(rank))
 
-    def run(self, writer: "CaptureWriter", generators: _Generators) -> Dict[str, Any]:
-        """All of it; the answer says what was seen that is no tensor."""
+    def run(self, writer: "CaptureWriter", generators: _Generators) -> RankTold:
+        """All of it; files and what was printed are told afterwards."""
         session = self.session
         self.progress.say("build_model()")
         plain = session.adopt(self.functions["build_model"]())
@@ -208,25 +213,41 @@ class _Rank:
                 hint="return the model, or what wraps it (DistributedDataParallel, DataParallel)",
             )
         self._names(plain, model)
-        answer: Dict[str, Any] = {"type": type(model).__name__, "start": self._digests(model)}
+        start = self._digests(model)
         self._load(model)
         state = self._values(model)
         kept = plain if self._is_same(plain, model) else model
-        answer["layers"] = self._layers(model)
+        layers = self._layers(model)
         self.progress.say("build_optimizer(model)")
         session.adapter.train(model, "quiet")
         built, scheduler = share.optimizer(session, kept)
-        answer["rates"] = share.rates(session, built)
-        self.progress.say(f"build_dataloader({self.options['split']!r})")
-        loader = self.functions["build_dataloader"](self.options["split"])
-        answer["generators"] = generators.states()
-        answer["losses"], answer["replicas"], answer["sizes"] = self._train(writer, model, built, scheduler, loader, state)
+        rates = share.rates(session, built)
+        self.progress.say(f"build_dataloader({self.options.split!r})")
+        loader = self.functions["build_dataloader"](self.options.split)
+        states = generators.states()
+        losses, replicas, sizes = self._train(writer, model, built, scheduler, loader, state)
         self.progress.say("the samples of one epoch")
-        answer["share"] = share.share(session, loader)
+        samples = share.share(session, loader)
         self._load(model)
-        answer.update(self._evaluate(model))
-        answer["saved"] = self._save(model)
-        return answer
+        metrics, local = self._evaluate(model)
+        saved = self._save(model)
+        return RankTold(
+            type(model).__name__,
+            start=start,
+            layers=layers,
+            rates=rates,
+            generators=states,
+            losses=losses,
+            replicas=replicas,
+            sizes=sizes,
+            share=samples,
+            metrics=metrics,
+            local=local,
+            saved=None if saved is None else dict.fromkeys(saved, ""),
+            places={},
+            writes={},
+            printed=Printed(0, []),
+        )
 
     # -- the model ---------------------------------------------------------------------------------------------------------
 
@@ -267,7 +288,7 @@ class _Rank:
 
     def _load(self, model: Any) -> None:
         """Give the model the weights that the check carries over."""
-        given = Capture.open(self.description["weights"])
+        given = Capture.open(self.description.weights)
         names = {name: entry.name for name, entry in self._entries(model)}
         values = {names[r.name]: given.value(r) for r in given.records if r.location is not None and r.name in names}
         self.session.adapter.load_state(model, values)
@@ -288,7 +309,7 @@ class _Rank:
         replicas: List[Dict[str, str]] = []
         sizes: List[Optional[int]] = []
         batches = iter(loader)
-        for number_ in range(self.options["steps"]):
+        for number_ in range(self.options.steps):
             self.progress.say(f"step {number_}: the next batch")
             try:
                 batch = next(batches)
@@ -308,7 +329,7 @@ class _Rank:
             replicas.append(self._digests(model))
         if not losses:
             raise UsageError(
-                f"the data loader of split {self.options['split']!r} gave rank {self.rank} no batch",
+                f"the data loader of split {self.options.split!r} gave rank {self.rank} no batch",
                 where=self.session.side,
                 hint="check the data set's length, the batch size and drop_last",
             )
@@ -326,16 +347,16 @@ class _Rank:
 
     # -- evaluating and saving ---------------------------------------------------------------------------------------------
 
-    def _evaluate(self, model: Any) -> Dict[str, Any]:
+    def _evaluate(self, model: Any) -> "Tuple[Optional[Dict[str, float]], Optional[LocalMetric]]":
         """What the side's own evaluation gives here, and what this rank's share alone gives."""
         if "evaluate" not in self.functions:
-            return {"metrics": None, "local": None}
+            return None, None
         self.progress.say("evaluate(model)")
         self.session.adapter.train(model, "eval")
         with self.session.passing():
             found = share.numbers(self.session, self.functions["evaluate"](model))
         self.progress.say("the metric of this rank's share alone")
-        return {"metrics": found, "local": share.local_metric(self.session, model, self.options["evaluation"], FOLLOWED)}
+        return found, share.local_metric(self.session, model, self.options.evaluation, FOLLOWED)
 
     def _save(self, model: Any) -> Optional[Dict[str, int]]:
         """The files that the side's own function writes in this rank; each rank is given a folder of its own."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from paralign.adapters.base import Operation
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.draws import Draw
+    from paralign.worker.protocol import Redraw
 
 #: dropouts that draw a mask and apply it; after the name of a draw, the name of the values that it falls on
 WHOLE, ON = ("dropout", "native_dropout"), " on"
@@ -33,8 +34,7 @@ class Redrawing:
     """A sink for the operations of a forward pass.
 
     ``random`` says of each random operation its number, name, family, share, shape, module, line, and the draw that it was given.
-    Options: ``keep_draws``, ``draws`` and ``mirrored`` as in ``operations``. With ``by_order`` the keys of the latter two count the
-    random operations alone: 0 is the first.
+    Where numbers are by order, 0 is the first random operation.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Redrawing:
         adapter: Any,
         writer: "CaptureWriter",
         run: str,
-        options: Dict[str, Any],
+        redraw: "Redraw",
         given: "Optional[Capture]",
         step: Optional[int] = None,
     ) -> None:
@@ -51,10 +51,10 @@ class Redrawing:
         self._adapter, self._writer, self._given = adapter, writer, given
         chosen = [] if given is None else given.select(role="sample", **self._fields)
         self._draws = {record.name: record for record in chosen}
-        self._by_order = bool(options.get("by_order"))
-        self._use = {int(number): name for number, name in options.get("draws", {}).items()}
-        self._mirrored = set(options.get("mirrored", ()))
-        self._keep = bool(options.get("keep_draws"))
+        self._by_order = redraw.by_order
+        self._use = {int(number): name for number, name in redraw.use.items()}
+        self._mirrored = set(redraw.mirrored)
+        self._keep = redraw.keep
         self._undecided: Dict[int, str] = {}
         self._again = _Recomputing(adapter)
 

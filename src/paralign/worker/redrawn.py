@@ -12,6 +12,7 @@ from paralign.adapters._drawing import Kind
 from paralign.dtypes import widen
 from paralign.errors import UnsupportedTensor
 from paralign.worker.data import add_leaves
+from paralign.worker.protocol import Redrawn, Replayed
 from paralign.worker.tape import Draw, Tape
 from paralign.worker.trees import leaves, to_value
 
@@ -23,33 +24,29 @@ if TYPE_CHECKING:
 FIGURES = ("mean", "deviation", "size", "mean of the first half", "first element")
 
 
-def replayed(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def replayed(session: Session, writer: CaptureWriter, options: Replayed, values: Dict[str, Capture]) -> Redrawn:
     """Samples with what was drawn for them, or with another side's draws in place of their own (``values["draws"]``).
 
-    Options: ``split``, ``indices``; ``times``: how often each is drawn at most, within ``patience`` seconds for
-    all, for ``figures_<n>`` of shape (times, figures) in place of all else.
-    Recorded as ``sample_<n>``; draws as ``draw_<n>`` of step 0, 1, … Every sample, and every turn, has a seed of its own.
-
-    Returns:
-        ``draws``: sample -> number of draws; ``misfits``: sample -> where its draws are not those of the other side.
+    Recorded as ``sample_<n>``; draws as ``draw_<n>`` of step 0, 1, …; where each is drawn many times, ``figures_<n>`` of shape
+    (times, figures) in place of all else. Every sample, and every turn, has a seed of its own.
     """
     given = values.get("draws")
-    answer: Dict[str, Any] = {"draws": {}, "misfits": {}}
+    answer = Redrawn()
     session.seed()
-    dataset = session.function("build_dataset")(options["split"])
-    for index in options["indices"]:
-        if options.get("times"):
-            _record_figures(session, writer, dataset, index, options["times"], options["patience"] / len(options["indices"]))
+    dataset = session.function("build_dataset")(options.split)
+    for index in options.indices:
+        if options.times:
+            _record_figures(session, writer, dataset, index, options.times, options.patience / len(options.indices))
             continue
         tape = Tape(session, None if given is None else read(given, index))
         session.adapter.seed(_seed(session, index, 0))
         with tape.running():
             sample = dataset[index]
         add_leaves(session, writer, f"sample_{index}", sample)
-        answer["draws"][str(index)] = len(tape.draws)
+        answer.draws[str(index)] = len(tape.draws)
         if tape.misfit or tape.left_over:
             count = len(tape.draws)
-            answer["misfits"][str(index)] = tape.misfit or f"it drew {count} times, the reference {count + tape.left_over} times"
+            answer.misfits[str(index)] = tape.misfit or f"it drew {count} times, the reference {count + tape.left_over} times"
         if given is None:
             for number, draw in enumerate(tape.draws):
                 fields = {"kind": draw.kind.value, "span": draw.span, "said": draw.said}

@@ -12,6 +12,7 @@ from paralign.dtypes import typed, widen
 from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run
 from paralign.worker.optimizer_state import State, read, write
+from paralign.worker.protocol import Resumed, Resuming
 from paralign.worker.schedule import advance_after, loader_of, schedule_of
 from paralign.worker.training import add_changes, optimizer_of, trainer
 from paralign.worker.update import give, prepared
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
     from paralign.worker.session import Session
 
 
-def resuming(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+def resuming(session: "Session", writer: "CaptureWriter", options: Resuming, values: "Dict[str, Capture]") -> Resumed:
     """Steps from given gradients, as the task ``update`` takes them, interrupted after ``at`` of them.
 
     Without ``state`` among the values the optimizer's ``state_dict()`` (and the schedule's) is loaded into a new one, as a program does;
-    with it, the new one gets that state, in which role ``state``, name and leaf are a parameter and a slot. Options: as ``update`` has
-    them, and ``at``. Recorded: what the first optimizer remembered, likewise; every parameter's whole change after the last step.
+    with it, the new one gets that state, in which role ``state``, name and leaf are a parameter and a slot.
+    Recorded: what the first optimizer remembered, likewise; every parameter's whole change after the last step.
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}, "unmapped": ""}
+    answer = Resumed()
     with session.untouched() as state:
-        for run in options["runs"]:
+        for run in options.runs:
             act = partial(_steps, session, writer, run, state, options, values, answer)
             attempt_run(answer, run, act, partial(session.restore, state))
     return answer
@@ -44,24 +45,24 @@ def _steps(
     writer: "CaptureWriter",
     run: str,
     state: "Dict[str, Typed]",
-    options: Dict[str, Any],
+    options: Resuming,
     values: "Dict[str, Capture]",
-    answer: Dict[str, Any],
+    answer: Resumed,
 ) -> None:
-    at, steps = options["at"], list(enumerate(options["steps"]))
+    at, steps = options.at, list(enumerate(options.steps))
     with names_anew(session):
         made = prepared(session, run)
         _take(session, made, steps[:at], options, values["gradients"])
         try:
             add_state(writer, read(session, made[0]), run)
         except UsageError as error:
-            answer["unmapped"] = str(error)
+            answer.unmapped = str(error)
         saved = [copy.deepcopy(part.state_dict()) for part in _parts(made)] if "state" not in values else []
     with names_anew(session):
         again = optimizer_of(session)
         if "state" in values:
             for number in range(at):
-                advance_after(trainer(session), *again, options.get("pace", 1), number + 1)
+                advance_after(trainer(session), *again, options.pace, number + 1)
             write(session, again[0], state_of(values["state"]))
         for part, kept in zip(_parts(again), saved):
             load = loader_of(part)
@@ -76,14 +77,14 @@ def _parts(made: Tuple[Any, Any]) -> List[Any]:
     return [part for part in (made[0], schedule_of(*made)) if hasattr(part, "state_dict")]
 
 
-def _take(session: "Session", made: Tuple[Any, Any], steps: List[Any], options: Dict[str, Any], gradients: "Capture") -> None:
+def _take(session: "Session", made: Tuple[Any, Any], steps: List[Any], options: Resuming, gradients: "Capture") -> None:
     """Some steps of an optimizer."""
     adapter = trainer(session)
     adapter.clear_gradients(session.model, made[0])
     for number, (step, factor) in steps:
-        give(session, gradients, options["given"], step, factor)
+        give(session, gradients, options.given, step, factor)
         adapter.step(made[0])
-        advance_after(adapter, *made, options.get("pace", 1), number + 1)
+        advance_after(adapter, *made, options.pace, number + 1)
         adapter.clear_gradients(session.model, made[0])
 
 

@@ -14,6 +14,7 @@ from paralign.capture.digest import moments
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.data import add_leaves
 from paralign.worker.optimizers import construction
+from paralign.worker.protocol import SampleTraced, Trace
 from paralign.worker.tracing import Tracer
 from paralign.worker.trees import leaves, to_value
 
@@ -26,35 +27,33 @@ if TYPE_CHECKING:
 PATIENCE = 20.0
 
 
-def trace(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def trace(session: Session, writer: CaptureWriter, options: Trace, values: Dict[str, Capture]) -> SampleTraced:  # noqa: ARG001 - every task has these
     """Trace one sample of the data set, or one batch of a loader without one.
 
-    Options: ``split``; ``index``; ``of``: ``dataset`` or ``loader``; ``seeds``; ``scan``: of how many samples digests are recorded as
-    ``scan_<n>``. Recorded in run ``seed-<n>``: ``step_<n>`` for every step, with the line that made it and the records that it
-    was made from, and the sample itself. The answer says where data set and loader were built.
+    Recorded: digests of the first samples as ``scan_<n>``; in run ``seed-<n>``: ``step_<n>`` for every step, with the line that made
+    it and the records that it was made from, and the sample itself.
     """
     session.seed()
     with construction(_wanted) as built:
         building = Tracer(lambda value: _array(session, value), built.source)
         with building.watching():
-            loader = session.function("build_dataloader")(options["split"]) if options["of"] == "loader" else None
-            dataset = session.function("build_dataset")(options["split"]) if loader is None else loader
+            loader = session.function("build_dataloader")(options.split) if options.of == "loader" else None
+            dataset = session.function("build_dataset")(options.split) if loader is None else loader
     inner = getattr(loader, "dataset", None)
     found: Any = inner if hasattr(inner, "__getitem__") else dataset
-    answer: Dict[str, Any] = {
-        "built": {"dataset": built.source(found) or built.source(dataset), "loader": built.source(loader)},
-        "exhausted": False,
-        "length": len(found) if hasattr(found, "__len__") else None,
-        "batch": loader is not None and found is not inner,
-    }
-    for number, seed in enumerate(options["seeds"]):
+    answer = SampleTraced(
+        {"dataset": built.source(found) or built.source(dataset), "loader": built.source(loader)},
+        length=len(found) if hasattr(found, "__len__") else None,
+        batch=loader is not None and found is not inner,
+    )
+    for number, seed in enumerate(options.seeds):
         if number and _gives_once(found):
-            found = session.function("build_dataset" if loader is None else "build_dataloader")(options["split"])
+            found = session.function("build_dataset" if loader is None else "build_dataloader")(options.split)
         tracer = building.continued()
-        sample = _taken(session, found, options["index"], seed, tracer)
+        sample = _taken(session, found, options.index, seed, tracer)
         _record(session, writer, tracer, sample, f"seed-{number}")
-        answer["exhausted"] = answer["exhausted"] or tracer.exhausted
-    _scan(session, writer, found, options.get("scan", 0))
+        answer.exhausted = answer.exhausted or tracer.exhausted
+    _scan(session, writer, found, options.scan)
     return answer
 
 

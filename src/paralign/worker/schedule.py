@@ -7,12 +7,13 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from paralign.worker.optimizers import construction, is_own, steps
 from paralign.worker.pacing import advancing, made_up, wants_metric
+from paralign.worker.protocol import Followed
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Training
@@ -60,7 +61,7 @@ def ahead(
     build: "Callable[[Session], Tuple[Any, Any]]",
     *,
     whole: bool = False,
-) -> Dict[str, Any]:
+) -> Followed:
     """Record the learning rates of a schedule as ``schedule``, shape ``(steps, groups)``, float64; no update is made.
 
     Args:
@@ -71,32 +72,23 @@ def ahead(
         build: makes the optimizer and its schedule, which may be None.
         whole: also save everything in the middle, build anew, load, and record how that goes on as ``resumed``; and step an optimizer of
             the user's own that has no schedule, as it may set its rate itself.
-
-    Returns:
-        ``scheduled``: whether there is a schedule, without which one step is recorded; ``ended``: what it raised where it would not go
-        on, else ''; ``built``: the line that constructed it, else the optimizer's; ``class``: its name; ``metric``: whether it waits for
-        one; ``made_up``: whether that was made up; ``resumed``: the step at which it was resumed, None where it was not;
-        ``unresumed``: why not.
     """
     session.seed()
     with construction(steps) as built:
         made = _Made(adapter, *build(session), alone=whole)
-    answer: Dict[str, Any] = {
-        "scheduled": made.schedule is not None,
-        "ended": "",
-        "built": built.source(made.schedule) or built.source(made.optimizer),
-        "class": type(made.optimizer if made.schedule is None else made.schedule).__name__,
-        "metric": wants_metric(made.schedule),
-        "made_up": wants_metric(made.schedule) and walk.measures is None,
-        "resumed": None,
-        "unresumed": "",
-    }
-    if answer["made_up"]:
+    answer = Followed(
+        scheduled=made.schedule is not None,
+        built=built.source(made.schedule) or built.source(made.optimizer),
+        class_=type(made.optimizer if made.schedule is None else made.schedule).__name__,
+        metric=wants_metric(made.schedule),
+        made_up=wants_metric(made.schedule) and walk.measures is None,
+    )
+    if answer.made_up:
         walk.measures = np.array(made_up(walk.count))
     with made.kept(), _without_warnings():
         rates, saved = made.follow(walk, answer, save=whole)
     if made.alone and (rates == rates[:1]).all():
-        answer["scheduled"], rates = False, rates[:1]
+        answer.scheduled, rates = False, rates[:1]
     writer.add("schedule", rates, role="scalar")
     if saved is not None and made.schedule is not None:
         _resume(session, writer, walk, (adapter, build), saved, answer, len(rates))
@@ -128,7 +120,7 @@ class _Made:
         return [float(rate) for rate in self.adapter.learning_rates(self.optimizer)]
 
     def follow(
-        self, walk: Walk, answer: Dict[str, Any], *, save: bool = False, first: int = 0
+        self, walk: Walk, answer: Followed, *, save: bool = False, first: int = 0
     ) -> "Tuple[np.ndarray[Any, Any], Optional[Tuple[int, List[Any]]]]":
         """The rates of steps from ``first`` on, and what was saved in the middle."""
         count = walk.count - first if self.schedule is not None else 1
@@ -152,21 +144,21 @@ class _Made:
                 if advance is not None and seen < count:
                     advance(first + number)
         except Exception as error:  # noqa: BLE001 - a schedule may end by raising anything; what was seen before is compared
-            answer["ended"] = answer["ended"] or f"{type(error).__name__}: {error}"
+            answer.ended = answer.ended or f"{type(error).__name__}: {error}"
         return rates[:seen], saved
 
-    def _saved(self, step: int, answer: Dict[str, Any]) -> "Optional[Tuple[int, List[Any]]]":
+    def _saved(self, step: int, answer: Followed) -> "Optional[Tuple[int, List[Any]]]":
         """What a training would save here; None where the schedule or the optimizer cannot."""
         found = []
         for part in (self.optimizer, self.schedule):
             save = getattr(part, "state_dict", None)
             if not callable(save) or loader_of(part) is None:
-                answer["unresumed"] = f"{type(part).__name__} has no state_dict() that can be loaded"
+                answer.unresumed = f"{type(part).__name__} has no state_dict() that can be loaded"
                 return None
             try:
                 found.append(copy.deepcopy(save()))
             except Exception as error:  # noqa: BLE001 - whatever a user's state_dict raises: it cannot be saved, which is said
-                answer["unresumed"] = f"the state of {type(part).__name__} cannot be saved: {type(error).__name__}: {error}"
+                answer.unresumed = f"the state of {type(part).__name__} cannot be saved: {type(error).__name__}: {error}"
                 return None
         return step, found
 
@@ -213,7 +205,7 @@ def _resume(
     walk: Walk,
     build: "Tuple[Training, Callable[[Session], Tuple[Any, Any]]]",
     saved: "Tuple[int, List[Any]]",
-    answer: Dict[str, Any],
+    answer: Followed,
     walked: int,
 ) -> None:
     """Build anew, load what was saved in the middle, and record the rates from there on."""
@@ -225,10 +217,10 @@ def _resume(
         try:
             made.load(states)
         except Exception as error:  # noqa: BLE001 - a checkpoint that does not load is what is looked for
-            answer["unresumed"] = f"what was saved at step {step} does not load: {type(error).__name__}: {error}"
+            answer.unresumed = f"what was saved at step {step} does not load: {type(error).__name__}: {error}"
             return
         rates, _ = made.follow(until, answer, first=step)
-    answer["resumed"] = step
+    answer.resumed = step
     writer.add("resumed", rates, role="scalar")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Dict, Optional
 
 import numpy as np
 
+from paralign.worker.protocol import Measured, Measures, Schedule, Scheduled
 from paralign.worker.schedule import Walk, ahead
 from paralign.worker.training import optimizer_of, trainer
 
@@ -14,32 +15,31 @@ if TYPE_CHECKING:
     from paralign.worker.session import Session
 
 
-def schedule(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def schedule(session: Session, writer: CaptureWriter, options: Schedule, values: Dict[str, Capture]) -> Scheduled:
     """The task: the learning rates of a whole training, and of one that is resumed in its middle.
 
-    Options: ``count`` (steps of the schedule; 0: ``epochs`` times the updates that the data loader's length and ``accumulate`` make,
-    ``otherwise`` where it does not tell), ``by_update``, ``patience``, ``loader`` (the split of that loader, '' for none). Values:
+    Values:
     ``measures``, where there are any. Recorded: ``schedule`` and ``resumed``, as :func:`ahead` does.
     """
     given = values.get("measures")
     measures = None if given is None else given.array(next(iter(given.select(name="measures")))).astype(np.float64).ravel()
-    batches = _batches(session, options["loader"]) if options["loader"] else None
-    count = options["count"]
+    batches = _batches(session, options.loader) if options.loader else None
+    count = options.count
     if not count:
-        count = options["otherwise"] if batches is None else options["epochs"] * max(1, batches // options["accumulate"])
-    walk = Walk(count, options["by_update"], options["patience"], measures)
+        count = options.otherwise if batches is None else options.epochs * max(1, batches // options.accumulate)
+    walk = Walk(count, options.by_update, options.patience, measures)
     with session.untouched():
         answer = ahead(session, writer, walk, trainer(session), optimizer_of, whole=True)
-    return {"schedule": answer, "batches": batches, "asked": count}
+    return Scheduled(answer, batches, count)
 
 
-def measures(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def measures(session: Session, writer: CaptureWriter, options: Measures, values: Dict[str, Capture]) -> Measured:  # noqa: ARG001 - every task has these
     """The task: what ``schedule_metric(epoch)`` gives for epochs 0, 1, …, recorded as ``measures``, shape ``(count,)``."""
     session.seed()
     function = session.function("schedule_metric")
-    made = np.array([float(function(epoch)) for epoch in range(options["count"])], np.float64)
+    made = np.array([float(function(epoch)) for epoch in range(options.count)], np.float64)
     writer.add("measures", made, role="scalar")
-    return {"measures": len(made)}
+    return Measured(len(made))
 
 
 def _batches(session: Session, split: str) -> Optional[int]:

@@ -10,6 +10,7 @@ import numpy as np
 from paralign.adapters.base import Curving
 from paralign.dtypes import narrow, typed
 from paralign.worker.forward import attempt
+from paralign.worker.protocol import Curved, Second
 from paralign.worker.session import DOUBLE, Session
 from paralign.worker.training import MODES, add_gradient, mapped, scalar_of, trainer
 from paralign.worker.trees import leaves
@@ -18,27 +19,24 @@ if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
 
 
-def second(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def second(session: Session, writer: CaptureWriter, options: Second, values: Dict[str, Capture]) -> Curved:
     """The gradient, along directions that are drawn, of the loss's gradient with respect to the inputs.
 
     Recorded as ``second`` (of every floating input) and ``second_parameters`` (the norm over all parameters, whose names and layouts
-    differ between the sides). Options: ``runs``.
-
-    Returns:
-        ``runs`` and ``failed`` as in ``loss``; ``lacking``: why there is no second gradient, '' where there is one.
+    differ between the sides).
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}, "lacking": ""}
+    answer = Curved()
     if not isinstance(session.adapter, Curving):
-        return {**answer, "lacking": f"the adapter of {session.adapter.name} takes no second gradients"}
-    for run in options["runs"]:
+        return Curved(lacking=f"the adapter of {session.adapter.name} takes no second gradients")
+    for run in options.runs:
         with session.untouched():
             problem = attempt(partial(_second, session, writer, run, values), tolerate=True)
         if not problem:
-            answer["runs"].append(run)
+            answer.runs.append(run)
         elif run == DOUBLE:
-            answer["failed"][run] = problem
+            answer.failed[run] = problem
         else:
-            answer["lacking"] = problem
+            answer.lacking = problem
     return answer
 
 

@@ -14,6 +14,7 @@ from paralign.adapters.parallel import parallel
 from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.data import split_batch
+from paralign.worker.protocol import LocalMetric, Share
 from paralign.worker.training import scalar_of, trainer
 from paralign.worker.trees import leaves, to_value
 
@@ -125,13 +126,8 @@ def size_of(session: "Session", batch: Any) -> Optional[int]:
     return None
 
 
-def share(session: "Session", loader: Any) -> Dict[str, Any]:
-    """Which samples a loader gives in one epoch.
-
-    Returns:
-        ``by``: ``index`` where a batch sampler says them, else ``content``; ``batches``: a list of samples for each batch;
-        ``ended``: whether all were seen; ``length``: of the data set, None where nobody says it.
-    """
+def share(session: "Session", loader: Any) -> Share:
+    """Which samples a loader gives in one epoch."""
     sampler, dataset = getattr(loader, "batch_sampler", None), getattr(loader, "dataset", None)
     length = len(dataset) if dataset is not None and hasattr(dataset, "__len__") else None
     if sampler is not None and hasattr(sampler, "__iter__"):
@@ -142,9 +138,9 @@ def share(session: "Session", loader: Any) -> Dict[str, Any]:
             count += len(found[-1])
             if count >= MOST:
                 break
-        return {"by": "index", "batches": found, "ended": count < MOST, "length": length}
+        return Share("index", found, count < MOST, length)
     read = list(islice(loader, READ + 1))
-    return {"by": "content", "batches": [_contents(session, each) for each in read[:READ]], "ended": len(read) <= READ, "length": length}
+    return Share("content", [_contents(session, each) for each in read[:READ]], len(read) <= READ, length)
 
 
 def contents(session: "Session", batch: Any) -> str:
@@ -192,12 +188,10 @@ def numbers(session: "Session", value: Any) -> Dict[str, float]:
     return found
 
 
-def local_metric(session: "Session", model: Any, split: str, most: int) -> Optional[Dict[str, Any]]:
+def local_metric(session: "Session", model: Any, split: str, most: int) -> Optional[LocalMetric]:
     """The metric of what this process's loader gives, and of how many samples.
 
-    Returns:
-        ``values`` by path, ``samples``, and ``rows``: a hash for each sample; None where the side lacks a function for it, or the
-        loader does not end within so many batches.
+    None where the side lacks a function for it, or the loader does not end within so many batches.
     """
     if "metric" not in session.functions or "build_dataloader" not in session.functions:
         return None
@@ -213,7 +207,7 @@ def local_metric(session: "Session", model: Any, split: str, most: int) -> Optio
         if not outputs:
             return None
         values = numbers(session, session.function("metric")(joined(session, outputs), joined(session, labels)))
-    return {"values": values, "samples": len(rows), "rows": rows}
+    return LocalMetric(values, len(rows), rows)
 
 
 def joined(session: "Session", trees: List[Any]) -> Any:

@@ -12,6 +12,7 @@ from paralign.dtypes import is_floating, narrow, widen
 from paralign.errors import UsageError
 from paralign.worker import share
 from paralign.worker.forward import attempt_run
+from paralign.worker.protocol import InOneProcess, Single
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import rebuild
 
@@ -27,32 +28,30 @@ JOINED = -1
 GIVEN = "given"
 
 
-def single(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+def single(session: Session, writer: "CaptureWriter", options: Single, values: "Dict[str, Capture]") -> InOneProcess:
     """One training step from the same weights on each rank's first batch, and on all of them joined; in float64 and natively.
 
-    Options: ``split``, ``evaluation`` (the split of the metric), ``most`` (batches of it), ``nproc``. Values: the captures of the ranks,
+    Values: the captures of the ranks,
     ``rank-0`` and so on. Every record has the rank whose batch it comes from, ``JOINED`` for all of them: gradients, parameters' whole
-    changes, buffers. The answer has the losses, by run and rank; and of this process without a launcher: the learning ``rates``, the
-    ``share`` of the samples, the ``metrics``.
+    changes, buffers.
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}, "losses": {}}
+    answer = InOneProcess()
     with session.untouched() as state:
         for run in (DOUBLE, NATIVE):
-            act = partial(_steps, session, writer, run, values, options["nproc"], answer)
+            act = partial(_steps, session, writer, run, values, options.nproc, answer)
             attempt_run(answer, run, act, partial(session.restore, state))
         session.adapter.train(session.model, "quiet")
         session.seed()
         built, _ = share.optimizer(session, session.model)
-        answer["rates"] = share.rates(session, built)
-        loader = session.function("build_dataloader")(options["split"])
+        answer.rates = share.rates(session, built)
+        loader = session.function("build_dataloader")(options.split)
         next(iter(loader), None)
-        answer["share"] = share.share(session, loader)
-        answer["metrics"], answer["local"] = None, None
+        answer.share = share.share(session, loader)
         if "evaluate" in session.functions:
             session.adapter.train(session.model, "eval")
             with session.passing():
-                answer["metrics"] = share.numbers(session, session.function("evaluate")(session.model))
-            answer["local"] = share.local_metric(session, session.model, options["evaluation"], options["most"])
+                answer.metrics = share.numbers(session, session.function("evaluate")(session.model))
+            answer.local = share.local_metric(session, session.model, options.evaluation, options.most)
     return answer
 
 
@@ -62,7 +61,7 @@ def _steps(
     run: str,
     values: "Dict[str, Capture]",
     nproc: int,
-    answer: Dict[str, Any],
+    answer: InOneProcess,
 ) -> None:
     if run == DOUBLE:
         session.to_double()
@@ -70,7 +69,7 @@ def _steps(
     whole = share.joined(session, batches)
     start = session.snapshot()
     for rank, batch in [*enumerate(batches), (JOINED, whole)]:
-        answer["losses"].setdefault(run, {})[str(rank)] = _step(session, writer, run, rank, batch, start)
+        answer.losses.setdefault(run, {})[str(rank)] = _step(session, writer, run, rank, batch, start)
     gradients = values["rank-0"].select(role="gradient")
     if run == NATIVE and gradients:
         given = {r.name: values["rank-0"].value(r) for r in gradients if r.location is not None}

@@ -8,6 +8,7 @@ import numpy as np
 
 from paralign.adapters.base import Observing, Training
 from paralign.dtypes import widen
+from paralign.worker.protocol import Describe, Description, Entries, Load, Nothing, Rebuilt, Weights
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
@@ -16,21 +17,21 @@ if TYPE_CHECKING:
     from paralign.worker.session import Session
 
 
-def describe(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def describe(session: Session, writer: CaptureWriter, options: Describe, values: Dict[str, Capture]) -> Description:  # noqa: ARG001 - every task has these
     """The side's functions, framework, versions and flags; builds no model where the framework is named."""
     adapter = session.adapter
-    return {
-        "functions": sorted(session.functions),
-        "others": sorted(getattr(session.functions, "others", [])),
-        "framework": adapter.name,
-        "versions": adapter.versions(),
-        "flags": adapter.flags(),
-        "devices": adapter.devices(),
-        "device": session.device,
-        "trains": isinstance(adapter, Training),
-        "observes": isinstance(adapter, Observing),
-        "sealed": bool(getattr(adapter, "sealed", False)),
-    }
+    return Description(
+        functions=sorted(session.functions),
+        framework=adapter.name,
+        versions=adapter.versions(),
+        flags=adapter.flags(),
+        devices=adapter.devices(),
+        device=session.device,
+        trains=isinstance(adapter, Training),
+        observes=isinstance(adapter, Observing),
+        sealed=bool(getattr(adapter, "sealed", False)),
+        others=sorted(getattr(session.functions, "others", [])),
+    )
 
 
 def attributes(entry: Entry) -> Dict[str, Any]:
@@ -46,7 +47,7 @@ def attributes(entry: Entry) -> Dict[str, Any]:
     }
 
 
-def weights(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def weights(session: Session, writer: CaptureWriter, options: Weights, values: Dict[str, Capture]) -> Entries:  # noqa: ARG001 - every task has these
     """Every parameter and buffer, aliases included (their values once)."""
     entries = session.entries()
     for entry in entries:
@@ -61,16 +62,16 @@ def weights(session: Session, writer: CaptureWriter, options: Dict[str, Any], va
     modules = session.adapter.modules(session.model)
     writer.manifest.settings["built"] = {path: list(session.built[id(module)]) for path, module in modules if id(module) in session.built}
     writer.manifest.settings["history"] = histories(session)
-    return {"entries": len(entries)}
+    return Entries(len(entries))
 
 
-def rebuilt(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
-    """Some tensors of another model that is built after another seed: what differs then was drawn. Options: ``names``, ``seed``."""
-    wanted = set(options["names"])
-    for entry in session.entries(session.rebuilt(options["seed"])):
+def rebuilt(session: Session, writer: CaptureWriter, options: Rebuilt, values: Dict[str, Capture]) -> Nothing:  # noqa: ARG001 - every task has these
+    """Some tensors of another model that is built after another seed: what differs then was drawn."""
+    wanted = set(options.names)
+    for entry in session.entries(session.rebuilt(options.seed)):
         if entry.name in wanted and entry.shared is None:
             writer.add(entry.name, session.adapter.to_array(entry.tensor), role=entry.role)
-    return {}
+    return Nothing()
 
 
 def histories(session: Session) -> Dict[str, Dict[str, Any]]:
@@ -110,13 +111,10 @@ def equal(one: Typed, other: Typed) -> bool:
     return first.shape == second.shape and bool(np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"))
 
 
-def load(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
-    """Load recorded values by the names of this side's state, then record the whole state as it now is.
-
-    Options: ``record`` (True where it is not given) whether the state is recorded.
-    """
+def load(session: Session, writer: CaptureWriter, options: Load, values: Dict[str, Capture]) -> Entries:
+    """Load recorded values by the names of this side's state, then record the whole state as it now is."""
     given = values["state"]
     session.adapter.load_state(session.model, {r.name: given.value(r) for r in given.records if r.location is not None})
-    if not options.get("record", True):
-        return {"entries": len(given.records)}
-    return weights(session, writer, options, values)
+    if not options.record:
+        return Entries(len(given.records))
+    return weights(session, writer, Weights(), values)

@@ -22,6 +22,7 @@ from paralign.worker.forward import attempt_run
 from paralign.worker.fused import taken_apart
 from paralign.worker.operations import OperationRecorder
 from paralign.worker.optimizers import apart
+from paralign.worker.protocol import Ran, Stepping
 from paralign.worker.schedule import advance_after
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import trainer
@@ -44,41 +45,39 @@ APART = 2.0**-30
 PARTS = 10**9
 
 
-def stepping(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+def stepping(session: Session, writer: "CaptureWriter", options: Stepping, values: "Dict[str, Capture]") -> Ran:
     """Watch the first steps from recorded gradients.
 
-    Options: ``runs``, ``given`` and ``steps`` as of the task ``update``; ``watched`` (names of parameters -> names under which they
-    are outputs; what is done to other parameters alone is not recorded); ``apart`` (record operations that do several things at once
-    step by step too); ``keep`` and, as values, ``patches`` as of the task ``operations``. Values: ``gradients``.
+    What is done to other parameters alone is not recorded. Values: ``gradients``, and ``patches`` as of the task ``operations``.
 
     Raises:
         UsageError: operations of this framework cannot be watched.
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    answer = Ran()
     if not isinstance(session.adapter, Observing):
         raise UsageError(f"single operations of framework {session.adapter.name!r} cannot be watched", where=session.side)
     with session.untouched() as state:
-        for run in options["runs"]:
+        for run in options.runs:
             restore = None if run == NATIVE else partial(session.restore, state)
             attempt_run(answer, run, partial(_steps, session, writer, options, values, run), restore)
     return answer
 
 
-def _steps(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]", run: str) -> None:
+def _steps(session: Session, writer: "CaptureWriter", options: Stepping, values: "Dict[str, Capture]", run: str) -> None:
     adapter: Any = trainer(session)
     optimizer, scheduler = prepared(session, run)
     apart(optimizer)
     adapter.clear_gradients(session.model, optimizer)
     recorder = StepRecorder(session, writer, run, options, values, sources_of(type(optimizer)))
     with recorder, adapter.operations(recorder):
-        for number, (step, factor) in enumerate(options["steps"]):
+        for number, (step, factor) in enumerate(options.steps):
             with unwatched():
-                give(session, values["gradients"], options["given"], step, factor)
+                give(session, values["gradients"], options.given, step, factor)
                 recorder.begin()
             adapter.step(optimizer)
             with unwatched():
                 recorder.end()
-                advance_after(adapter, optimizer, scheduler, options.get("pace", 1), number + 1)
+                advance_after(adapter, optimizer, scheduler, options.pace, number + 1)
                 adapter.clear_gradients(session.model, optimizer)
 
 
@@ -90,17 +89,17 @@ class StepRecorder(OperationRecorder):
         session: Session,
         writer: "CaptureWriter",
         run: str,
-        options: Dict[str, Any],
+        options: Stepping,
         values: "Dict[str, Capture]",
         sources: Set[str],
     ) -> None:
-        super().__init__(session, writer, run, options, values)
+        super().__init__(session, writer, run, options.watch, values)
         self._sources_of_rule = sources
         entries = [entry for entry in session.entries() if entry.role == "parameter" and entry.shared is None]
-        watched = options["watched"]
+        watched = options.watched
         self._outputs = {watched[entry.name]: entry.tensor for entry in entries if entry.name in watched}
         self._others = [entry.tensor for entry in entries if entry.name not in watched]
-        self._takes_apart = bool(options.get("apart"))
+        self._takes_apart = options.apart
         self._skips = False
         self._aside: Dict[int, Any] = {}
         self._gradients: Tuple[List[Any], Set[int]] = ([], set())

@@ -9,15 +9,17 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Optional
 
 from paralign.worker.launched import LOOK, RANKS, SIZES, number, put, rank_file
+from paralign.worker.protocol.messages import RankDescription, RankEnd, Reply
+from paralign.worker.protocol.wire import decode, encode
 
 #: seconds that a child has to follow the launcher's order to end
 PATIENCE = 3.0
 
 
-def main(path: str, failure: Callable[[BaseException], Dict[str, Any]], die_with_parent: Callable[[], None]) -> None:
+def main(path: str, failure: Callable[[BaseException], Reply], die_with_parent: Callable[[], None]) -> None:
     """Do the job that a file describes as one rank of those that a launcher has started.
 
     Args:
@@ -26,12 +28,12 @@ def main(path: str, failure: Callable[[BaseException], Dict[str, Any]], die_with
         die_with_parent: has the system end this process when its parent ends.
     """
     with open(path, encoding="utf-8") as file:
-        description = json.load(file)
+        description = decode(RankDescription, json.load(file), "description of the ranks")
     rank, size = number(RANKS), number(SIZES)
     if rank is None:
         sys.exit(f"the launcher gives its processes no number: none of {', '.join(RANKS)} is set")
-    if size is not None and size != description["nproc"]:
-        sys.exit(f"the launcher has started {size} processes, {description['nproc']} are wanted")
+    if size is not None and size != description.nproc:
+        sys.exit(f"the launcher has started {size} processes, {description.nproc} are wanted")
     parent = os.getpid()
     child = os.fork()
     if child == 0:
@@ -42,7 +44,7 @@ def main(path: str, failure: Callable[[BaseException], Dict[str, Any]], die_with
 
         job.main(description, rank, failure)
         os._exit(70)  # not reached
-    _Watch(child, rank_file(description["folder"], rank, "end.json")).until_end()
+    _Watch(child, rank_file(description.folder, rank, "end.json")).until_end()
 
 
 class _Watch:
@@ -76,7 +78,7 @@ class _Watch:
             time.sleep(LOOK)
         killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         code = 0 if killed else os.WEXITSTATUS(status)
-        put(self._path, {"code": code, "signal": killed, "ordered": self._ordered is not None, "time": time.time()})
+        put(self._path, encode(RankEnd(code, killed, self._ordered is not None, time.time())))
         sys.stdout.flush()
         if killed:
             signal.signal(killed, signal.SIG_DFL) if killed not in (signal.SIGKILL, signal.SIGSTOP) else None

@@ -1,12 +1,8 @@
-"""The jobs that a session can do, by name.
-
-A job is a dict: ``task``; ``capture`` (the folder to write); ``options``; ``values`` (name -> folder of a capture to read);
-``settings`` (kept in the capture's manifest).
-"""
+"""The functions that do the tasks of :mod:`paralign.worker.protocol`, by name."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import TYPE_CHECKING, Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.worker import (
@@ -39,12 +35,17 @@ from paralign.worker import (
     training,
     update,
 )
+from paralign.worker.protocol.wire import encode
 from paralign.worker.provenance import recording
 from paralign.worker.session import Session
 
-Task = Callable[[Session, CaptureWriter, Dict[str, Any], Dict[str, Capture]], Dict[str, Any]]
+if TYPE_CHECKING:
+    from paralign.worker.protocol import Job
 
-TASKS: Dict[str, Task] = {
+#: what does a task: gets its options, and gives its answer, of the classes that the protocol says
+Act = Callable[[Session, CaptureWriter, Any, Dict[str, Capture]], Any]
+
+TASKS: Dict[str, Act] = {
     "describe": state.describe,
     "weights": state.weights,
     "load": state.load,
@@ -90,13 +91,16 @@ TASKS: Dict[str, Task] = {
 }
 
 
-def perform(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
-    """Do one job and return its short answer; the values are in the capture.
+def perform(session: Session, job: Job) -> Any:
+    """Do one job and return its answer, which the capture holds too, beside the values.
 
     Passes that only record outputs go without gradients. Where one fails so, the job is done once more with them. An experiment with
     values of the other side may fail because these do not fit: it says nothing of gradients.
+
+    Raises:
+        MalformedMessage: the job is none that there is.
     """
-    if "patches" in job.get("values", {}):
+    if "patches" in job.values:
         return _do(session, job)
     failed = None
     try:
@@ -106,7 +110,7 @@ def perform(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
             raise
         failed = error
     else:
-        if not answer.get("failed") or not session.keep_gradients():
+        if not _failed(answer) or not session.keep_gradients():
             return answer
     try:
         answer = _again(session, job)
@@ -115,19 +119,25 @@ def perform(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
         if failed is not None:
             raise failed from None
         return _again(session, job)
-    if answer.get("failed"):
+    if _failed(answer):
         session.forgo_gradients()
     return answer
 
 
-def _again(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
-    discard(job["capture"])
+def _failed(answer: Any) -> bool:
+    """Whether an answer tells of something that did not succeed."""
+    return bool(getattr(answer, "failed", None))
+
+
+def _again(session: Session, job: Job) -> Any:
+    discard(job.capture)
     return _do(session, job)
 
 
-def _do(session: Session, job: Dict[str, Any]) -> Dict[str, Any]:
-    values = {name: Capture.open(path) for name, path in job.get("values", {}).items()}
-    with session.capture(job["capture"], job["task"], job.get("settings", {})) as writer:
-        answer = TASKS[job["task"]](session, writer, job.get("options", {}), values)
-        writer.manifest.settings["answer"] = answer
+def _do(session: Session, job: Job) -> Any:
+    order = job.order
+    values = {name: Capture.open(path) for name, path in job.values.items()}
+    with session.capture(job.capture, job.task, job.settings) as writer:
+        answer = TASKS[job.task](session, writer, order, values)
+        writer.manifest.settings["answer"] = encode(answer)
     return answer

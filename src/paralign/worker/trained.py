@@ -11,36 +11,31 @@ import numpy as np
 
 from paralign.adapters.base import Observing
 from paralign.trainlog.lines import EVAL, TRAIN
-from paralign.worker.watchedlog import RATE, Orders, Stopped, WatchedLog
+from paralign.worker.protocol import Train, Trained
+from paralign.worker.watchedlog import RATE, Stopped, WatchedLog
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.session import Session
 
 
-def train(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+def train(session: "Session", writer: "CaptureWriter", options: Train, values: "Dict[str, Capture]") -> Trained:
     """Run the side's ``train(log)`` once, and record its curves.
 
-    Options: those of :class:`~paralign.worker.watchedlog.Orders`. Values: ``state``, ``batches``, ``bounds``, each where it is to be used.
+    Values: ``state``, ``batches``, ``bounds``, each where it is to be used.
     Recorded: ``curve`` (leaf: the figure; run: ``TRAIN`` or ``EVAL``), ``place`` (epoch, number of the batch or of the step before),
     ``cost`` (samples, seconds of reading, seconds of the whole step; NaN for the first), ``norms`` (of the parameters, and of what the
     step moved).
-
-    Returns:
-        ``stopped`` (kind, why; both '' for a training that came to its end), ``steps``, ``models``, ``optimizers``, ``problems``,
-        ``moves`` (of each parameter), ``draws`` (of each step: random operations, and those that were given draws), ``grown`` (the
-        parameter that grew most), ``witness`` (of the watched step: operation, module, lines), ``lines``, ``modules`` (path -> line that
-        constructed it), ``batches`` (why those of the other side were not used, or no more were kept).
     """
-    orders, began = Orders(**options), time.perf_counter()
-    session.adapter.seed(orders.seed)
+    began = time.perf_counter()
+    session.adapter.seed(options.seed)
     stopped = "", ""
     with ExitStack() as stack:
         if session.is_live and "build_model" in session.functions:
             stack.enter_context(session.untouched())
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-train-"))
         built = stack.enter_context(session.adapter.constructions() if isinstance(session.adapter, Observing) else nullcontext({}))
-        log = WatchedLog(session, writer, orders, values, folder)
+        log = WatchedLog(session, writer, options, values, folder)
         try:
             session.function("train")(log)
         except Stopped as reason:
@@ -50,31 +45,30 @@ def train(session: "Session", writer: "CaptureWriter", options: Dict[str, Any], 
         answer = _answer(log, stopped, time.perf_counter() - began)
         if log.models:
             modules = session.adapter.modules(log.models[0])
-            answer["modules"] = {path: list(built[id(module)]) for path, module in modules if id(module) in built}
+            answer.modules = {path: list(built[id(module)]) for path, module in modules if id(module) in built}
         _record(session, writer, log)
     return answer
 
 
-def _answer(log: WatchedLog, stopped: "tuple[str, str]", seconds: float) -> Dict[str, Any]:
+def _answer(log: WatchedLog, stopped: "tuple[str, str]", seconds: float) -> Trained:
     why = log.keeping.why if log.keeping is not None else "" if log.given is None else log.given.why
-    return {
-        "stopped": list(stopped),
-        "steps": len(log.steps),
-        "epochs": len({step.epoch for step in log.steps}),
-        "evaluations": len(log.evaluations()),
-        "models": len(log.models),
-        "optimizers": len(log.optimizers),
-        "problems": log.problems,
-        "moves": log.moves(),
-        "draws": log.draws,
-        "grown": log.grown(),
-        "witness": log.witness.found,
-        "watched": log.witness.watched,
-        "lines": log.lines,
-        "modules": {},
-        "batches": why,
-        "seconds": seconds,
-    }
+    return Trained(
+        stopped=stopped,
+        steps=len(log.steps),
+        epochs=len({step.epoch for step in log.steps}),
+        evaluations=len(log.evaluations()),
+        models=len(log.models),
+        optimizers=len(log.optimizers),
+        problems=log.problems,
+        moves=log.moves(),
+        draws=log.draws,
+        grown=log.grown(),
+        witness=log.witness.found,
+        watched=log.witness.watched,
+        lines=log.lines,
+        batches=why,
+        seconds=seconds,
+    )
 
 
 def _record(session: "Session", writer: "CaptureWriter", log: WatchedLog) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
@@ -13,6 +14,7 @@ from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
 from paralign.worker.feed import batches
 from paralign.worker.forward import attempt_run, perturbed
+from paralign.worker.protocol import Ahead, Attached, AttachedOutputs, Backward, Forward, Loss, Ran, Redraw, Stepped
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.schedule import Walk, advance_after, ahead
 from paralign.worker.session import DOUBLE, NATIVE, Session
@@ -57,13 +59,13 @@ def scalar_of(value: Any, known: Any) -> Any:
     raise UsageError(f"loss(outputs, labels) returned a {type(value).__name__} without a tensor", hint="return the loss as a scalar tensor")
 
 
-def loss(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def loss(session: Session, writer: CaptureWriter, options: Loss, values: Dict[str, Capture]) -> Ran:
     """The loss of given outputs and labels, and its gradient with respect to the outputs.
 
-    Both sides get the reference's outputs, so that a wrong model does not blur the loss. Options: ``runs``.
+    Both sides get the reference's outputs, so that a wrong model does not blur the loss.
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}}
-    for run in options["runs"]:
+    answer = Ran()
+    for run in options.runs:
         attempt_run(answer, run, partial(_loss, session, writer, run, values))
     return answer
 
@@ -74,7 +76,7 @@ def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, C
     def watch(value: Any) -> Any:
         return adapter.watch(value) if known(value) else value
 
-    recorded = values["outputs"].manifest.settings["answer"]["runs"]
+    recorded = Forward.answer(values["outputs"]).runs
     given = session.tree(values["outputs"], "output", run, values_of=run if run in recorded else NATIVE)
     if run.startswith("perturbed"):
         given = perturbed(session, given, {}, seed=int(run.rsplit("-", 1)[1]))
@@ -89,11 +91,11 @@ def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, C
             add_gradient(session, writer, "gradient", adapter.gradient(tensor), leaf=path, run=run)
 
 
-def attached(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:  # noqa: ARG001 - every task has these
+def attached(session: Session, writer: CaptureWriter, options: Attached, values: Dict[str, Capture]) -> AttachedOutputs:  # noqa: ARG001 - every task has these
     """For each tensor of the outputs, whether anything trainable lies behind it in the pass that training makes."""
     adapter, known, found = session.adapter, session.adapter.is_tensor, []
     if not isinstance(adapter, Observing):
-        return {"attached": None}
+        return AttachedOutputs(None)
     with session.untouched():
         session.adapter.train(session.model, MODES["eval"])
         session.seed()
@@ -104,7 +106,7 @@ def attached(session: Session, writer: CaptureWriter, options: Dict[str, Any], v
                 found.append((path, remove is not None))
                 if remove is not None:
                     remove()
-    return {"attached": found}
+    return AttachedOutputs(found)
 
 
 def mapped(value: Any, act: Any) -> Any:
@@ -122,36 +124,36 @@ def add_gradient(session: Session, writer: CaptureWriter, name: str, gradient: A
     writer.add(name, value, role="gradient", **fields)
 
 
-def backward(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def backward(session: Session, writer: CaptureWriter, options: Backward, values: Dict[str, Capture]) -> Stepped:
     """Training steps on one batch, from the same weights, in eval and in train mode.
 
     In train mode dropout and other random layers are off; a model that is random all the same is not trained, and the answer
-    says so. With ``keep_draws`` or ``draws`` (:class:`~paralign.worker.redrawing.Redrawing`) everything random is on, and the answer has
-    the number of random operations, and of those that were given a draw, of each step (``drawn``, by run and mode).
+    says so. Where draws are kept or put in place everything random is on.
 
-    Options: ``runs``, ``modes`` (``eval``, ``train``), ``steps`` (0: one forward and backward pass, and no optimizer),
-    ``accumulate`` (batches whose gradients make one update: of each the share of the loss), ``ahead`` (how far the schedule is followed
-    without the model: ``Walk``), ``pace`` (updates between two steps of the schedule), and ``sparing`` (what a run in lower precision
-    adds is left out where the float64 run succeeded; in train mode it is one forward and backward pass). Recorded for every step:
+    Sparing runs are one forward and backward pass in train mode. Recorded for every step:
     ``loss`` and ``lr``; in train mode the first step's ``output``. In eval mode, every gradient, and after the last step every
     parameter's whole change under its name (role ``parameter``). In train mode, after the first step, every gradient and every buffer:
     later steps would only
     multiply the differences of the first.
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}, "random": {}, "drawn": {}}
+    answer = Stepped()
     with session.untouched() as state:
-        for run in options["runs"]:
-            for mode in options["modes"]:
-                spare = options.get("sparing", False) and f"{DOUBLE}:{mode}" in answer["runs"]
+        for run in options.runs:
+            for mode in options.modes:
+                spare = options.sparing and f"{DOUBLE}:{mode}" in answer.runs
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
-                if options.get("keep_draws") or options.get("draws"):
-                    training.drawing = partial(_drawing, session, writer, options, values.get("draws"))
-                training.pace, training.accumulate = options.get("pace", 1), options.get("accumulate", 1)
-                act = partial(training.perform, values, 0 if spare and mode == "train" else options["steps"], answer)
+                if options.redraw.keep or options.redraw.use:
+                    training.drawing = partial(_drawing, session, writer, options.redraw, values.get("draws"))
+                training.pace, training.accumulate = options.pace, options.accumulate
+                act = partial(training.perform, values, 0 if spare and mode == "train" else options.steps, answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
-        if options.get("ahead") and options["steps"]:
-            answer["schedule"] = ahead(session, writer, Walk(**options["ahead"]), trainer(session), optimizer_of)
+        if options.ahead and options.steps:
+            answer.schedule = ahead(session, writer, _walk(options.ahead), trainer(session), optimizer_of)
     return answer
+
+
+def _walk(wanted: Ahead) -> Walk:
+    return Walk(wanted.count, wanted.by_update, wanted.patience)
 
 
 def optimizer_of(session: Session) -> Tuple[Any, Any]:
@@ -203,7 +205,7 @@ class _Training:
         self.scalars_only, self.pace, self.accumulate = scalars_only, 1, 1
         self.adapter = trainer(session)
 
-    def perform(self, values: Dict[str, Capture], steps: int, answer: Dict[str, Any]) -> None:
+    def perform(self, values: Dict[str, Capture], steps: int, answer: Stepped) -> None:
         """Train and record."""
         session, adapter = self.session, self.adapter
         adapter.clear_gradients(session.model, None)  # a run that failed half-way has left its own
@@ -217,7 +219,7 @@ class _Training:
         session.adapter.train(session.model, mode)
         self._say_trained()
         if self.mode == "train" and self.drawing is None and _is_random(session, given[0][0], self.state):
-            answer["random"][self.run] = "two passes with different seeds differ although dropout layers are off"
+            answer.random[self.run] = "two passes with different seeds differ although dropout layers are off"
             return
         session.adapter.train(session.model, mode)
         session.seed()
@@ -225,7 +227,7 @@ class _Training:
         for step in range(max(1, steps)):
             said = self._one(step, part_of(given, step, self.accumulate), optimizer)
             if self.drawing is not None:
-                answer["drawn"].setdefault(f"{self.run}:{self.mode}", []).append(said)
+                answer.drawn.setdefault(f"{self.run}:{self.mode}", []).append(said)
             if steps:
                 adapter.step(optimizer)
                 advance_after(adapter, optimizer, scheduler, self.pace, step + 1)
@@ -272,9 +274,7 @@ class _Training:
         return len(random), sum(said["given"] is not None for said in random)
 
 
-def _drawing(
-    session: Session, writer: CaptureWriter, options: Dict[str, Any], given: "Optional[Capture]", fields: Dict[str, Any]
-) -> Redrawing:
+def _drawing(session: Session, writer: CaptureWriter, redraw: Redraw, given: "Optional[Capture]", fields: Dict[str, Any]) -> Redrawing:
     """What keeps the draws of a step, or puts others in their place.
 
     Raises:
@@ -282,7 +282,7 @@ def _drawing(
     """
     if not isinstance(session.adapter, Observing):
         raise UsageError(f"single operations of framework {session.adapter.name!r} cannot be watched", where=session.side)
-    return Redrawing(session.adapter, writer, fields["run"], {**options, "by_order": True}, given, fields["step"])
+    return Redrawing(session.adapter, writer, fields["run"], replace(redraw, by_order=True), given, fields["step"])
 
 
 def _is_random(session: Session, inputs: Any, state: Dict[str, Typed]) -> bool:

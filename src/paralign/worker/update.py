@@ -10,6 +10,7 @@ import numpy as np
 from paralign.dtypes import Typed, narrow, widen
 from paralign.worker.forward import attempt_run
 from paralign.worker.optimizers import construction, describe, steps
+from paralign.worker.protocol import Update, Updated
 from paralign.worker.schedule import advance_after
 from paralign.worker.session import DOUBLE, Session
 from paralign.worker.training import optimizer_of, trainer
@@ -18,17 +19,15 @@ if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
 
 
-def update(session: Session, writer: CaptureWriter, options: Dict[str, Any], values: Dict[str, Capture]) -> Dict[str, Any]:
+def update(session: Session, writer: CaptureWriter, options: Update, values: Dict[str, Capture]) -> Updated:
     """Steps of the optimizer from recorded gradients instead of a backward pass.
 
-    Options: ``runs``; ``given``, the run whose gradients are taken; ``steps``, a list of ``[step, factor]``: which recorded gradients are
-    given, times what. Recorded for every step: ``lr``, and every parameter's whole change since the start under its name (role
-    ``parameter``, in float64). The answer holds what the optimizer says of itself, where it and its schedule were built, and the
-    steps' learning rates.
+    Recorded for every step: ``lr``, and every parameter's whole change since the start under its name (role
+    ``parameter``, in float64).
     """
-    answer: Dict[str, Any] = {"runs": [], "failed": {}}
+    answer = Updated()
     with session.untouched() as state:
-        for run in options["runs"]:
+        for run in options.runs:
             act = partial(_steps, session, writer, run, state, options, values["gradients"], answer)
             attempt_run(answer, run, act, partial(session.restore, state))
     return answer
@@ -39,27 +38,27 @@ def _steps(
     writer: CaptureWriter,
     run: str,
     state: Dict[str, Typed],
-    options: Dict[str, Any],
+    options: Update,
     gradients: Capture,
-    answer: Dict[str, Any],
+    answer: Updated,
 ) -> None:
     adapter = trainer(session)
     with construction(steps) as built:
         optimizer, scheduler = prepared(session, run)
     inside = getattr(optimizer, "_learning_rate", None)  # where Paddle keeps its schedule
-    answer["optimizer"] = describe(session, optimizer)
-    answer["built"] = {"optimizer": built.source(optimizer), "scheduler": built.source(inside if scheduler is None else scheduler)}
-    answer["arguments"] = built.arguments(optimizer)
+    answer.optimizer = describe(session, optimizer)
+    answer.built = {"optimizer": built.source(optimizer), "scheduler": built.source(inside if scheduler is None else scheduler)}
+    answer.arguments = built.arguments(optimizer)
     rates: List[List[float]] = []
     adapter.clear_gradients(session.model, optimizer)
-    for number, (step, factor) in enumerate(options["steps"]):
-        give(session, gradients, options["given"], step, factor)
+    for number, (step, factor) in enumerate(options.steps):
+        give(session, gradients, options.given, step, factor)
         rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
         adapter.step(optimizer)
-        advance_after(adapter, optimizer, scheduler, options.get("pace", 1), number + 1)
+        advance_after(adapter, optimizer, scheduler, options.pace, number + 1)
         adapter.clear_gradients(session.model, optimizer)
         _record(session, writer, state, run, number)
-    answer["rates"] = rates
+    answer.rates = rates
 
 
 def prepared(session: Session, run: str) -> Tuple[Any, Any]:

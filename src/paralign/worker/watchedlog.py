@@ -20,12 +20,14 @@ from paralign.trainlog import TrainLog
 from paralign.trainlog.lines import EVAL
 from paralign.worker.files import system_folders
 from paralign.worker.handover import Given, Keeping
+from paralign.worker.protocol import Redraw
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.witness import Witness
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
     from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.protocol import Train
     from paralign.worker.session import Session
 
 #: elements of a model up to which all parameters are looked at after every step; of a larger one before the first and after the last only
@@ -56,37 +58,6 @@ class Stopped(BaseException):
 
 
 @dataclass
-class Orders:
-    """What a run of a training is to be.
-
-    Args:
-        seed: of the framework, numpy and ``random``.
-        seconds: after which it is stopped.
-        steps: after which it is stopped; None for the whole training.
-        quiet: layers that draw random numbers are off.
-        moved: a seed; before every step each parameter moves by one unit in the last place. None for no move.
-        keep: the batches are recorded.
-        ends: the parameters are recorded as they are at the end.
-        starts: they are recorded as they are when ``log.model`` is called.
-        states: steps before which they are recorded.
-        draws: ``keep``: what the operations of a step draw is recorded; ``use``: another training's draws take the place of its own.
-        watch: a step whose operations are watched, to find the first that makes what is not finite.
-    """
-
-    seed: int = 0
-    seconds: float = math.inf
-    steps: Optional[int] = None
-    quiet: bool = False
-    moved: Optional[int] = None
-    keep: bool = False
-    ends: bool = False
-    starts: bool = False
-    states: int = 0
-    watch: Optional[int] = None
-    draws: str = ""
-
-
-@dataclass
 class Step:
     """One step: where it stands, what the log was told, the rates that the optimizers had, and norms of the parameters after it."""
 
@@ -111,10 +82,10 @@ class WatchedLog(TrainLog):
         folder: a folder for files that the training writes, removed afterwards.
     """
 
-    def __init__(self, session: "Session", writer: "CaptureWriter", orders: Orders, given: "Dict[str, Capture]", folder: str) -> None:
+    def __init__(self, session: "Session", writer: "CaptureWriter", orders: Train, given: "Dict[str, Capture]", folder: str) -> None:
         super().__init__(None, every=1, show=False, rank=0)
         self.seed, self.folder = orders.seed, folder
-        self.orders, self.steps = orders, []  # type: Orders, List[Step]
+        self.orders, self.steps = orders, []  # type: Train, List[Step]
         self.models: List[Any] = []
         self.optimizers: List[Any] = []
         self.lines: Dict[str, Optional[str]] = {}
@@ -233,11 +204,12 @@ class WatchedLog(TrainLog):
         adapter, step = self._session.adapter, len(self.steps)
         if not self.orders.draws or not isinstance(adapter, Observing):
             return
-        options: Dict[str, Any] = {"keep_draws": True}
+        redraw = Redraw(keep=True)
         if self.orders.draws == "use":
             known = [] if self._drawn is None else self._drawn.select(role="sample", run=DRAWS, step=step)
-            options = {"by_order": True, "draws": {r.name.rpartition(" ")[2]: r.name for r in known if r.name.split(" ")[1:][-1].isdigit()}}
-        self._sink = Redrawing(adapter, self._writer, DRAWS, options, self._drawn, step)
+            use = {r.name.rpartition(" ")[2]: r.name for r in known if r.name.split(" ")[1:][-1].isdigit()}
+            redraw = Redraw(by_order=True, use=use)
+        self._sink = Redrawing(adapter, self._writer, DRAWS, redraw, self._drawn, step)
         self._stack.enter_context(adapter.operations(self._sink, self.models[0] if self.models else None))
 
     def _prepare(self, model: Any) -> None:

@@ -18,6 +18,7 @@ from paralign.capture.sketch import SIZE, sketch
 from paralign.dtypes import widen
 from paralign.errors import UnsupportedTensor
 from paralign.worker.facts import Facts
+from paralign.worker.protocol import ReadThrough, Rows
 from paralign.worker.trees import leaves, to_value
 
 if TYPE_CHECKING:
@@ -95,12 +96,12 @@ class Fingerprints:
         self.count += 1
         self.failed[str(index)] = f"{type(error).__name__}: {error}"
 
-    def write(self, writer: CaptureWriter, name: str) -> Dict[str, Any]:
-        """Record ``<name>.numbers`` (index, hash, hash of the form) and ``<name>.figures`` of every leaf; the answer has the rest."""
+    def write(self, writer: CaptureWriter, name: str, total: Optional[int]) -> ReadThrough:
+        """Record ``<name>.numbers`` (index, hash, hash of the form) and ``<name>.figures`` of every leaf; ``total``: how many there are."""
         for path, numbers in self._numbers.items():
             writer.add(f"{name}.numbers", np.array(numbers, np.int64), leaf=path, role="state", attrs={"dtype": self._dtypes[path]})
             writer.add(f"{name}.figures", np.array(self._figures[path], np.float64), leaf=path, role="state")
-        return {"count": self.count, "failed": self.failed}
+        return ReadThrough(self.count, self.failed, total)
 
 
 def fingerprint(value: Any) -> Tuple[int, int, Any]:
@@ -215,27 +216,23 @@ def rows(session: Session, batch: Any) -> "Optional[List[Tuple[int, int, Any]]]"
     return found
 
 
-def record_rows(session: Session, writer: CaptureWriter, batches: Iterable[Any], *, until: float) -> Dict[str, Any]:
-    """Record what a loader's batches hold as ``rows.numbers`` and ``rows.figures``, whatever its order.
-
-    Returns:
-        ``count``: rows; ``ended``: whether all batches were read; ``apart``: whether they could be taken apart.
-    """
+def record_rows(session: Session, writer: CaptureWriter, batches: Iterable[Any], *, until: float) -> Rows:
+    """Record what a loader's batches hold as ``rows.numbers`` and ``rows.figures``, whatever its order."""
     numbers: List[Tuple[int, int, int]] = []
     figures: List[Any] = []
     began = time.perf_counter()
     for batch in batches:
         found = rows(session, batch)
         if found is None or (figures and any(len(f) != len(figures[0]) for _, _, f in found)):
-            return {"count": 0, "ended": False, "apart": False}
+            return Rows(0, ended=False, apart=False)
         for own, form, known in found:
             numbers.append((len(numbers), own, form))
             figures.append(known)
         if time.perf_counter() - began > until or len(numbers) >= MOST:
-            return {"count": len(numbers), "ended": False, "apart": True}
+            return Rows(len(numbers), ended=False, apart=True)
     writer.add("rows.numbers", np.array(numbers, np.int64).reshape(-1, 3), role="state", attrs={"dtype": "float32"})
     writer.add("rows.figures", np.array(figures, np.float64).reshape(len(numbers), -1), role="state")
-    return {"count": len(numbers), "ended": True, "apart": True}
+    return Rows(len(numbers), ended=True, apart=True)
 
 
 def followed(found: Fingerprints, samples: Iterator[Any], *, until: float = ENDLESS, most: Optional[int] = None) -> bool:

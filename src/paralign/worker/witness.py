@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 import numpy as np
 
 from paralign.adapters.base import Observing
 from paralign.dtypes import is_floating, widen
 from paralign.errors import UnsupportedTensor
+from paralign.worker.protocol import WitnessTold
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Operation
@@ -23,7 +24,7 @@ class Witness:
         self._session, self._stack = session, ExitStack()
         self._good = True
         self.watched = False
-        self.found: Optional[Dict[str, Any]] = None
+        self.found: Optional[WitnessTold] = None
 
     def open(self, model: Any) -> None:
         """Begin to watch."""
@@ -43,7 +44,7 @@ class Witness:
     def after(self, operation: "Operation") -> None:
         """Look at what it made."""
         if self.found is None and self._good and not all(self._finite(value) for value in operation.outputs):
-            self.found = {"op": operation.op, "module": operation.module, "lines": list(operation.stack)}
+            self.found = WitnessTold(operation.op, operation.module, list(operation.stack))
 
     def _finite(self, tensor: Any) -> bool:
         try:

@@ -9,6 +9,7 @@ import numpy as np
 
 from paralign.capture import digest as digests
 from paralign.locate.runs.dataflow import WRITTEN, Graph
+from paralign.worker.protocol import runs_of
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def fetch(wanted: Sequence[Value], run: str, record: Callable[[list[Place]], Cap
     asked = {value: where(value) for value in wanted}
     for _ in range(ATTEMPTS):
         capture = record(sorted(set(asked.values()), key=str))
-        if run not in capture.manifest.settings["answer"]["runs"]:
+        if run not in runs_of(capture).runs:
             break
         again = _Run(Graph(capture, run), gradients=gradients)
         kept = {value: other for value in asked if (other := again.counterpart(value, kept=True)) is not None}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.capture import digest as digests
@@ -15,6 +16,7 @@ from paralign.locate.runs.dataflow import Graph
 from paralign.locate.runs.judgement import Judgement, Scale
 from paralign.model import Manifest
 from paralign.run.recorder import Outdated, both
+from paralign.worker.protocol import Constants, Operations, Stepping, runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class Recorded:
 
     def __init__(self, reference: Capture, candidate: Capture) -> None:
         self.reference, self.candidate = reference, candidate
-        runs = [set(capture.manifest.settings["answer"]["runs"]) for capture in (reference, candidate)]
+        runs = [set(runs_of(capture).runs) for capture in (reference, candidate)]
         self.run_name = DOUBLE if DOUBLE in runs[0] & runs[1] else NATIVE
         self._other = NATIVE if self.run_name == DOUBLE else DOUBLE
         self._graph, self._own = Graph(reference, self.run_name), Graph(candidate, self.run_name)
@@ -54,7 +56,7 @@ class Recorded:
         """Both sides' native runs; None of one that was not recorded."""
         if self.run_name == NATIVE:
             return self._graph, self._own
-        runs = self.candidate.manifest.settings["answer"]["runs"]
+        runs = runs_of(self.candidate).runs
         return self._again, Graph(self.candidate, NATIVE) if NATIVE in runs else None
 
     def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
@@ -90,30 +92,27 @@ class Recorded:
 
 
 class Watched(Recorded):
-    """Both sides' operations of one pass, recorded now by the task ``task``; a laboratory for experiments on it."""
-
-    task = OPERATIONS
+    """Both sides' operations of one pass, recorded now by ``order``, in both precisions; a laboratory for experiments on it."""
 
     def __init__(
         self,
         context: Context,
-        options: dict[str, Any],
+        order: Operations | Stepping,
         values: dict[str, Capture],
         name: str = OPERATIONS,
         captures: tuple[Capture, Capture] | None = None,
     ) -> None:
-        self.context, self.options, self.given, self.name = context, options, values, name
+        self.context, self.order, self.given, self.name = context, order, values, name
         self._attempts = 0
         #: runs of the candidate that did other operations than the recorded one before anything was changed in them
         self.other_ways = 0
         #: values that a side did not make again
         self.lost: set[Value] = set()
-        runs = {**options, "runs": [DOUBLE, NATIVE]}
         super().__init__(
             *captures
             or both(
-                lambda: context.reference.record(name, self.task, runs, values),
-                lambda: context.candidate.record(name, self.task, runs, values),
+                lambda: context.reference.record(name, order, values),
+                lambda: context.candidate.record(name, order, values),
             )
         )
 
@@ -143,20 +142,21 @@ class Watched(Recorded):
 
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
-        return self._repeat(self._write(patches), {}, min((patch.number for patch in patches), default=0))
+        return self._repeat(self._write(patches), [], min((patch.number for patch in patches), default=0))
 
     def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
         """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
-        return self._repeat(self._write((), gradients), {"undo": list(undo)}, min(undo, default=sys.maxsize))
+        return self._repeat(self._write((), gradients), undo, min(undo, default=sys.maxsize))
 
-    def _repeat(self, patches: Capture, options: dict[str, Any], first: int) -> Graph | None:
+    def _repeat(self, patches: Capture, undo: Sequence[int], first: int) -> Graph | None:
         """The candidate's run with patches, of which the first changes the operation of number ``first``."""
-        options = {**self.options, **options, "runs": [self.run_name], "attempt": self._attempts}
+        watch = replace(self.order.watch, undo=list(undo)) if undo else self.order.watch
+        order = replace(self.order, runs=[self.run_name], watch=watch, attempt=str(self._attempts))
         try:
-            capture = self.context.candidate.record(f"{self.name}-replayed", self.task, options, {**self.given, "patches": patches})
+            capture = self.context.candidate.record(f"{self.name}-replayed", order, {**self.given, "patches": patches})
         except WorkerFailed:
             return None
-        if self.run_name not in capture.manifest.settings["answer"]["runs"]:
+        if self.run_name not in runs_of(capture).runs:
             return None
         graph = Graph(capture, self.run_name)
         if not repeated(self._own, graph, first):
@@ -181,7 +181,7 @@ class Watched(Recorded):
         Raises:
             Outdated: the reference's run was recorded in another process, and it does other operations in this one.
         """
-        return self._fetched(wanted, "keep", self.context.candidate if own else self.context.reference)
+        return self._fetched(wanted, self.context.candidate if own else self.context.reference)
 
     def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
         """The gradients of values of the reference's run, whole; without those that it does not make again.
@@ -189,17 +189,19 @@ class Watched(Recorded):
         Raises:
             Outdated: as :meth:`values`.
         """
-        return self._fetched(wanted, "keep_gradients", self.context.reference)
+        return self._fetched(wanted, self.context.reference, gradients=True)
 
-    def _fetched(self, wanted: Sequence[Value], what: str, side: Recorder) -> dict[Value, Typed]:
+    def _fetched(self, wanted: Sequence[Value], side: Recorder, *, gradients: bool = False) -> dict[Value, Typed]:
         if not wanted:
             return {}
 
         def record(places: list[Place]) -> Capture:
-            options = {**self.options, "runs": [self.run_name], what: [list(place) for place in places]}
-            return side.record(f"{self.name}-values", self.task, options, self.given)
+            watch = self.order.watch
+            watch = replace(watch, keep_gradients=places) if gradients else replace(watch, keep=places)
+            order = replace(self.order, runs=[self.run_name], watch=watch)
+            return side.record(f"{self.name}-values", order, self.given)
 
-        found = fetch(wanted, self.run_name, record, gradients=what == "keep_gradients")
+        found = fetch(wanted, self.run_name, record, gradients=gradients)
         missing = lost(wanted, found)
         if missing and side.reused:
             raise Outdated(side.side)
@@ -223,6 +225,6 @@ class Watched(Recorded):
 def _constants(recorder: Recorder, given: dict[str, Capture]) -> Capture | None:
     """How a side comes to its numbers; None for a model that cannot be built twice."""
     try:
-        return recorder.record("constants", "constants", {}, given)
+        return recorder.record("constants", Constants(), given)
     except WorkerFailed:
         return None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from paralign.locate.optimizer.identify import Difference
     from paralign.locate.optimizer.update_rules import Terms
+    from paralign.worker.protocol import Updated
 
 #: term -> words by which its setting is written in a call or a parameter group
 WRITTEN = {
@@ -55,7 +56,7 @@ def setting_line(source: str | None, term: str) -> str | None:
     return source
 
 
-def term_line(answer: Mapping[str, Any], term: str, files: Iterable[str], layer: str | None, *, varies: bool) -> str | None:
+def term_line(answer: Updated, term: str, files: Iterable[str], layer: str | None, *, varies: bool) -> str | None:
     """Where a term is set: by the schedule, by a parameter's own settings, or by the call that constructs the optimizer.
 
     Args:
@@ -65,7 +66,7 @@ def term_line(answer: Mapping[str, Any], term: str, files: Iterable[str], layer:
         layer: the line that constructed the layer of a parameter concerned.
         varies: whether the learning rates change from step to step.
     """
-    built, about = answer["built"], answer["optimizer"]
+    built, about = answer.built, answer.optimizer
     if term == "rates":
         if varies and built["scheduler"]:
             return str(built["scheduler"])

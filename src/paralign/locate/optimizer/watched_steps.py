@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paralign.locate.laboratory.watched import Watched
 from paralign.locate.optimizer import step_difference
@@ -12,7 +13,7 @@ from paralign.locate.runs.dataflow import Graph
 from paralign.locate.runs.judgement import Judgement, Scale
 from paralign.locate.suspects.patching import guilty
 from paralign.run.recorder import both
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from paralign.locate.types import Guilt
     from paralign.model import Divergence, Point
     from paralign.weights import Plan
+    from paralign.worker.protocol import Stepping
 
 #: parameters that are watched: those that move wrongly, and others beside them
 WRONG, RIGHT = 4, 2
@@ -45,21 +47,19 @@ class Stepped(Watched):
     Args:
         context: the check.
         given: the reference's gradients, and the same in the candidate's layout.
-        options: of the task ``stepping``, without ``watched``.
+        order: the steps, in both precisions; nothing is watched in them yet.
         names: the watched parameters, reference's name -> candidate's.
     """
 
-    task = "stepping"
-
-    def __init__(self, context: Context, given: tuple[Capture, Capture], options: dict[str, Any], names: dict[str, str]) -> None:
-        self._reference = {**options, "watched": {name: name for name in names}, "apart": True}, {"gradients": given[0]}
-        own: dict[str, Any] = {**options, "watched": {other: name for name, other in names.items()}}
-        runs = {"runs": [DOUBLE, NATIVE]}
+    def __init__(self, context: Context, given: tuple[Capture, Capture], order: Stepping, names: dict[str, str]) -> None:
+        name = order.task
+        self._reference = replace(order, watched={name: name for name in names}, apart=True), {"gradients": given[0]}
+        own = replace(order, watched={other: name for name, other in names.items()})
         captures = both(
-            lambda: context.reference.record(self.task, self.task, {**self._reference[0], **runs}, self._reference[1]),
-            lambda: context.candidate.record(self.task, self.task, {**own, **runs}, {"gradients": given[1]}),
+            lambda: context.reference.record(name, *self._reference),
+            lambda: context.candidate.record(name, own, {"gradients": given[1]}),
         )
-        super().__init__(context, own, {"gradients": given[1]}, self.task, captures)
+        super().__init__(context, own, {"gradients": given[1]}, name, captures)
         self._names_of_outputs = tuple(names)
 
     def judgement(self, graph: Graph | None = None, *, fine: bool = True) -> Judgement:  # noqa: ARG002 - they always are
@@ -83,12 +83,12 @@ class Stepped(Watched):
 
     def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
         """The values of the reference's steps, whole; ``own``: of the candidate's."""
-        kept = self.options, self.given
-        self.options, self.given = kept if own else self._reference
+        kept = self.order, self.given
+        self.order, self.given = kept if own else self._reference
         try:
             return super().values(wanted, own=own)
         finally:
-            self.options, self.given = kept
+            self.order, self.given = kept
 
 
 def chosen(plan: Plan, wrong: Sequence[str], right: Sequence[str]) -> dict[str, str]:
@@ -133,17 +133,15 @@ def _size(plan: Plan, name: str) -> int:
     return count
 
 
-def located(
-    context: Context, given: tuple[Capture, Capture], options: dict[str, Any], names: dict[str, str]
-) -> tuple[list[Divergence], list[str]]:
+def located(context: Context, given: tuple[Capture, Capture], order: Stepping, names: dict[str, str]) -> tuple[list[Divergence], list[str]]:
     """The guilty operations of the candidate's steps, and remarks.
 
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
-    if not names or not all(context.about[side].get("observes") for side in ("reference", "candidate")):
+    if not names or not context.observed:
         return [], []
-    watched = Stepped(context, given, options, names)
+    watched = Stepped(context, given, order, names)
     if watched.run_name != DOUBLE:
         return [], []
     found, notes = _hunted(watched, list(names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.registry import ablated
@@ -11,9 +11,10 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
 from paralign.run.recorder import both
+from paralign.worker.protocol import Provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from paralign.capture import Capture
     from paralign.context import Context
@@ -36,26 +37,27 @@ class Sides:
     candidate: ValueGraph
 
 
-def recorded(context: Context, part: str, values: dict[str, Capture] | None = None, **options: Any) -> Sides | None:
+def recorded(context: Context, part: str, values: dict[str, Capture] | None = None, *, paths: Sequence[str] = ()) -> Sides | None:
     """Both sides' expressions while a part of their programs runs; None where a side cannot be run so.
 
     Args:
         context: the check.
         part: ``model``, ``optimizer``, ``metric`` or ``infer``.
         values: captures that the part takes.
-        options: of the part.
+        paths: of ``infer``.
     """
     if RULE in ablated():
         return None
-    asked = {"part": part, **options}
+    order = Provenance(part, list(paths))
     try:
         captures = both(
-            lambda: context.reference.record(f"provenance-{part}", "provenance", asked, values or {}),
-            lambda: context.candidate.record(f"provenance-{part}", "provenance", asked, values or {}),
+            lambda: context.reference.record(f"provenance-{part}", order, values),
+            lambda: context.candidate.record(f"provenance-{part}", order, values),
         )
     except WorkerFailed:
         return None
-    if any(capture.manifest.settings["answer"]["failed"] or not capture.manifest.settings["answer"]["values"] for capture in captures):
+    answers = [Provenance.answer(capture) for capture in captures]
+    if any(answer.failed or not answer.values for answer in answers):
         return None
     return Sides(*(ValueGraph.of(capture) for capture in captures))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.errors import CaptureFormatError
+from paralign.worker.protocol import Provenance
 from paralign.worker.provenance.recording import EVENTS
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class ValueGraph:
         try:
             text = np.asarray(capture.array(held[EVENTS]), dtype=np.uint8).tobytes().decode()
             pool = np.asarray(capture.array(held["numbers"]), dtype=np.float64)
-            return cls(text.splitlines(), pool, capture.manifest.settings["answer"]["roots"])
+            return cls(text.splitlines(), pool, Provenance.answer(capture).roots)
         except (ValueError, LookupError, TypeError) as fault:
             raise CaptureFormatError(f"the recorded expressions cannot be read: {fault}", where=str(capture.path)) from fault
 

@@ -10,6 +10,7 @@ import numpy as np
 from paralign.errors import UnsupportedTensor
 from paralign.worker.metrics import arrays_of, as_tensors
 from paralign.worker.program import takes
+from paralign.worker.protocol import Evaluate, ExpressionsTold, Provenance
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.value_marks import array_of
@@ -26,30 +27,27 @@ Functions = Dict[str, Callable[..., Any]]
 Roots = Dict[str, int]
 
 
-def provenance(session: Session, writer: "CaptureWriter", options: Dict[str, Any], values: "Dict[str, Capture]") -> Dict[str, Any]:
+def provenance(session: Session, writer: "CaptureWriter", options: Provenance, values: "Dict[str, Capture]") -> ExpressionsTold:
     """Run a part of the side with its own modules rewritten.
 
-    Options: ``part``: ``model`` (its construction, and a pass in eval mode where ``inputs`` are given), ``optimizer``, ``metric``
-    (values: ``evaluation``), ``infer`` (option ``paths``). The answer: ``roots`` (``buffer:<name>``, ``module:<path>``,
-    ``output:<path>``, ``optimizer``, ``scheduler``, ``batch_<n>:<path>`` of a metric, ``predict_<n>:<path>`` -> number of the event
-    that made it), ``exhausted``, and ``failed``: why there is no
-    recording. Written: ``events``, lines of JSON, and ``numbers``, the distinct numbers of all arrays.
+    Of ``model`` its construction, and a pass in eval mode where ``inputs`` are given. Values: for ``metric`` ``evaluation``.
+    Written: ``events``, lines of JSON, and ``numbers``, the distinct numbers of all arrays.
     """
     recorder = Recorder(lambda value: _tensor(session, value))
-    answer: Dict[str, Any] = {"roots": {}, "exhausted": "", "failed": None, "values": 0}
+    answer = ExpressionsTold()
     if session.is_live:
-        return {**answer, "failed": "a program in this process cannot be imported again"}
+        return ExpressionsTold(failed="a program in this process cannot be imported again")
     try:
         with rewritten(session.functions, recorder) as functions:
             session.seed()
-            PARTS[options["part"]](_Run(session, recorder, functions, values, options, answer["roots"]))
+            PARTS[options.part](_Run(session, recorder, functions, values, options, answer.roots))
     except Exception as error:  # noqa: BLE001 - the user's code, imported a second time, may raise anything: then nothing is said of it
-        answer["failed"] = f"{type(error).__name__}: {error}"
-    if not answer["roots"] and not recorder.events:
+        answer.failed = f"{type(error).__name__}: {error}"
+    if not answer.roots and not recorder.events:
         return answer
     writer.add(EVENTS, np.frombuffer("\n".join(lines_of(recorder)).encode(), dtype=np.uint8), role="sample")
     writer.add("numbers", recorder.numbers.array(), role="sample")
-    answer["values"], answer["exhausted"] = len(recorder.events), recorder.exhausted
+    answer.values, answer.exhausted = len(recorder.events), recorder.exhausted
     return answer
 
 
@@ -77,7 +75,7 @@ class _Run(NamedTuple):
     recorder: Recorder
     functions: Functions
     values: "Dict[str, Capture]"
-    options: Dict[str, Any]
+    options: Provenance
     roots: Roots
 
     def root(self, name: str, number: Optional[int]) -> None:
@@ -142,7 +140,7 @@ def _metric(run: _Run) -> None:
     """The metric of every batch of outputs and labels."""
     given = run.values["evaluation"]
     with run.session.adapter.no_grad():
-        for number in range(given.manifest.settings["answer"]["batches"]):
+        for number in range(Evaluate.answer(given).batches):
             outputs, labels = (as_tensors(run.session, arrays_of(given, f"{name}_{number}")) for name in ("output", "labels"))
             run.leaves(f"batch_{number}", run.recorder.run(run.functions["metric"], {"outputs": outputs, "labels": labels})[1])
 
@@ -151,7 +149,7 @@ def _infer(run: _Run) -> None:
     """Prediction from every given path, with the weights that the session's model has."""
     model = _loaded(run)
     with run.session.passing():
-        for number, path in enumerate(run.options["paths"]):
+        for number, path in enumerate(run.options.paths):
             given = {"path": path, "model": model} if takes(run.functions["predict"], 2) else {"path": path}
             run.leaves(f"predict_{number}", run.recorder.run(run.functions["predict"], given)[1])
 

@@ -1,0 +1,94 @@
+"""Metrics and evaluations: tasks and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional
+
+from paralign.worker.protocol.task import Task
+
+
+@dataclass
+class Evaluated:
+    """Batches that were run through the model; whether they came from a ``loader``, and how many that has, where it tells."""
+
+    batches: int
+    loader: bool = False
+    total: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Evaluate(Task[Evaluated], task="evaluate"):
+    """Record the model's outputs and the labels of the first ``batches`` and the last; ``most``: batches that are looked at."""
+
+    split: str
+    batches: int
+    most: int
+
+
+@dataclass
+class MetricTaken:
+    """``batches`` of the metric, whether it has a state; and run -> why there is no such noise."""
+
+    batches: int = 0
+    stateful: bool = False
+    without: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Metric(Task[MetricTaken], task="metric"):
+    """The side's metric on the reference's outputs; or, for ``noise``, how far rounding moves it."""
+
+    noise: bool = False
+
+
+@dataclass
+class OwnEvaluated:
+    """Samples and batches; whether these were all, and whether a figure of all was taken; how many batches the loader has."""
+
+    samples: int = 0
+    batches: int = 0
+    whole: bool = True
+    joined: bool = False
+    total: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Own(Task[OwnEvaluated], task="own"):
+    """The side's model over its own loader; ``shift`` is added to the seed."""
+
+    split: str
+    patience: float
+    shift: int = 0
+
+
+@dataclass
+class StepsTraced:
+    """Steps that were recorded; ``exhausted``: there were more."""
+
+    steps: int
+    exhausted: bool
+
+
+@dataclass(frozen=True)
+class MetricSteps(Task[StepsTraced], task="metric_steps"):
+    """Trace the metric on a ``point``: ``batch_<n>``, ``all`` (the batches joined) or ``running`` (one with a state, over them)."""
+
+    point: str
+
+
+@dataclass
+class Probed:
+    """Probe -> ``ok``, or why the function refused; probe -> why there is none; real samples of ``rows`` whose best scores are equal."""
+
+    probes: Dict[str, str] = field(default_factory=dict)
+    left_out: Dict[str, str] = field(default_factory=dict)
+    tied: Optional[int] = None
+    rows: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Probes(Task[Probed], task="probes"):
+    """The side's ``metric`` or ``loss`` on rare cases."""
+
+    function: str

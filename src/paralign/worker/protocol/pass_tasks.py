@@ -1,0 +1,121 @@
+"""One pass of a model, its loss and what lies behind it: tasks and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import List, Optional, Tuple
+
+from paralign.worker.protocol.task import InRuns, Ran, Task
+from paralign.worker.protocol.watching_options import Watch
+
+
+@dataclass
+class Called:
+    """The paths of all modules in the order in which a pass first completes them."""
+
+    calls: List[str]
+
+
+@dataclass(frozen=True)
+class Calls(Task[Called], task="calls"):
+    """In which order the modules are called."""
+
+
+@dataclass
+class Passed(Ran):
+    """``repeat``: how far the outputs of two native runs are apart, relative L2."""
+
+    repeat: float = 0.0
+
+
+@dataclass(frozen=True)
+class Forward(InRuns[Passed], task="forward"):
+    """One pass in eval mode.
+
+    Args:
+        modules: whether module calls are recorded: ``none``, ``digest`` or ``full``.
+        repeat: the native run is done twice.
+        attempt: as in :class:`Load`.
+    """
+
+    modules: str = "none"
+    repeat: bool = False
+    attempt: str = ""
+
+
+@dataclass(frozen=True)
+class Operations(InRuns[Ran], task="operations"):
+    """One pass with every operation watched.
+
+    Args:
+        mode: of the adapter.
+        backward: also the loss and every gradient.
+        steps: training steps in that mode before the pass.
+        accumulate: batches of an update in these.
+        watch: what becomes of single operations.
+        attempt: as in :class:`Load`.
+    """
+
+    mode: str = "eval"
+    backward: bool = False
+    steps: int = 0
+    accumulate: int = 1
+    watch: Watch = field(default_factory=Watch)
+    attempt: str = ""
+
+
+@dataclass
+class Traced:
+    """``exhausted``: there were more steps than are kept."""
+
+    exhausted: bool
+
+
+@dataclass(frozen=True)
+class Constants(Task[Traced], task="constants"):
+    """Trace how the side comes to its numbers."""
+
+
+@dataclass
+class LoweredPlaces:
+    """A line of text for each place that computes in a lower precision, in order."""
+
+    lowered: List[str]
+
+
+@dataclass(frozen=True)
+class Lowered(Task[LoweredPlaces], task="lowered"):
+    """Watch the element types of one float64 run of a ``stage``: ``forward``, ``loss`` or ``backward``, there with its ``mode``."""
+
+    stage: str
+    mode: str = ""
+    update: bool = False
+
+
+@dataclass(frozen=True)
+class Loss(InRuns[Ran], task="loss"):
+    """The loss of given outputs and labels, and its gradient."""
+
+
+@dataclass
+class AttachedOutputs:
+    """Path -> whether anything trainable lies behind an output; None where the framework cannot tell."""
+
+    attached: Optional[List[Tuple[str, bool]]]
+
+
+@dataclass(frozen=True)
+class Attached(Task[AttachedOutputs], task="attached"):
+    """Which outputs training can reach."""
+
+
+@dataclass
+class Curved(Ran):
+    """``lacking``: why there is no second gradient, '' where there is one."""
+
+    lacking: str = ""
+
+
+@dataclass(frozen=True)
+class Second(InRuns[Curved], task="second"):
+    """The gradient of a gradient with respect to the inputs."""

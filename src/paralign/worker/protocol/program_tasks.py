@@ -1,0 +1,85 @@
+"""The program that users run: tasks and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple
+
+from paralign.worker.protocol.task import Raised, Task
+
+
+@dataclass
+class OperatorTimes:
+    """Rows of name, milliseconds a run, and calls; ``none`` says why there are none."""
+
+    none: str
+    rows: List[Tuple[str, float, int]]
+
+
+@dataclass
+class PartFailed:
+    """What ``predict`` or ``export`` raised, and for which path, '' for none."""
+
+    raised: Raised
+    path: str = ""
+
+
+@dataclass
+class Inferred:
+    """How many predictions; what came of the export; times of its operators, where they were asked for; parts that raised."""
+
+    predictions: int
+    export: str
+    operators: Optional[OperatorTimes] = None
+    failed: Dict[str, PartFailed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Infer(Task[Inferred], task="infer"):
+    """``predict(path)`` of every path, and the exported program; ``operators``: time its operators."""
+
+    paths: List[str]
+    operators: bool = False
+
+
+@dataclass
+class ExpressionsTold:
+    """What the rewritten modules made.
+
+    Args:
+        roots: ``buffer:<name>``, ``module:<path>``, ``output:<path>``, ``optimizer``, ``scheduler``, ``batch_<n>:<path>`` of a metric,
+            ``predict_<n>:<path>`` -> number of the event that made it.
+        exhausted: why not all was recorded, ''.
+        failed: why there is no recording, or None.
+        values: events that were recorded.
+    """
+
+    roots: Dict[str, int] = field(default_factory=dict)
+    exhausted: str = ""
+    failed: Optional[str] = None
+    values: int = 0
+
+
+@dataclass(frozen=True)
+class Provenance(Task[ExpressionsTold], task="provenance"):
+    """Run a ``part`` of the side with its own modules rewritten: ``model``, ``optimizer``, ``metric`` or ``infer`` of some ``paths``."""
+
+    part: str
+    paths: List[str] = field(default_factory=list)
+
+
+@dataclass
+class PredictionTraced:
+    """Steps that were recorded; ``exhausted``: there were more."""
+
+    steps: int
+    exhausted: bool
+
+
+@dataclass(frozen=True)
+class Predicted(Task[PredictionTraced], task="predicted"):
+    """Trace one prediction, of ``predict(path)`` or of the program ``script`` in the folder ``root``."""
+
+    path: str
+    script: List[str] = field(default_factory=list)
+    root: str = ""

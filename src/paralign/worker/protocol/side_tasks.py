@@ -1,0 +1,111 @@
+"""What a side is, and the state of its model: tasks and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+from paralign.worker.protocol.task import Nothing, Raised, Task
+
+
+@dataclass
+class Description:
+    """What a side is.
+
+    ``others`` are functions of its module that paralign does not know. ``sealed``: its model is a file, whose weights are those of the
+    program that made it.
+    """
+
+    functions: List[str]
+    framework: str
+    versions: Dict[str, str] = field(default_factory=dict)
+    flags: Dict[str, Any] = field(default_factory=dict)
+    devices: List[str] = field(default_factory=list)
+    device: str = "cpu"
+    trains: bool = False
+    observes: bool = False
+    sealed: bool = False
+    others: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Describe(Task[Description], task="describe"):
+    """Say what the side is; builds no model where the framework is named."""
+
+
+@dataclass
+class Entries:
+    """How many tensors the state has."""
+
+    entries: int
+
+
+@dataclass(frozen=True)
+class Weights(Task[Entries], task="weights"):
+    """Record the state."""
+
+
+@dataclass(frozen=True)
+class Load(Task[Entries], task="load"):
+    """Load ``state``, and record the whole state as it then is; a new ``attempt`` is never taken from an earlier check."""
+
+    record: bool = True
+    attempt: str = ""
+
+
+@dataclass(frozen=True)
+class Rebuilt(Task[Nothing], task="rebuilt"):
+    """Record some tensors of another model, built after another seed: what differs then was drawn."""
+
+    names: List[str]
+    seed: int
+
+
+@dataclass
+class Changed:
+    """The names of the tensors whose values are others than before."""
+
+    changed: List[str]
+
+
+@dataclass(frozen=True)
+class Changing(Task[Changed], task="changing"):
+    """One pass in train mode, or a training step where there are ``labels``: which of some tensors it changes."""
+
+    names: List[str]
+
+
+@dataclass
+class BuildFailure:
+    """What ``build_model()`` raised, and under which seed."""
+
+    seed: int
+    raised: Raised
+
+
+@dataclass
+class Started:
+    """How models start.
+
+    Args:
+        built: how many there are.
+        given: ``build_model()`` returns one and the same.
+        failed: what it raised, or None.
+        shared: alias -> the tensor that it is, under the first seed.
+        elements: how many a model has.
+    """
+
+    built: int = 0
+    given: bool = False
+    failed: Optional[BuildFailure] = None
+    shared: Dict[str, str] = field(default_factory=dict)
+    elements: int = 0
+
+
+@dataclass(frozen=True)
+class Initial(Task[Started], task="initial"):
+    """Build the model under so many seeds from ``first`` on; no other is begun after ``patience``."""
+
+    seeds: int
+    first: int
+    patience: float
