@@ -84,6 +84,31 @@ class Record:
         return f"{self.name}.{self.leaf}" if self.leaf else self.name
 
 
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of source code; as text, and in files, ``file:line``."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @classmethod
+    def of(cls, text: Optional[str]) -> "Optional[SourceLine]":
+        """The line that a text names; None for a text that names none.
+
+        >>> str(SourceLine.of("C:/net.py:12")), SourceLine.of("net.py"), SourceLine.of(None)
+        ('C:/net.py:12', None, None)
+        """
+        file, _, number = (text or "").rpartition(":")
+        return cls(file, int(number)) if file and number.isascii() and number.isdecimal() else None
+
+    def at(self, line: int) -> "SourceLine":
+        """Another line of the same file."""
+        return SourceLine(self.file, line)
+
+
 @dataclass
 class Manifest:
     """How a capture was made."""

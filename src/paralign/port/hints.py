@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.entries import Entry, Scope
 from paralign.catalogue.lookup import entries_of
-from paralign.model import DIVERGED, Finding
+from paralign.model import DIVERGED, Finding, SourceLine
 from paralign.port.inventory import Row, Status
 from paralign.port.scanning import scan
 
@@ -60,12 +60,10 @@ def _is_followed(row: Row, candidate: Point | None) -> bool:
 
 def _rows(point: Point | None) -> list[Row]:
     """Calls of a framework on a point's line; where the point is an object, those that make one of its class: it is what ran."""
-    if point is None or point.source is None:
+    place = None if point is None else SourceLine.of(point.source)
+    if point is None or place is None or not Path(place.file).is_file():
         return []
-    name, _, line = point.source.rpartition(":")
-    if not line.isdigit() or not Path(name).is_file():
-        return []
-    rows = [row for row in _scanned(name) if row.line <= int(line) <= row.end_line]
+    rows = [row for row in _scanned(place.file) if row.line <= place.line <= row.end_line]
     is_class = point.op.isidentifier() and point.op[0].isupper()
     return [row for row in rows if not is_class or row.name.rpartition(".")[2] == point.op]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import Limit, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, SourceLine
 from paralign.report.text import figure
 
 if TYPE_CHECKING:
@@ -207,14 +207,13 @@ def _fault(fault: dict[str, Any], prefix: str) -> Fault:
 
 
 def _place(side: str, point: dict[str, Any], prefix: str) -> Place:
-    file, _, line = str(point.get("source") or "").rpartition(":")
-    known = file and line.isascii() and line.isdigit()
+    line = SourceLine.of(str(point.get("source") or ""))
     arguments = point.get("arguments")
     return Place(
         side,
-        _line(file) if known else "",
-        _line(file.removeprefix(prefix)) if known else "",
-        int(line) if known else 0,
+        "" if line is None else _line(line.file),
+        "" if line is None else _line(line.file.removeprefix(prefix)),
+        0 if line is None else line.line,
         _line(point.get("code") or ""),
         _line(point.get("op") or ""),
         _line(point["name"]),

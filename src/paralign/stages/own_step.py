@@ -21,6 +21,7 @@ from paralign.model import (
     Divergence,
     Finding,
     Point,
+    SourceLine,
     StageResult,
     Tolerance,
     overall,
@@ -336,13 +337,15 @@ def _at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False) -> Diver
 
 def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
     """The line of the function defined at a place that has the first of some words that occurs in it."""
-    file, _, number = (defined or "").rpartition(":")
+    place = SourceLine.of(defined)
+    if place is None:
+        return None
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(place.file).read_text(encoding="utf-8")
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):
         return None
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= int(number or 0) <= (n.end_lineno or n.lineno)]
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= place.line <= (n.end_lineno or n.lineno)]
     if not functions:
         return None
     inner = max(functions, key=lambda f: f.lineno)
@@ -350,7 +353,7 @@ def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
     for word in words:
         for offset, line in enumerate(lines, inner.lineno + 1):
             if word in line:
-                return f"{file}:{offset}"
+                return str(place.at(offset))
     return None
 
 

@@ -10,6 +10,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.traverse import CONTEXT, common, computing, computing_users, inner_lines, made, makers_of, taken_besides
 from paralign.locate.source.statements import behind_loop, calls, following, function_of, gives_back, preceding
+from paralign.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -179,8 +180,10 @@ def left_unused(judgement: Judgement, missing: Operation) -> str | None:
         for line in makers[-1].stack if makers and not used else ():
             if gives_back(line):
                 continue
-            file, after = line.rpartition(":")[0], next(iter(following(line)), range(0))
-            return None if not after or any(f"{file}:{number}" in done for number in after) else f"{file}:{after.start}"
+            place, after = SourceLine.of(line), next(iter(following(line)), range(0))
+            if place is None or not after or any(str(place.at(number)) in done for number in after):
+                return None
+            return str(place.at(after.start))
     return None
 
 
@@ -250,21 +253,20 @@ def _is_around(operation: Operation, user: Operation, missing: Operation) -> boo
 def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
     """The line between two lines of a function: one in which nothing is done, one behind a loop that ended; else one of the two."""
     done = {line for o in judgement.candidate.operations for line in o.stack}
+    begin, end = SourceLine.of(first), SourceLine.of(second)
     if first is not None:
-        file, end = first.rpartition(":")[0], int(second.rpartition(":")[2]) if second is not None else None
         for span in following(first):
-            if end is not None and span.start <= end < span.stop:
+            if end is not None and span.start <= end.line < span.stop:
                 break
-            if not any(f"{file}:{line}" in done for line in span):
-                return f"{file}:{span.start}"
+            if begin is not None and not any(str(begin.at(line)) in done for line in span):
+                return str(begin.at(span.start))
         ended = behind_loop(first, second) if second is not None else None
         if ended is not None:
             return ended
     elif second is not None:
         span_before = preceding(second)
-        file = second.rpartition(":")[0]
-        if span_before is not None and not any(f"{file}:{line}" in done for line in span_before):
-            return f"{file}:{span_before.start}"
+        if end is not None and span_before is not None and not any(str(end.at(line)) in done for line in span_before):
+            return str(end.at(span_before.start))
     return second if first is None or (later and second is not None) else first
 
 

@@ -16,7 +16,7 @@ from paralign.align import leaves
 from paralign.capture.digest import agree, is_evidence
 from paralign.locate.modules.tree import Call, Trace
 from paralign.locate.modules.verdicts import Judge
-from paralign.model import DIVERGED, Divergence, Pair, Point
+from paralign.model import DIVERGED, Divergence, Pair, Point, SourceLine
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -190,6 +190,6 @@ def _described(call: Call) -> str:
 
 
 def _point(call: Call) -> Point:
-    file, _, line = (call.source or "").rpartition(":")
-    code = linecache.getline(file, int(line)).strip() if line.isdecimal() else ""
+    place = SourceLine.of(call.source)
+    code = "" if place is None else linecache.getline(place.file, place.line).strip()
     return Point(call.name, call.op, call.source, code or None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.locate.optimizer.read_config import WORDS, setting
 from paralign.locate.source.bindings import Code
+from paralign.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,19 +41,19 @@ _SAME = 1e-6
 
 def setting_line(source: str | None, term: str) -> str | None:
     """The line that writes the setting, in the call at ``source`` (``file:line``); the call's own line where it does not."""
-    file, _, line = (source or "").rpartition(":")
-    if not line.isdecimal():
+    place = SourceLine.of(source)
+    if place is None:
         return source
     try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        tree = ast.parse(Path(place.file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return source
     words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= int(line) <= (n.end_lineno or n.lineno)]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= place.line <= (n.end_lineno or n.lineno)]
     for call in sorted(calls, key=lambda c: (c.end_lineno or c.lineno) - c.lineno):
         found = [k.value.lineno for k in call.keywords if k.arg in words]
         if len(found) == 1:
-            return f"{file}:{found[0]}"
+            return str(place.at(found[0]))
     return source
 
 
@@ -163,5 +164,5 @@ def parameter_line(files: Iterable[str]) -> str | None:
 
 def code_at(source: str | None) -> str | None:
     """The text of a line, without its indentation."""
-    file, _, line = (source or "").rpartition(":")
-    return linecache.getline(file, int(line)).strip() or None if line.isdecimal() else None
+    place = SourceLine.of(source)
+    return None if place is None else linecache.getline(place.file, place.line).strip() or None

@@ -19,6 +19,7 @@ from paralign.locate.source.bindings import number_line, only_keeps, unkept_line
 from paralign.locate.source.statements import alias_line, following
 from paralign.locate.suspects.propose import Trial, region
 from paralign.locate.types import Guilt
+from paralign.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -144,8 +145,9 @@ def _last_forgotten(judgement: Judgement, step: int) -> str | None:
     taken = {v for o in judgement.reference.operations if o.outputs[0].record.step == step for v in o.inputs if v.record.step == step - 1}
     own = [judgement.backwards.equals(v) for v in taken if v.maker is not None and is_telling(v)]
     makers = {v.maker for found in own if found and _is_forgotten(found, step) for v in found if v.maker is not None and v.maker.source}
-    lines = {o.source or "" for o in makers}
-    return max(lines, key=lambda line: int(line.rpartition(":")[2]), default=None)
+    lines = {place for o in makers if (place := SourceLine.of(o.source)) is not None}
+    last = max(lines, key=lambda place: place.line, default=None)
+    return None if last is None else str(last)
 
 
 def _unused(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.locate.source.statements import parsed
+from paralign.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -34,8 +35,8 @@ class Code:
     """The class and the function around a line (``file:line``); without parts where the file cannot be read."""
 
     def __init__(self, source: str | None) -> None:
-        self.file, _, line = (source or "").rpartition(":")
-        self.line = int(line) if line.isdecimal() else 0
+        place = SourceLine.of(source)
+        self.file, self.line = ("", 0) if place is None else (place.file, place.line)
         tree = parsed(self.file) if self.line else None
         around = [n for n in (ast.walk(tree) if tree is not None else ()) if _holds(n, self.line)]
         functions = [n for n in around if isinstance(n, ast.FunctionDef)]
@@ -46,7 +47,7 @@ class Code:
 
     def at(self, line: int) -> str:
         """``file:line`` of another line of the file."""
-        return f"{self.file}:{line}"
+        return str(SourceLine(self.file, line))
 
     @property
     def names(self) -> list[str]:

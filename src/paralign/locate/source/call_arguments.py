@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.locate.source.bindings import Code
 from paralign.locate.source.statements import parsed
+from paralign.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,13 +77,19 @@ def _handed(lines: Sequence[str], function: Function | None, name: str) -> tuple
 def _callees(line: str) -> tuple[Function | None, list[str]]:
     """The function around a line, and the names that the line calls."""
     function, nodes = _around(line)
-    number = int(line.rpartition(":")[2])
+    number = _number(line)
     return function, [n.func.id for n in nodes if isinstance(n, ast.Call) and n.lineno == number and isinstance(n.func, ast.Name)]
+
+
+def _number(line: str) -> int:
+    place = SourceLine.of(line)
+    return 0 if place is None else place.line
 
 
 def _global(line: str, name: str) -> ast.expr | None:
     """What a file assigns to a name outside of functions and classes, where it does so once."""
-    tree = parsed(line.rpartition(":")[0])
+    place = SourceLine.of(line)
+    tree = None if place is None else parsed(place.file)
     found = [n.value for n in (tree.body if tree else ()) if isinstance(n, ast.Assign) for t in n.targets if _names(t) == {name}]
     return found[0] if len(found) == 1 else None
 
@@ -97,20 +104,20 @@ def table_line(lines: Sequence[str], names: set[str]) -> tuple[str, str] | None:
         names: what the argument may be called in the innermost call.
     """
     line, function, value = _decided(lines, names) or ("", None, None)
-    file, _, text = line.rpartition(":")
-    tree = parsed(file) if value is not None else None
-    if tree is None or value is None:
+    place = SourceLine.of(line)
+    tree = parsed(place.file) if place is not None and value is not None else None
+    if tree is None or value is None or place is None:
         return None
     assigned = [n for place in (function, tree) if place is not None for n in ast.walk(place) if isinstance(n, ast.Assign)]
     read = _names(value)
-    for each in reversed([n for n in assigned if n.lineno < int(text)]):  # what it is computed of
+    for each in reversed([n for n in assigned if n.lineno < place.line]):  # what it is computed of
         read |= _names(each.value) if any(_names(target) & read for target in each.targets) else set()
-    loops = [n for n in ast.walk(function or tree) if isinstance(n, ast.For) and n.lineno <= int(text) <= (n.end_lineno or 0)]
+    loops = [n for n in ast.walk(function or tree) if isinstance(n, ast.For) and n.lineno <= place.line <= (n.end_lineno or 0)]
     for loop in (each for each in loops if read & _names(each.target)):
         tables = [n for n in assigned if isinstance(n.value, ast.List | ast.Tuple) and n.lineno < loop.lineno]
         named = [n.lineno for n in tables if any(_names(target) & _names(loop.iter) for target in n.targets)]
         if named or isinstance(loop.iter, ast.List | ast.Tuple):
-            return line, f"{file}:{(named or [loop.iter.lineno])[0]}"
+            return line, str(place.at((named or [loop.iter.lineno])[0]))
     return None
 
 
@@ -151,9 +158,11 @@ def _optional(function: Function) -> set[str]:
 
 def _is_plain(line: str) -> bool:
     """Whether one call begins in a line, and says which arguments it gives."""
-    file, _, text = line.rpartition(":")
-    tree = parsed(file)
-    calls = [n for n in (ast.walk(tree) if tree is not None else ()) if isinstance(n, ast.Call) and n.lineno == int(text)]
+    place = SourceLine.of(line)
+    tree = None if place is None else parsed(place.file)
+    if place is None or tree is None:
+        return False
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == place.line]
     given = [v for call in calls for v in (*call.args, *call.keywords)]
     return len(calls) == 1 and not any(isinstance(v, ast.Starred) or (isinstance(v, ast.keyword) and v.arg is None) for v in given)
 
@@ -161,7 +170,7 @@ def _is_plain(line: str) -> bool:
 def _given(line: str, names: set[str], places: set[int]) -> tuple[Function | None, ast.expr | None]:
     """The function around a line, and what its call gives for an argument; None where that is not said there, or more than once."""
     function, nodes = _around(line)
-    number = int(line.rpartition(":")[2])
+    number = _number(line)
     calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno == number] or [n for n in nodes if isinstance(n, ast.Call)]
     found = [k.value for call in calls for k in call.keywords if k.arg in names]
     if not found:
@@ -172,9 +181,11 @@ def _given(line: str, names: set[str], places: set[int]) -> tuple[Function | Non
 
 def _around(line: str) -> tuple[Function | None, list[ast.expr | ast.stmt]]:
     """The function around a line, and every part of the file that the line is a part of."""
-    file, _, text = line.rpartition(":")
-    tree, number = parsed(file), int(text)
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr | ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)] if tree else []
+    place = SourceLine.of(line)
+    tree = None if place is None else parsed(place.file)
+    if place is None or tree is None:
+        return None, []
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr | ast.stmt) and n.lineno <= place.line <= (n.end_lineno or 0)]
     return next((n for n in reversed(nodes) if isinstance(n, Function)), None), nodes  # breadth first: the innermost is the last
 
 

@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.model import SourceLine
+
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
@@ -22,10 +24,12 @@ _OF_THE_FRAMEWORK = frozenset({"saved_tensor", "saved_tensors", "needs_input_gra
 
 def no_gradient_block(source: str) -> str | None:
     """The line of the ``with`` or the decorator that switches gradients off for a line; None where there is none."""
-    file, _, number = source.rpartition(":")
-    tree = parsed(file)
-    line = None if tree is None else _switched_off(tree, int(number))
-    return None if line is None else f"{file}:{line}"
+    place = SourceLine.of(source)
+    tree = None if place is None else parsed(place.file)
+    if place is None or tree is None:
+        return None
+    line = _switched_off(tree, place.line)
+    return None if line is None else str(place.at(line))
 
 
 @lru_cache(maxsize=256)
@@ -45,9 +49,11 @@ def _switched_off(tree: ast.Module, number: int) -> int | None:
 
 def function_of(source: str) -> tuple[str, int]:
     """File and first line of the innermost function that holds a line; line 0 where there is none, or the file cannot be read."""
-    file, _, number = source.rpartition(":")
-    tree = parsed(file)
-    return file, 0 if tree is None else _begin(tree, int(number))
+    place = SourceLine.of(source)
+    if place is None:
+        return source, 0
+    tree = parsed(place.file)
+    return place.file, 0 if tree is None else _begin(tree, place.line)
 
 
 @lru_cache(maxsize=1024)
@@ -58,10 +64,9 @@ def _begin(tree: ast.Module, number: int) -> int:
 
 def following(source: str) -> list[range]:
     """The lines of each statement that comes after that of a line in its function, the nearest first; none if the file cannot be read."""
-    file, _, number = source.rpartition(":")
-    tree, line = parsed(file), int(number)
+    tree, line = _at(source)
     found: list[range] = []
-    for node in ast.walk(tree) if tree is not None else ():  # breadth first: inner blocks come later, and are nearer
+    for node in ast.walk(tree):  # breadth first: inner blocks come later, and are nearer
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= line <= (node.end_lineno or 0):
             found = []
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
@@ -74,9 +79,8 @@ def following(source: str) -> list[range]:
 
 def preceding(source: str) -> range | None:
     """The lines of the statement before that of a line, in the same block; None where there is none, or the file cannot be read."""
-    file, _, number = source.rpartition(":")
-    tree, line, found = parsed(file), int(number), None
-    for node in ast.walk(tree) if tree is not None else ():  # breadth first: inner blocks come later
+    (tree, line), found = _at(source), None
+    for node in ast.walk(tree):  # breadth first: inner blocks come later
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
             spans = [range(each.lineno, each.end_lineno + 1) for each in block] if isinstance(block, list) else []
             at = next((place for place, span in enumerate(spans) if line in span), None)
@@ -87,31 +91,31 @@ def preceding(source: str) -> range | None:
 
 def gives_back(source: str) -> bool:
     """Whether a line is a part of a ``return``."""
-    file, _, number = source.rpartition(":")
-    tree = parsed(file)
-    return any(isinstance(n, ast.Return) and _spans(n, int(number)) for n in (ast.walk(tree) if tree is not None else ()))
+    tree, line = _at(source)
+    return any(isinstance(n, ast.Return) and _spans(n, line) for n in ast.walk(tree))
 
 
 def behind_loop(first: str, second: str) -> str | None:
     """The line of the statement with a line that comes after a loop with another one, in one block; None where the two are not so."""
-    (file, _, begin), (other, _, end) = first.rpartition(":"), second.rpartition(":")
-    tree = parsed(file) if file == other else None
-    for node in ast.walk(tree) if tree is not None else ():
+    begin, end = SourceLine.of(first), SourceLine.of(second)
+    if begin is None or end is None or begin.file != end.file:
+        return None
+    for node in ast.walk(_at(first)[0]):
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
-            around = [s for s in block if _spans(s, int(begin)) or _spans(s, int(end))] if isinstance(block, list) else []
-            if len(around) > 1 and isinstance(around[0], (ast.For, ast.While)) and _spans(around[1], int(end)):
-                return f"{file}:{around[1].lineno}"
+            around = [s for s in block if _spans(s, begin.line) or _spans(s, end.line)] if isinstance(block, list) else []
+            if len(around) > 1 and isinstance(around[0], (ast.For, ast.While)) and _spans(around[1], end.line):
+                return str(begin.at(around[1].lineno))
     return None
 
 
 def calls(source: str, inner: str) -> int:
     """How often the statement of a line calls the function, or constructs the class, that holds another line."""
-    (file, _, line), (other, _, within) = source.rpartition(":"), inner.rpartition(":")
-    held = [n for n in ast.walk(parsed(other) or ast.Module([], [])) if isinstance(n, _NAMED) and _spans(n, int(within))]
+    (tree, line), (other, within) = _at(source), _at(inner)
+    held = [n for n in ast.walk(other) if isinstance(n, _NAMED) and _spans(n, within)]
     name = max(held, key=lambda n: n.lineno).name if held else ""
     if name == "__init__":
         name = max((n for n in held if isinstance(n, ast.ClassDef)), key=lambda n: n.lineno, default=held[0]).name
-    around = [n for n in ast.walk(parsed(file) or ast.Module([], [])) if isinstance(n, ast.stmt) and _spans(n, int(line))]
+    around = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and _spans(n, line)]
     statement = max(around, key=lambda n: n.lineno, default=None)
     made = [n.func for n in ast.walk(statement) if isinstance(n, ast.Call)] if statement is not None else []
     return sum(getattr(each, "attr", getattr(each, "id", "")) == name for each in made)
@@ -122,9 +126,8 @@ def named_for(source: str, maker: str) -> str | None:
 
     It is the assignment to several names at once, or of one name to another.
     """
-    (file, begin), number = function_of(source), int(source.rpartition(":")[2])
-    made = int(maker.rpartition(":")[2])
-    function = next((n for n in ast.walk(parsed(file) or ast.Module([], [])) if isinstance(n, _NAMED) and n.lineno == begin), None)
+    (file, begin), (tree, number), made = function_of(source), _at(source), _at(maker)[1]
+    function = next((n for n in ast.walk(tree) if isinstance(n, _NAMED) and n.lineno == begin), None)
     if function is None or function_of(maker) != (file, begin):
         return None
     names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
@@ -135,7 +138,7 @@ def named_for(source: str, maker: str) -> str | None:
         before = _last_named([n for n in stores if last is not None and n.lineno < last.lineno], getattr(last and last.value, "id", ""))
         origin = last if last is not None and len(last.targets) > 1 else before
         if last is not None and read == {number} and origin is not None and _spans(origin, made):
-            return f"{file}:{last.lineno}"
+            return str(SourceLine(file, last.lineno))
     return None
 
 
@@ -166,7 +169,8 @@ def custom_backward(source: str) -> str | None:
     if method is None:
         return None
     returns = [n.lineno for n in ast.walk(method) if isinstance(n, ast.Return)]
-    return f"{source.rpartition(':')[0]}:{max(returns, default=method.lineno)}"
+    place = SourceLine.of(source)
+    return None if place is None else str(place.at(max(returns, default=method.lineno)))
 
 
 def told_how(source: str) -> bool:
@@ -185,12 +189,11 @@ def alias_line(source: str | None, made: str | None = None) -> str | None:
     ``made``: the line that made the value, in the same function; then the name may have been assigned again since, to something made of
     itself, and other names are looked over.
     """
-    file, _, line = (source or "").rpartition(":")
-    if not line.isdecimal():
+    place = SourceLine.of(source)
+    tree = None if place is None else parsed(place.file)
+    if place is None or tree is None:
         return None
-    tree, number = parsed(file), int(line)
-    if tree is None:
-        return None
+    number = place.line
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= number <= (n.end_lineno or n.lineno)]
     if not functions:
         return None
@@ -202,8 +205,8 @@ def alias_line(source: str | None, made: str | None = None) -> str | None:
     found = [node for node in last if node is not None and isinstance(node.value, ast.Name)]
     if made is not None:
         origins = [(node, _last_named([s for s in stores if s.lineno < node.lineno], getattr(node.value, "id", ""))) for node in found]
-        found = [node for node, origin in origins if origin is not None and _spans(origin, int(made.rpartition(":")[2]))]
-    return f"{file}:{found[0].lineno}" if len(found) == 1 else None
+        found = [node for node, origin in origins if origin is not None and _spans(origin, _at(made)[1])]
+    return str(place.at(found[0].lineno)) if len(found) == 1 else None
 
 
 def _assigned(stores: Sequence[ast.Assign], name: str, *, through: bool) -> ast.Assign | None:
@@ -222,25 +225,33 @@ def composition_line(source: str | None, name: str, others: Container[str]) -> s
         name: the function.
         others: the functions of which the list has others.
     """
-    file = (source or "").rpartition(":")[0]
-    tree = parsed(file) if file else None
+    place = SourceLine.of(source)
+    tree = None if place is None else parsed(place.file)
+    if place is None or tree is None:
+        return None
     found: set[int] = set()
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in ast.walk(tree):
         named = [part for part in node.elts if isinstance(part, ast.Name)] if isinstance(node, (ast.List, ast.Tuple)) else []
         if any(part.id != name and part.id in others for part in named):
             found |= {part.lineno for part in named if part.id == name}
-    return f"{file}:{found.pop()}" if len(found) == 1 else None
+    return str(place.at(found.pop())) if len(found) == 1 else None
 
 
 def _backward(source: str) -> ast.FunctionDef | None:
-    file, _, line = source.rpartition(":")
-    tree = parsed(file)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.ClassDef) and node.lineno <= int(line) <= (node.end_lineno or 0):
+    tree, line = _at(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or 0):
             for method in node.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "backward":
                     return method
     return None
+
+
+def _at(source: str) -> tuple[ast.Module, int]:
+    """The tree of a line's file, and its number; a tree without parts where the file cannot be read."""
+    place = SourceLine.of(source)
+    tree = None if place is None else parsed(place.file)
+    return ast.Module([], []) if tree is None else tree, 0 if place is None else place.line
 
 
 def parsed(file: str) -> ast.Module | None:

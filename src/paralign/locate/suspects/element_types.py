@@ -10,7 +10,7 @@ from paralign.dtypes import EPS, is_complex, is_floating
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.runs.construction import own_line
 from paralign.locate.source.statements import parsed
-from paralign.model import Divergence, Point
+from paralign.model import Divergence, Point, SourceLine
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -132,16 +132,16 @@ def _divergence(judgement: Judgement, operation: Operation, other: Operation | N
 def _switch_line(stack: Sequence[str]) -> str | None:
     """The line of the innermost ``with`` or decorator around a line that led to an operation which switches to a lower precision."""
     for source in stack:
-        file, _, line = source.rpartition(":")
-        tree = parsed(file)
+        place = SourceLine.of(source)
+        tree = None if place is None else parsed(place.file)
+        if place is None or tree is None:
+            continue
         around = [
-            n
-            for n in (ast.walk(tree) if tree is not None else ())
-            if isinstance(n, ast.With | ast.FunctionDef) and n.lineno <= int(line) <= (n.end_lineno or n.lineno)
+            n for n in ast.walk(tree) if isinstance(n, ast.With | ast.FunctionDef) and n.lineno <= place.line <= (n.end_lineno or n.lineno)
         ]
         for node in sorted(around, key=lambda n: -n.lineno):
             calls = [item.context_expr for item in node.items] if isinstance(node, ast.With) else node.decorator_list
             named = [c for c in calls if any(word in ast.unparse(c) for word in _SWITCHES)]
             if named:
-                return f"{file}:{named[0].lineno}"
+                return str(place.at(named[0].lineno))
     return None
