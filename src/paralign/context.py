@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paralign.errors import WorkerFailed, nearest
-from paralign.model import NOT_TESTED, StageResult
+from paralign.model import NOT_TESTED, Pass, StageResult
 from paralign.registry import BY_NAME, SIGNATURES
 from paralign.run import inputs as tensors
 from paralign.run.recorder import both
@@ -153,7 +153,7 @@ class Context:
         name = order.task
         reference, candidate = self.record_both(name, order, values, sparing)
         answer = runs_of(reference)
-        failed = {run: reason for run, reason in answer.failed.items() if run.partition(":")[0] == DOUBLE}
+        failed = {run: reason for run, reason in answer.failed.items() if Pass.of(run).precision == DOUBLE}
         if failed:
             reference = self.reference.record(f"{name}-perturbed", replace(order, runs=[NATIVE, *PERTURBED]), values)
             runs_of(reference).failed = failed

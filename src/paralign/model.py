@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from paralign.errors import plain_text
@@ -109,6 +110,24 @@ class SourceLine:
         return SourceLine(self.file, line)
 
 
+@dataclass(frozen=True)
+class Pass:
+    """Which pass a record is of: its precision (``native``, ``float64``, ``perturbed-0``), and in training its mode, else ''."""
+
+    precision: str
+    mode: str = ""
+
+    @classmethod
+    def of(cls, run: str) -> "Pass":
+        """What a record's ``run`` says.
+
+        >>> Pass.of("float64:train"), Pass.of("native")
+        (Pass(precision='float64', mode='train'), Pass(precision='native', mode=''))
+        """
+        precision, _, mode = run.partition(":")
+        return cls(precision, mode)
+
+
 @dataclass
 class Manifest:
     """How a capture was made."""
@@ -192,11 +211,41 @@ class Tolerance:
         return ", ".join(f"{name} {value:g}" for name in ("ratio", "atol", "rtol") if (value := getattr(self, name)) is not None)
 
 
+class Unjudged(Enum):
+    """Why a pair that differs is not judged."""
+
+    #: rounding alone, on both sides
+    ROUNDING = "rounding"
+    #: frozen on both sides, each in its own way
+    FROZEN = "frozen"
+    #: reached by nothing of the batch
+    UNREACHED = "unreached"
+    #: the running variance is kept unbiased by one framework, biased by the other
+    BIASED = "biased"
+    #: another inherent difference of the frameworks
+    INHERENT = "inherent"
+    #: judged by something else
+    ELSEWHERE = "elsewhere"
+    #: drawn at random, each side its own
+    DRAWN = "drawn"
+    #: a checkpoint decides on it
+    LOADED = "loaded"
+    #: training changes it
+    CHANGING = "changing"
+    #: the model was run while it was built
+    FILLED = "filled"
+    #: nothing trainable depends on it
+    UNATTACHED = "unattached"
+    #: only one side has it, and the outputs are equal without
+    UNNEEDED = "unneeded"
+
+
 @dataclass
 class Pair:
     """Two records held to be the same point, and what was measured on them; either record may be missing.
 
     ``granted`` is the user's absolute tolerance where that decided: error ÷ noise then says nothing about the verdict, and is None.
+    ``unjudged`` is why :meth:`leave_out` left it out.
     """
 
     key: str
@@ -210,6 +259,12 @@ class Pair:
     notes: List[str] = field(default_factory=list)
     judged: bool = True
     granted: Optional[Tolerance] = None
+    unjudged: Optional[Unjudged] = None
+
+    def leave_out(self, why: Unjudged, note: str) -> None:
+        """Do not judge it: it counts as aligned, and a note says why."""
+        self.verdict, self.judged, self.unjudged = ALIGNED, False, why
+        self.notes.append(note)
 
     @property
     def error(self) -> Optional[float]:

@@ -10,9 +10,9 @@ import pytest
 from paralign import Side, check
 from paralign.capture.sketch import sketch
 from paralign.dtypes import typed
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Pair, Record
 from paralign.report import text
-from paralign.stages.places import batch_of, sample_of
+from paralign.stages.places import Kind, PairKey, batch_of, is_length, key_of, sample_of
 from paralign.worker import whole
 
 
@@ -246,6 +246,29 @@ def test_the_distance_of_two_tensors_follows_from_their_figures():
 
 
 def test_samples_and_batches_are_told_by_their_number():
-    assert [sample_of(key).index for key in ("sample_1", "sample_11.image", "sample_1.11")] == [1, 11, 1]
-    assert [batch_of(key).index for key in ("dataloader_1.0", "dataloader_10", "dataloader_last.1")] == [1, 10, -1]
-    assert (sample_of("sample_x"), sample_of("samples"), batch_of("dataloader")) == (None, None, None)
+    def pair(name, leaf="", role="sample"):
+        record = Record(0, name, "data", role, "float32", (2,), leaf=leaf)
+        return Pair("whatever it is called", record, record)
+
+    samples = pair("sample_1"), pair("sample_11", "image"), pair("sample_1.raw", "0")
+    assert [(sample_of(p).step, sample_of(p).name) for p in samples] == [(1, ""), (11, "image"), (1, "raw.0")]
+    batches = pair("dataloader_1", "0"), pair("dataloader_10"), pair("dataloader_last", "1")
+    assert [(batch_of(p).step, batch_of(p).name) for p in batches] == [(1, "0"), (10, ""), (-1, "1")]
+    others = pair("sample_x"), pair("samples"), pair("sample_1", role="parameter"), pair("dataloader")
+    assert [sample_of(p) for p in others] == [batch_of(p) for p in others] == [None] * 4
+    assert key_of(pair("dataloader")).kind is Kind.LOADER
+    assert is_length(pair("length", role="scalar"))
+
+
+def test_points_of_training_are_told_by_their_records_not_by_what_pairs_are_called():
+    def pair(role, name, step, run):
+        record = Record(0, name, "backward", role, "float32", (2,), step=step, run=run)
+        return Pair("loss_1", record, None)
+
+    assert key_of(pair("scalar", "loss", 10, "float64:train")) == PairKey(Kind.LOSS, "loss", 10, "train")
+    first, second = (key_of(pair("gradient", name, 0, "native:eval")) for name in ("a.weight", "b.weight"))
+    assert first != second
+    assert first.place == second.place
+    assert first.is_before_updates
+    assert key_of(pair("parameter", "a.weight", 2, "float64")) == PairKey(Kind.CHANGE, "a.weight", 2, "")
+    assert key_of(pair("output", "output", 0, "float64")) is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import UsageError
 from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients import line as gradient_lines
-from paralign.locate.gradients.compare import LEAST, Fault, proven
+from paralign.locate.gradients.compare import LEAST, Fault, Wrong, proven
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.lines import choose, tables
 from paralign.locate.lines.kinds import Kind, classify
@@ -315,18 +315,25 @@ def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
         candidate = _point(judgement.candidate, operation, next(iter(found), None), found)
         reference = _point(judgement.reference, twin, next(iter(due), None), due)
     said = {
-        "gradient": "the gradient that comes in is right, the one that goes out is not",
-        "factor": f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
-        "detached": "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
-        "frozen": "the parameter is frozen here and trained in the reference",
-        "no gradient": "a gradient comes in and none goes out",
-        "kept": "there is a gradient here, and none in the reference, which cuts the value off or keeps the parameter as it is",
+        Wrong.DIFFERENT: "the gradient that comes in is right, the one that goes out is not",
+        Wrong.FACTOR: f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
+        Wrong.DETACHED: "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
+        Wrong.FROZEN: "the parameter is frozen here and trained in the reference",
+        Wrong.ABSENT: "a gradient comes in and none goes out",
+        Wrong.KEPT: "there is a gradient here, and none in the reference, which cuts the value off or keeps the parameter as it is",
     }[fault.what]
     notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
     if fault.wrong_after is not None:
         notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
     return Divergence(
-        reference, candidate, confirmed=fault.confirmed, what=fault.what, error_before=0.0, error=fault.error, noise=LEAST, notes=notes
+        reference,
+        candidate,
+        confirmed=fault.confirmed,
+        what=fault.what.value,
+        error_before=0.0,
+        error=fault.error,
+        noise=LEAST,
+        notes=notes,
     )
 
 

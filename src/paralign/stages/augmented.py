@@ -11,10 +11,10 @@ import numpy as np
 
 from paralign.comparison.twosample import distance, kolmogorov
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Pair, Record, StageResult
+from paralign.model import DIVERGED, UNDERPOWERED, Coverage, Pair, Record, StageResult, Unjudged
 from paralign.run.recorder import both
 from paralign.stages.judging import ROUNDING, paired, points_of
-from paralign.stages.places import batch_of, is_loaders, sample_of
+from paralign.stages.places import Kind, is_length, is_loaders, key_of, sample_of
 from paralign.worker import redrawn
 from paralign.worker.protocol import Data, Replayed
 
@@ -44,9 +44,9 @@ def settle(context: Context, result: StageResult, captures: tuple[Capture, Captu
     """Judge samples that are made with draws by their replay, under several seeds; nothing where one side draws nothing."""
     answers = [Data.answer(c) for c in captures]
     total = None if answers[0].whole is None else answers[0].whole.total
-    if not total or not all(answer.draws for answer in answers) or any(p.key == "length" and p.verdict == DIVERGED for p in result.pairs):
+    if not total or not all(answer.draws for answer in answers) or any(is_length(p) and p.verdict == DIVERGED for p in result.pairs):
         return
-    wrong = sorted({place.index for p in result.pairs if p.judged and p.verdict == DIVERGED and (place := sample_of(p.key)) is not None})
+    wrong = sorted({place.step for p in result.pairs if p.judged and p.verdict == DIVERGED and (place := sample_of(p)) is not None})
     spread = np.random.RandomState(0).permutation(total)[: REPLAYED - len(wrong[: REPLAYED // 2])]
     indices = sorted({*wrong[: REPLAYED // 2], *(int(i) for i in spread)})
     try:
@@ -100,7 +100,7 @@ class _Replay:
     def _same_stream(self, own: tuple[Capture, Capture]) -> None:
         """Both sides draw the same numbers by themselves: under other seeds, too, the samples must agree."""
         pairs = self._pairs(*own)
-        known = {place.index for p in self.result.pairs if p.verdict == DIVERGED and (place := sample_of(p.key)) is not None}
+        known = {place.step for p in self.result.pairs if p.verdict == DIVERGED and (place := sample_of(p)) is not None}
         bad = [index for index in _bad(pairs) if index not in known]
         if bad and not known:
             self.result.pairs += [p for p in pairs if p.verdict == DIVERGED]
@@ -109,7 +109,7 @@ class _Replay:
 
     def _agreed(self, pairs: list[Pair], reference: Capture) -> None:
         result = self.result
-        first = [p for p in result.pairs if p.key == "length"]
+        first = [p for p in result.pairs if is_length(p)]
         batches = [p for p in result.pairs if is_loaders(p)]
         for pair in pairs:
             pair.notes.append(NOTE)
@@ -153,7 +153,7 @@ def _pair(key: str, verdict: str, note: str) -> Pair:
 
 
 def _bad(pairs: list[Pair]) -> list[int]:
-    return sorted({place.index for p in pairs if p.verdict == DIVERGED and (place := sample_of(p.key)) is not None})
+    return sorted({place.step for p in pairs if p.verdict == DIVERGED and (place := sample_of(p)) is not None})
 
 
 def _one_stream(reference: Capture, candidate: Capture, index: int) -> bool:
@@ -196,6 +196,7 @@ def _fisher(chances: list[float]) -> float:
 def _release(why: str, pairs: list[Pair]) -> None:
     """Do not judge what holds other draws: samples, batches, and facts that depend on them."""
     for pair in pairs:
-        if pair.verdict == DIVERGED and (batch_of(pair.key) is not None or sample_of(pair.key) is not None or pair.key == "dataloader"):
-            pair.judged, pair.verdict = False, ALIGNED
-            pair.notes = [f"{why}: not compared one by one"]
+        key = key_of(pair)
+        if pair.verdict == DIVERGED and key is not None and key.kind in (Kind.SAMPLE, Kind.BATCH, Kind.LOADER):
+            pair.notes = []
+            pair.leave_out(Unjudged.DRAWN, f"{why}: not compared one by one")

@@ -19,7 +19,7 @@ from paralign.locate import pipeline
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.source.call_arguments import argument_line, bound_line
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult, Unjudged
 from paralign.stages import (
     coarse,
     drawn_steps,
@@ -37,7 +37,7 @@ from paralign.stages import (
     update,
 )
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
-from paralign.stages.places import Kind, Place, place_of
+from paralign.stages.places import Kind, PairKey, key_of
 from paralign.worker.protocol import Backward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -198,16 +198,16 @@ def _require_steps(result: StageResult, methods: dict[str, str]) -> None:
 
 def _say_unjudged(result: StageResult) -> None:
     """Notes on what was not judged: gradients that are rounding, running variances that differ as the frameworks do."""
-    rounding = [p for p in result.pairs if not p.judged and untrained.FROZEN not in p.notes]
+    rounding = [p for p in result.pairs if not p.judged and p.unjudged is not Unjudged.FROZEN]
     unjudged = [place for place in _places(rounding) if place.kind is Kind.GRADIENT]
     if unjudged:
         result.notes.append(
             f"gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: {len(unjudged)}"
         )
-    for why in (untrained.FROZEN, untrained.UNREACHED):
-        names = dict.fromkeys(p.reference.name for p in result.pairs if why in p.notes and p.reference is not None)
-        result.notes += [f"{why}: {', '.join(list(names)[:3])}{' …' if len(names) > 3 else ''}"] if names else []  # noqa: PLR2004 - a few suffice
-    result.notes += [running.BIASED] if any(running.BIASED in p.notes for p in result.pairs) else []
+    for why, said in untrained.SAID.items():
+        names = dict.fromkeys(p.reference.name for p in result.pairs if p.unjudged is why and p.reference is not None)
+        result.notes += [f"{said}: {', '.join(list(names)[:3])}{' …' if len(names) > 3 else ''}"] if names else []  # noqa: PLR2004 - a few suffice
+    result.notes += [running.BIASED] if any(p.unjudged is Unjudged.BIASED for p in result.pairs) else []
 
 
 def _locate(context: Context, result: StageResult, modes: list[str]) -> None:
@@ -246,9 +246,9 @@ def _steps_before(result: StageResult, wrong: list[Pair]) -> int | None:
     return min(later, default=None)
 
 
-def _places(pairs: list[Pair]) -> list[Place]:
+def _places(pairs: list[Pair]) -> list[PairKey]:
     """The points of training that pairs are of."""
-    return [place for place in map(place_of, pairs) if place is not None]
+    return [place for place in map(key_of, pairs) if place is not None]
 
 
 def _replay(context: Context, result: StageResult) -> None:
@@ -354,9 +354,8 @@ class Steps:
         silent = not all(rates)
         if silent or rates[0] == rates[1] or (grouped and rates[0] & rates[1]):
             for pair in (p for p in pairs if p.verdict == DIVERGED):
-                pair.judged, pair.verdict = False, ALIGNED
                 why = "an optimizer that tells no rate" if silent else "rates in other parameter groups"
-                pair.notes.append(f"{why}: judged by what each parameter does")
+                pair.leave_out(Unjudged.ELSEWHERE, f"{why}: judged by what each parameter does")
         for pair in (p for p in pairs if p.judged and (p.reference is None or p.candidate is None)):
             pair.judged, pair.verdict = False, ALIGNED  # the rates that both sides have are at fault, and judged
             pair.notes.append("a parameter group that the other side has not: judged by what each parameter does")
@@ -449,8 +448,7 @@ class Steps:
         running.excuse_zero_means(pairs, self._deviations(pairs), UNKNOWN)
         for pair in pairs:
             if pair.verdict == DIVERGED and not self.context.settings.strict and self._inherent(pair, step):
-                pair.verdict, pair.judged = ALIGNED, False
-                pair.notes.append(running.BIASED)
+                pair.leave_out(Unjudged.BIASED, running.BIASED)
         return pairs
 
     def _deviations(self, pairs: list[Pair]) -> dict[str, float]:
@@ -542,8 +540,7 @@ def _excuse(pair: Pair, total: float) -> None:
         return
     greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)
     if greatest <= SMALL * total:
-        pair.judged, pair.verdict = False, ALIGNED
-        pair.notes.append("vanishes but for rounding: not judged")
+        pair.leave_out(Unjudged.ROUNDING, "vanishes but for rounding: not judged")
 
 
 def _first_wrong(context: Context, result: StageResult) -> Divergence | None:
@@ -585,9 +582,9 @@ def first_wrong(result: StageResult) -> Divergence | None:
     if not wrong:
         return None
     pair = wrong[0]
-    place = place_of(pair)
+    place = key_of(pair)
     if place is not None and place.kind is Kind.GRADIENT:
-        pair = [p for p in wrong if place_of(p) == place][-1]
+        pair = [p for p in wrong if (key := key_of(p)) is not None and key.place == place.place][-1]
     before = result.pairs[: result.pairs.index(pair)]
     agreed = [p.key for p in before if p.verdict == ALIGNED]
     ends = [Point(r.name, r.op, r.source) if r is not None else None for r in (pair.reference, pair.candidate)]

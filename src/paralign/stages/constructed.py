@@ -13,7 +13,7 @@ import numpy as np
 from paralign.comparison import compare_pair
 from paralign.dtypes import EPS, Typed, is_floating, widen
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Unjudged
 from paralign.worker.protocol import Changing, Rebuilt
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ GATHERED = 4 * EPS["float32"]
 MASKED = -50.0
 
 #: why values that differ are no constants that a port could have built wrongly
-CHANGING, FILLED = "training changes it", "build_model() has run the model, which changed it"
+_DECIDED = {Unjudged.CHANGING: "training changes it", Unjudged.FILLED: "build_model() has run the model, which changed it"}
+_DRAWN, _LOADED = (Unjudged.DRAWN, "drawn at random: not judged"), (Unjudged.LOADED, "a checkpoint decides on it: not judged")
 
 #: tensors that a text lists
 LISTED = 3
@@ -65,11 +66,9 @@ def compare(context: Context, result: StageResult, plan: Plan, captures: tuple[C
     for pair in suspects:
         origin = _origin(pair, origins)
         if pair.key in drawn or origin == "loaded":
-            pair.judged, pair.verdict = False, ALIGNED
-            pair.notes.append("drawn at random: not judged" if pair.key in drawn else "a checkpoint decides on it: not judged")
+            pair.leave_out(*(_DRAWN if pair.key in drawn else _LOADED))
         elif pair.key in decided:
-            pair.judged, pair.verdict = False, ALIGNED
-            pair.notes.append(f"{decided[pair.key]}: not judged")
+            pair.leave_out(decided[pair.key], f"{_DECIDED[decided[pair.key]]}: not judged")
         elif _is_unsure(pair):
             pair.verdict = ALIGNED
             result.warnings.append(
@@ -86,9 +85,9 @@ def _say(result: StageResult, pairs: list[Pair], unknown: list[str]) -> None:
     told = [p for p in pairs if p.judged]
     if told:
         result.notes.append(f"untrained tensors that both sides construct, compared before the reference's were copied: {len(told)}")
-    for why in (CHANGING, FILLED):
-        names = [_name(p) for p in pairs if f"{why}: not judged" in p.notes]
-        result.notes += [f"{why}, and other on the sides before the reference's were copied: {_some(names)}"] if names else []
+    for why, said in _DECIDED.items():
+        names = [_name(p) for p in pairs if p.unjudged is why]
+        result.notes += [f"{said}, and other on the sides before the reference's were copied: {_some(names)}"] if names else []
     if unknown:
         result.warnings.append(
             f"the candidate was built with other values than the reference has in {_some(unknown)}: these were overwritten for the "
@@ -172,7 +171,7 @@ def _origin(pair: Pair, origins: list[dict[str, Any]]) -> str:
     return "constructed" if set(found) == {"constructed"} else "given"
 
 
-def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, origins: list[dict[str, Any]]) -> dict[str, str]:
+def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, origins: list[dict[str, Any]]) -> dict[str, Unjudged]:
     """Why the values of some are decided by what was run, not by construction: key -> reason.
 
     Where both sides still hold what they registered, the two are where training starts, and that is compared.
@@ -180,11 +179,11 @@ def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, orig
     names = {p.key: _names(p, plan) for p in suspects}
     records = {p.key: [own.get(name, {}) for own, each in zip(origins, names[p.key], strict=True) for name in each] for p in suspects}
     asked = [p for p in suspects if any(r.get("origin") != "constructed" for r in records[p.key])]
-    found = {p.key: FILLED for p in asked if any(r.get("ran") for r in records[p.key])}
+    found = {p.key: Unjudged.FILLED for p in asked if any(r.get("ran") for r in records[p.key])}
     for index, recorder in enumerate((context.reference, context.candidate)):
         own = sorted({name for p in asked for name in names[p.key][index]})
         changed = _changing(context, recorder, own) if own else set()
-        found.update({p.key: CHANGING for p in asked if changed & set(names[p.key][index])})
+        found.update({p.key: Unjudged.CHANGING for p in asked if changed & set(names[p.key][index])})
     return found
 
 

@@ -8,7 +8,7 @@ from paralign.context import spent
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, overall
 from paralign.stages import augmented, facts, kinds_of_data, manifests, nonfinite, reading, samplers, samples
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
-from paralign.stages.places import part_of, sample_of
+from paralign.stages.places import Kind, key_of_record, part_of
 from paralign.worker.protocol import Data, DataSeen
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def _leaf(pair: Pair) -> object:
     record = pair.reference
     if record is None:
         return None
-    place = sample_of(record.key)
-    return (part_of(record.name), record.leaf) if place is None else place.leaf
+    key = key_of_record(record)
+    return key.name if key is not None and key.kind is Kind.SAMPLE else (part_of(record.name), record.leaf)
 
 
 def _comparable(records: list[list[Record]], answers: list[DataSeen], *, bounded: bool) -> list[list[Record]]:

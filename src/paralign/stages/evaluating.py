@@ -39,7 +39,7 @@ def compare(context: Context, result: StageResult) -> None:
         return
     finally:
         context.artifacts.pop("own-evaluation", None)
-    answers = [Own.answer(c) for c in captures]
+    answers, before = [Own.answer(c) for c in captures], list(result.pairs)
     whole = all(answer.whole for answer in answers)
     result.coverage.append(Coverage("samples evaluated", answers[1].samples, None))
     if not whole:
@@ -66,7 +66,7 @@ def compare(context: Context, result: StageResult) -> None:
     )
     if parts:
         result.notes.append(f"each side's own evaluation (reference and candidate): {parts}, over {counts[0]:,} and {counts[1]:,} samples")
-    if apart and all(p.verdict != DIVERGED for p in result.pairs if p.judged and not p.key.startswith("own_")):
+    if apart and all(p.verdict != DIVERGED for p in before if p.judged):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
         result.findings.append(Finding("metric/evaluation", cause, "look at the stages forward and data", proven=False))
 

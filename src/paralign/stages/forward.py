@@ -10,7 +10,7 @@ from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.suspects.element_types import LOWER
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged
 from paralign.stages import handed, lowered, nonfinite, precision
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, final, paired, points_of
 from paralign.worker.protocol import Forward, Lowered
@@ -124,8 +124,7 @@ def _judge_replay(result: StageResult, replay: pipeline.Replay) -> None:
     result.verdict = ALIGNED
     for pair in result.pairs:
         if pair.verdict == DIVERGED:
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append("differs by what is drawn in eval mode: with the reference's draws it is the same")
+            pair.leave_out(Unjudged.DRAWN, "differs by what is drawn in eval mode: with the reference's draws it is the same")
 
 
 def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:

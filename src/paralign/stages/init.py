@@ -215,17 +215,22 @@ def _equal(groups: list[_Group], judged: list[Judged]) -> list[tuple[list[str], 
     return found
 
 
+def _name(pair: Pair) -> str:
+    """The tensor that a pair is of, as the reference calls it."""
+    return "" if pair.reference is None else pair.reference.name
+
+
 def _conclude(context: Context, result: StageResult, judged: list[Judged], answers: list[Started]) -> None:
     """The verdict, and in numbers what was not looked at."""
     seeds = min(answer.built for answer in answers)
-    weak = [p.key.partition(" ")[2] for p in result.pairs if not p.judged and p.verdict == UNDERPOWERED]
+    weak = [_name(p) for p in result.pairs if not p.judged and p.verdict == UNDERPOWERED]
     total = sum(1 for r in context.weights_of_reference if not r.attrs.get("shared"))
     compared = sum(len(j.prints) > 0 for j in judged) - len(weak)
     result.coverage += [Coverage("seeds", seeds, context.settings.seeds), Coverage("tensors", compared, total)]
     verdict = overall([p.verdict for p in result.pairs if p.judged])
     notes = [f"moments and extremes are of all {answers[0].elements:,} elements, the shape of the law of up to 256 a tensor and seed"]
     notes += [f"too small for {seeds} seeds to show a wrong scale, not judged: {_some(weak)}; raise [init] seeds"] if weak else []
-    unsure = [(j.shows, p.key.partition(" ")[2]) for p, j in zip(result.pairs, judged, strict=False) if p.judged and j.shows > 0.1]  # noqa: PLR2004 - a tenth
+    unsure = [(j.shows, _name(p)) for p, j in zip(result.pairs, judged, strict=False) if p.judged and j.shows > 0.1]  # noqa: PLR2004 - a tenth
     if unsure:
         notes.append(f"a scale wrong by a tenth would not show in {_some([n for _, n in unsure])}: {max(s for s, _ in unsure):.0%} would")
     laws = [law for j in judged if j.laws is not None for law in j.laws]

@@ -29,9 +29,9 @@ from paralign.comparison import compare_pair, judge, measure
 from paralign.comparison.judge import finite
 from paralign.context import PERTURBED
 from paralign.dtypes import EPS, is_floating
-from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, StageResult, overall
+from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult, overall
 from paralign.stages import coarse
-from paralign.stages.places import Kind, place_of
+from paralign.stages.places import Kind, key_of
 from paralign.worker.protocol import runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -82,9 +82,10 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
     runs = {}
     for side, capture in (("reference", reference), ("candidate", candidate)):
         answer = runs_of(capture)
-        runs[side] = {run.split(":")[0] for run in answer.runs if not mode or run.partition(":")[2] == mode}
-        failed = {run: reason for run, reason in answer.failed.items() if not mode or run.partition(":")[2] == mode}
-        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.partition(":")[0] == DOUBLE)
+        done = [Pass.of(run) for run in answer.runs]
+        runs[side] = {each.precision for each in done if mode in ("", each.mode)}
+        failed = [(Pass.of(run), reason) for run, reason in answer.failed.items()]
+        reasons = dict.fromkeys(reason for each, reason in failed if each.precision == DOUBLE and mode in ("", each.mode))
         notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     if DOUBLE not in runs["reference"]:
         return PERTURBATION, notes
@@ -98,7 +99,7 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
 
 def in_lower_precision(candidate: Capture, mode: str = "") -> str:
     """Where a candidate's float64 run computed in less, in words; '' where nowhere."""
-    runs = {DOUBLE, f"{DOUBLE}:{mode}"} if mode else {r.run for r in candidate.records if r.run.split(":")[0] == DOUBLE}
+    runs = {DOUBLE, f"{DOUBLE}:{mode}"} if mode else {r.run for r in candidate.records if Pass.of(r.run).precision == DOUBLE}
     low = sorted(
         {
             f"{r.name or 'the model'} ({r.dtype})"
@@ -199,7 +200,7 @@ def settle(pairs: Iterable[Pair], method: Method, tolerance: Tolerance, least: f
 
 def _is_rate(pair: Pair) -> bool:
     """Whether a pair is a learning rate, which no noise of tensors explains."""
-    place = place_of(pair)
+    place = key_of(pair)
     return place is not None and place.kind in (Kind.RATE, Kind.SCHEDULE)
 
 

@@ -36,14 +36,14 @@ def _wrong(result: StageResult, reference: Capture, candidate: Capture) -> dict[
     """Leaf -> sample, and both sides' records, of samples that differ and whose values are kept."""
     found: dict[str, list[tuple[int, Record, Record]]] = {}
     for pair in result.pairs:
-        place = sample_of(pair.key)
+        place = sample_of(pair)
         one, other = pair.reference, pair.candidate
         if place is None or pair.verdict != DIVERGED or one is None or other is None or one.attrs.get("trace"):
             continue
         mine = [r for r in reference.select(name=one.name, leaf=one.leaf) if r.location is not None]
         theirs = [r for r in candidate.select(name=other.name, leaf=other.leaf) if r.location is not None]
         if mine and theirs:
-            found.setdefault(place.leaf, []).append((place.index, mine[0], theirs[0]))
+            found.setdefault(place.name, []).append((place.step, mine[0], theirs[0]))
     return found
 
 

@@ -11,7 +11,7 @@ from paralign.context import spent
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
-from paralign.model import ALIGNED, DIVERGED, StageResult
+from paralign.model import DIVERGED, StageResult, Unjudged
 from paralign.run.recorder import both
 from paralign.stages import forward, lowered, nonfinite, precision, probing, second_gradients
 from paralign.stages.data import first
@@ -99,8 +99,7 @@ def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:
         return set()
     left_out = [p for p in wrong if p.reference is not None and p.reference.leaf in free]
     for pair in left_out:
-        pair.verdict, pair.judged = ALIGNED, False
-        pair.notes.append(UNATTACHED)
+        pair.leave_out(Unjudged.UNATTACHED, UNATTACHED)
         result.notes.append(f"{pair.key} differs and was not judged: {UNATTACHED}")
     return {p.reference.leaf for p in left_out if p.reference is not None}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair
-from paralign.model import ALIGNED, NOT_TESTED
+from paralign.model import ALIGNED, NOT_TESTED, Pass
 from paralign.stages.judging import Noises, points_of, settle
 from paralign.worker.protocol import Calls
 
@@ -48,13 +48,17 @@ def compare(result: StageResult, reference: Capture, candidate: Capture, method:
 
 def _outputs(capture: Capture, run: str) -> list[Record]:
     """The outputs of modules in one run, in the order in which the modules completed."""
-    return [r for r in capture.records if "module" in r.attrs and r.role == "output" and r.run.split(":")[0] == run]
+    return [r for r in capture.records if "module" in r.attrs and r.role == "output" and Pass.of(r.run).precision == run]
 
 
 def _pair(one: Record, other: Record, how: str, captures: tuple[Capture, Capture], tolerance: Tolerance) -> Pair:
     values = captures[0].value(one), captures[1].value(other)
-    name = (one.key or "(the model)") + (f" call {one.call + 1}" if one.call else "")
-    return compare_pair(f"module {name}", one, other, *values, how=how, atol=tolerance.atol, rtol=tolerance.rtol)
+    return compare_pair(f"module {_name(one)}", one, other, *values, how=how, atol=tolerance.atol, rtol=tolerance.rtol)
+
+
+def _name(record: Record) -> str:
+    """A module's output in words."""
+    return (record.key or "(the model)") + (f" call {record.call + 1}" if record.call else "")
 
 
 def _say(result: StageResult, pairs: list[Pair], lonely: int) -> None:
@@ -62,7 +66,7 @@ def _say(result: StageResult, pairs: list[Pair], lonely: int) -> None:
     result.notes.append(f"outputs of {len(pairs)} modules were compared; {lonely} have no counterpart")
     wrong = next((pair for pair in pairs if pair.verdict not in (ALIGNED, NOT_TESTED)), None)
     if wrong is not None:
-        result.notes.append(f"the first whose output differs: {wrong.key.removeprefix('module ')}")
+        result.notes.append(f"the first whose output differs: {'' if wrong.reference is None else _name(wrong.reference)}")
 
 
 def _why_not(sides: list[list[Record]], kept: list[list[Record]], captures: tuple[Capture, Capture]) -> list[str]:

@@ -12,7 +12,7 @@ from paralign.comparison import compare_pair, judge
 from paralign.context import PERTURBED
 from paralign.dtypes import EPS, typed
 from paralign.errors import UnsupportedTensor
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, CheckResult, Noise, Record, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, CheckResult, Noise, Pass, Record, StageResult
 from paralign.stages import module_outputs
 from paralign.stages.data import first
 from paralign.stages.handed import is_given
@@ -48,10 +48,10 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
         result.notes.append(low)
     for side, capture in (("reference", reference), ("candidate", candidate)):
         failed = runs_of(capture).failed
-        reasons = dict.fromkeys(reason for run, reason in failed.items() if run.partition(":")[0] == DOUBLE)
+        reasons = dict.fromkeys(reason for run, reason in failed.items() if Pass.of(run).precision == DOUBLE)
         result.notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     records = [
-        [r for r in c.records if "module" not in r.attrs and r.run.split(":")[0] == run]
+        [r for r in c.records if "module" not in r.attrs and Pass.of(r.run).precision == run]
         for c, run in ((reference, method.reference_run), (candidate, method.candidate_run))
     ]
     result.pairs = paired(reference, candidate, points_of(*records), method, tolerance)
@@ -66,7 +66,7 @@ def _runs(capture: Capture) -> set[str]:
 
 def _method(reference: set[str], candidate: set[str]) -> Method:
     """The best method that two sets of runs allow: by what is there, not by what an interrupted job meant to record."""
-    has = [{run.split(":")[0] for run in runs} for runs in (reference, candidate)]
+    has = [{Pass.of(run).precision for run in runs} for runs in (reference, candidate)]
     if DOUBLE in has[0] & has[1] and NATIVE in has[0]:
         return FLOAT64
     if {DOUBLE, NATIVE} <= has[0] and NATIVE in has[1]:

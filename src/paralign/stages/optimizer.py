@@ -14,6 +14,7 @@ from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
 from paralign.stages import groups, resumption, schedule, update
 from paralign.stages.judging import conclude
+from paralign.stages.places import Kind, key_of
 from paralign.worker.protocol import Measures, Schedule, Scheduled
 from paralign.worker.session import DOUBLE
 
@@ -215,7 +216,7 @@ def _updates(context: Context, result: StageResult) -> update.Experiment | None:
     drawn = _drawn(context)
     experiment = update.explain(context, result, update.Given(drawn, GIVEN, "optimizer-update", whole=True), agreed=True)
     moved = {r.name for r in drawn.records}
-    compared = sum(1 for p in result.pairs if p.key.partition(" ")[0] == "moved" and p.judged)
+    compared = sum(1 for p in result.pairs if p.judged and (key := key_of(p)) is not None and key.kind is Kind.CHANGE)
     if experiment is not None:
         result.coverage.append(Coverage("parameters", compared, len(moved)))
         result.coverage.append(Coverage("updates", len(GIVEN)))

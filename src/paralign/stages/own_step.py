@@ -13,7 +13,6 @@ from paralign.comparison import compare_pair
 from paralign.context import PERTURBED, spent
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import (
-    ALIGNED,
     DIVERGED,
     NOT_TESTED,
     UNDERPOWERED,
@@ -24,6 +23,7 @@ from paralign.model import (
     SourceLine,
     StageResult,
     Tolerance,
+    Unjudged,
     overall,
 )
 from paralign.stages import running
@@ -171,8 +171,7 @@ def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
         return
     for pair in pairs:
         if pair.verdict == DIVERGED and pair.reference is not None and pair.reference.attrs.get("leaf") in running.VARIANCES:
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append(running.BIASED)
+            pair.leave_out(Unjudged.BIASED, running.BIASED)
 
 
 def _is_random(capture: Capture) -> bool:

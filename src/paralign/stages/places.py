@@ -1,21 +1,22 @@
-"""What the pairs of a stage are of: read off their records, never off the text of a key (``loss_1`` begins ``loss_10``)."""
+"""What the pairs of a stage are of: read off their records once, never off the text of a key (``loss_1`` begins ``loss_10``)."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paralign.model import Pair
+from paralign.model import Pass
 
-_SAMPLE = re.compile(r"sample_(\d+)((?:\..*)?)", re.DOTALL)
-_BATCH = re.compile(r"dataloader_(\d+|last)((?:\..*)?)", re.DOTALL)
+if TYPE_CHECKING:
+    from paralign.model import Pair, Record
+
+#: the number of the last batch, which is not counted
+LAST = -1
 
 
 class Kind(Enum):
-    """What a pair of the stage ``backward`` compares."""
+    """What a pair compares."""
 
     LOSS = "loss"
     RATE = "rate"
@@ -23,19 +24,38 @@ class Kind(Enum):
     GRADIENT = "gradient"
     BUFFER = "buffer"
     CHANGE = "change"
+    LENGTH = "length"
+    SAMPLE = "sample"
+    BATCH = "batch"
+    #: what all batches of a loader hold
+    LOADER = "loader"
 
 
 _ROLES = {"gradient": Kind.GRADIENT, "buffer": Kind.BUFFER, "parameter": Kind.CHANGE}
-_SCALARS = {"loss": Kind.LOSS, "lr": Kind.RATE, "schedule": Kind.SCHEDULE}
+_SCALARS = {"loss": Kind.LOSS, "lr": Kind.RATE, "schedule": Kind.SCHEDULE, "length": Kind.LENGTH}
+_NUMBERED = {"sample": Kind.SAMPLE, "dataloader": Kind.BATCH}
 
 
 @dataclass(frozen=True)
-class Place:
-    """One point of training: ``mode`` is '' for what is done once, from equal gradients or without the model."""
+class PairKey:
+    """One point of a training, or one leaf of a sample or batch.
+
+    Args:
+        kind: what is compared.
+        name: of the tensor; of the leaf of a sample or batch, '' where that is one tensor.
+        step: of the training; the number of the sample or batch.
+        mode: of the training; '' for what is done once, from equal gradients or without the model.
+    """
 
     kind: Kind
-    step: int
-    mode: str
+    name: str
+    step: int = 0
+    mode: str = ""
+
+    @property
+    def place(self) -> tuple[Kind, int, str]:
+        """The point of training without the tensor."""
+        return self.kind, self.step, self.mode
 
     @property
     def is_before_updates(self) -> bool:
@@ -43,37 +63,48 @@ class Place:
         return self.step == 0 and self.kind in (Kind.LOSS, Kind.GRADIENT)
 
 
-def place_of(pair: Pair) -> Place | None:
-    """The point of training that a pair is of; None for anything else."""
+def key_of(pair: Pair) -> PairKey | None:
+    """What a pair is of; None for what is neither of a training nor of data."""
     record = pair.reference if pair.reference is not None else pair.candidate
-    if record is None:
-        return None
+    return None if record is None else key_of_record(record)
+
+
+def key_of_record(record: Record) -> PairKey | None:
+    """What a record is of, as :func:`key_of`."""
+    if record.role == "sample":
+        return _numbered(record)
     kind = _SCALARS.get(record.name) if record.role == "scalar" else _ROLES.get(record.role)
-    return None if kind is None else Place(kind, record.step, record.run.partition(":")[2])
+    return None if kind is None else PairKey(kind, record.name, record.step, Pass.of(record.run).mode)
 
 
-@dataclass(frozen=True)
-class SamplePlace:
-    """One leaf of a sample, or of what a transform made of it: ``leaf`` is '' for a sample that is one tensor."""
-
-    index: int
-    leaf: str
-
-
-def sample_of(key: str) -> SamplePlace | None:
-    """The sample that the key of a record is of; None for anything else.
-
-    >>> sample_of("sample_11.image"), sample_of("length")
-    (SamplePlace(index=11, leaf='image'), None)
-    """
-    found = _SAMPLE.fullmatch(key)
-    return None if found is None else SamplePlace(int(found.group(1)), found.group(2)[1:])
+def _numbered(record: Record) -> PairKey | None:
+    """The sample or batch that a record is of: ``sample_11``, ``sample_3.raw``, ``dataloader_last``, ``dataloader``."""
+    whole, _, inner = record.name.partition(".")
+    word, _, number = whole.partition("_")
+    kind = _NUMBERED.get(word)
+    leaf = ".".join(part for part in (inner, record.leaf) if part)
+    if kind is Kind.BATCH and number in ("", "last"):
+        return PairKey(Kind.BATCH if number else Kind.LOADER, leaf, LAST)
+    return PairKey(kind, leaf, int(number)) if kind is not None and number.isdecimal() else None
 
 
-def batch_of(key: str) -> SamplePlace | None:
-    """The batch that the key of a record is of, the last one as number -1; None for anything else."""
-    found = _BATCH.fullmatch(key)
-    return None if found is None else SamplePlace(-1 if found.group(1) == "last" else int(found.group(1)), found.group(2)[1:])
+def sample_of(pair: Pair) -> PairKey | None:
+    """The sample that a pair is of; None for anything else."""
+    return _of_kind(key_of(pair), Kind.SAMPLE)
+
+
+def batch_of(pair: Pair) -> PairKey | None:
+    """The batch that a pair is of; None for anything else."""
+    return _of_kind(key_of(pair), Kind.BATCH)
+
+
+def _of_kind(key: PairKey | None, kind: Kind) -> PairKey | None:
+    return key if key is not None and key.kind is kind else None
+
+
+def is_length(pair: Pair) -> bool:
+    """Whether a pair is the length of the data set."""
+    return _of_kind(key_of(pair), Kind.LENGTH) is not None
 
 
 def part_of(name: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Finding, Pair, Record, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Finding, Pair, Record, StageResult, Unjudged
 from paralign.stages import samplers, whole
 from paralign.stages.judging import ROUNDING, paired, points_of
 from paralign.stages.places import batch_of, is_loaders, sample_of
@@ -41,8 +41,8 @@ class Part:
 
     def index(self, pair: Pair) -> int | None:
         """The number of the sample or batch that a pair is of; None for anything else."""
-        found = sample_of(pair.key) if self.of == "dataset" else batch_of(pair.key)
-        return None if found is None else found.index
+        found = sample_of(pair) if self.of == "dataset" else batch_of(pair)
+        return None if found is None else found.step
 
 
 SAMPLES, BATCHES = Part("samples", "sample", "dataset"), Part("batches", "dataloader", "loader")
@@ -130,9 +130,9 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
     """Batches whose order is random on both sides: judged by their shapes, and by which samples they hold."""
     answers = [Data.answer(c) for c in captures]
     for pair in result.pairs:
-        if is_loaders(pair) and batch_of(pair.key) is not None and pair.stats is not None:
-            pair.judged, pair.verdict = False, ALIGNED
-            pair.notes = [f"{SHUFFLED}: not compared one by one"]
+        if is_loaders(pair) and batch_of(pair) is not None and pair.stats is not None:
+            pair.notes = []
+            pair.leave_out(Unjudged.DRAWN, f"{SHUFFLED}: not compared one by one")
     first, second = (whole.rows(c) for c in captures)
     if first is None or second is None:
         apart = all(answer.rows is None or answer.rows.apart for answer in answers)
@@ -160,9 +160,9 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
 def _drawn_again(result: StageResult, answers: list[DataSeen]) -> None:
     """Batches drawn with replacement on both sides: no pass holds the samples of another; what is drawn is judged by its law."""
     for pair in result.pairs:
-        if is_loaders(pair) and batch_of(pair.key) is not None and pair.stats is not None:
-            pair.judged, pair.verdict = False, ALIGNED
-            pair.notes = [f"{SHUFFLED}: not compared one by one"]
+        if is_loaders(pair) and batch_of(pair) is not None and pair.stats is not None:
+            pair.notes = []
+            pair.leave_out(Unjudged.DRAWN, f"{SHUFFLED}: not compared one by one")
     note = "both samplers draw with replacement: which samples they draw is compared by its law, the samples themselves in the data set"
     result.notes.append(note)
     if all(is_loaders(p) for p in result.pairs):

@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, Coverage, Manifest, Noise, Pair, StageResult, Stats
+from paralign.model import ALIGNED, DIVERGED, Coverage, Manifest, Noise, Pair, StageResult, Stats, Unjudged
 from paralign.worker.protocol import Resuming
 from paralign.worker.resuming import add_state, state_of
 
@@ -79,8 +79,7 @@ def _across(context: Context, result: StageResult, experiment: Experiment, captu
         done += 1
         result.pairs.append(pair)
         if pair.verdict == DIVERGED and any(f.rule == "update/inherent" for f in result.findings):
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append("what both remember differs by the inherent difference of their rules: not judged")
+            pair.leave_out(Unjudged.INHERENT, "what both remember differs by the inherent difference of their rules: not judged")
         elif pair.verdict == DIVERGED:
             pair.notes.append("the optimizers remember different things after equal updates, or the state does not map")
     result.coverage.append(Coverage("states carried across", done, 2))

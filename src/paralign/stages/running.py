@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.dtypes import EPS
-from paralign.model import ALIGNED, Noise
+from paralign.model import Noise, Unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,8 +52,7 @@ def excuse_zero_means(pairs: Sequence[Pair], deviations: dict[str, float], unkno
             continue
         scale = deviations.get(first.attrs.get("owner", ""), 0.0)
         if max(stats.rms_reference, stats.rms_candidate) <= ZERO * scale:
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append("vanishes but for rounding: not judged")
+            pair.leave_out(Unjudged.ROUNDING, "vanishes but for rounding: not judged")
 
 
 def is_biased(old: Array, reference: Array, candidate: Array, share: float, allowed: float, *, reference_unbiased: bool) -> bool:

@@ -16,7 +16,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.source.statements import composition_line
 from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult, Tolerance
 from paralign.stages import whole
-from paralign.stages.places import SamplePlace, batch_of, sample_of
+from paralign.stages.places import Kind, PairKey, is_length, key_of_record, sample_of
 from paralign.worker.protocol import Trace
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ ROUNDED = 1e-6
 def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Point the divergence at lines of code, and add findings; leaves the result as it is where a side cannot be traced."""
     wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
-    whole = [p for p in wrong if sample_of(p.key) is not None and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
+    whole = [p for p in wrong if sample_of(p) is not None and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
     of = "dataset" if context.has("reference", "build_dataset") and context.has("candidate", "build_dataset") else "loader"
     first = whole[0] if whole else None
-    place = sample_of(first.key) if first is not None else None
-    index = place.index if place is not None and not any(p.key == "length" for p in wrong) else 0
-    if of == "dataset" and not whole and not any(p.key == "length" for p in wrong):
+    place = sample_of(first) if first is not None else None
+    index = place.step if place is not None and not any(map(is_length, wrong)) else 0
+    if of == "dataset" and not whole and not any(map(is_length, wrong)):
         of = "loader"
     order = Trace(context.settings.split, index, of, [context.settings.seed + n for n in range(SEEDS)])
     try:
@@ -62,7 +62,7 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         return
     ordered = _ordered(captures, index, (reference, candidate)) if of == "dataset" and first is not None else None
     result.findings += _labels(reference, candidate) if ordered is None else [ordered]
-    located = None if any(p.key == "length" for p in wrong) else _located(captures, first, of, wrong)
+    located = None if any(map(is_length, wrong)) else _located(captures, first, of, wrong)
     if of == "loader":
         together = _batches(reference, candidate)
         rearranged = [f for f in together if f.rule in REARRANGED]
@@ -115,7 +115,7 @@ def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wro
     ways = [Way.read(c, "seed-0") for c in captures]
     if first is not None:
         index = _index(first)
-        names = [_named(place) for p in wrong if (place := sample_of(p.key)) is not None and place.index == index]
+        names = [_named(place) for p in wrong if (place := sample_of(p)) is not None and place.step == index]
     else:
         names = list(ways[1].leaves) if of == "loader" else []
     for name in names:
@@ -127,13 +127,13 @@ def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wro
 
 
 def _index(pair: Pair) -> int | None:
-    place = sample_of(pair.key)
-    return None if place is None else place.index
+    place = sample_of(pair)
+    return None if place is None else place.step
 
 
-def _named(place: SamplePlace) -> str:
+def _named(place: PairKey) -> str:
     """What a leaf is called on the way of one sample."""
-    return f"sample.{place.leaf}" if place.leaf else "sample"
+    return f"sample.{place.name}" if place.name else "sample"
 
 
 def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture], *, known: bool) -> None:
@@ -198,7 +198,7 @@ def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Find
 
 def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
     """Of data sets of different length: point at the lines that made lists of these lengths."""
-    if divergence.pair is None or divergence.pair.key != "length":
+    if divergence.pair is None or not is_length(divergence.pair):
         return False
     ends = []
     for capture in captures:
@@ -312,7 +312,8 @@ def _wrong_batches(reference: Capture, candidate: Capture) -> list[tuple[Any, An
     """The arrays of the first leaf that differs, of every batch in which it does so with equal shapes."""
     leaf, found = None, []
     for record in reference.records:
-        if batch_of(record.key) is None or record.location is None or (leaf is not None and record.leaf != leaf):
+        key = key_of_record(record)
+        if key is None or key.kind is not Kind.BATCH or record.location is None or (leaf is not None and record.leaf != leaf):
             continue
         others = candidate.select(name=record.name, leaf=record.leaf)
         if not others or others[0].location is None:

@@ -17,7 +17,7 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.comparison import compare_pair, judge
 from paralign.dtypes import EPS, widen
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Manifest, Noise, Pair, Point, Record, Stats
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Manifest, Noise, Pair, Point, Record, Stats, Unjudged
 from paralign.stages import running
 from paralign.stages.assignment import write
 from paralign.stages.curves import Run, is_continuous, is_rate, of_capture
@@ -243,7 +243,7 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
     result.coverage.append(Coverage("steps one by one", min(steps, candidate.steps), reference.steps))
     result.notes += [f"counts of samples, not judged step by step: {', '.join(said)}"] if said else []
     ends = _ends(context, exact, moved, steps) if steps == reference.steps == candidate.steps else []
-    if any(running.BIASED in p.notes for p in ends):
+    if any(p.unjudged is Unjudged.BIASED for p in ends):
         _excuse_evaluations(pairs)
     pairs += ends
     if not pairs:
@@ -313,8 +313,7 @@ def _ends(context: Context, exact: Exact, moved: list[Run], steps: int) -> list[
         judge(pair, limit=LIMIT)
         pair.verdict = ALIGNED if pair.verdict == UNDERPOWERED else pair.verdict  # what nothing but rounding moves says nothing
         if pair.verdict == DIVERGED and not context.settings.strict and _inherent(context, pair, source, (value, held[1][0]), steps):
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append(running.BIASED)
+            pair.leave_out(Unjudged.BIASED, running.BIASED)
         found.append(pair)
     return found
 
@@ -337,8 +336,7 @@ def _excuse_evaluations(pairs: list[Pair]) -> None:
     """Evaluations use running variances, which the frameworks keep otherwise: step by step, they are not judged."""
     for pair in pairs:
         if pair.verdict == DIVERGED and pair.key.endswith(f"({EVAL.lower()})"):
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append(f"not judged step by step: it uses running variances ({running.BIASED})")
+            pair.leave_out(Unjudged.ELSEWHERE, f"not judged step by step: it uses running variances ({running.BIASED})")
 
 
 def _held(capture: Capture) -> tuple[Callable[[str], Typed | None], dict[str, Record]]:

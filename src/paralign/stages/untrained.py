@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, Unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paralign.model import Pair
 
-FROZEN = "frozen on both sides, each in its own way: no step changes it"
-
-UNREACHED = (
-    "inherent: nothing of the batch reached it (an expert without a token, say): one side has no gradient for it, the other zeros, which "
-    "weight decay and momentum go on with"
-)
+#: what is said of each
+SAID = {
+    Unjudged.FROZEN: "frozen on both sides, each in its own way: no step changes it",
+    Unjudged.UNREACHED: "inherent: nothing of the batch reached it (an expert without a token, say): one side has no gradient for it, the "
+    "other zeros, which weight decay and momentum go on with",
+}
 
 
 def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
@@ -35,9 +35,9 @@ def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
     trained = any(p.stats is not None and p.stats.rms_reference > 0 for p in changes.values())
     for name, change in changes.items() if trained else ():
         if change.stats is not None and change.stats.rms_reference == change.stats.rms_candidate == 0.0:
-            _leave_out((p for p in gradients[name] if _one_sided(p)), FROZEN)
+            _leave_out((p for p in gradients[name] if _one_sided(p)), Unjudged.FROZEN)
         elif not strict and _unreached(gradients[name]):
-            _leave_out([change], UNREACHED)
+            _leave_out([change], Unjudged.UNREACHED)
 
 
 def _one_sided(pair: Pair) -> bool:
@@ -52,8 +52,7 @@ def _unreached(gradients: Sequence[Pair]) -> bool:
     return any(map(_one_sided, gradients)) and all(p.verdict == ALIGNED for p in gradients)
 
 
-def _leave_out(pairs: Iterable[Pair], why: str) -> None:
+def _leave_out(pairs: Iterable[Pair], why: Unjudged) -> None:
     for pair in pairs:
         if pair.verdict == DIVERGED:
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append(why)
+            pair.leave_out(why, SAID[why])

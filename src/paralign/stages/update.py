@@ -19,11 +19,11 @@ from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import explain as causes
 from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
 from paralign.locate.optimizer.update_rules import RULES, Terms, Trace
-from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult, Unjudged
 from paralign.run.recorder import both
 from paralign.stages import resolution
 from paralign.stages.judging import CONSTANTS
-from paralign.stages.places import Kind, place_of
+from paralign.stages.places import Kind, key_of
 from paralign.worker.protocol import Stepping, Update, runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -253,8 +253,7 @@ def _traces(experiment: Experiment) -> tuple[dict[str, Trace], list[Pair], dict[
         if limit <= RATIO * LOUD or pair.verdict == DIVERGED:
             traces[name], limits[name] = trace, limit
         else:
-            pair.judged, pair.verdict = False, ALIGNED
-            pair.notes.append("moves by less than can be seen beside the stored parameter: not judged")
+            pair.leave_out(Unjudged.ROUNDING, "moves by less than can be seen beside the stored parameter: not judged")
     return traces, pairs, limits
 
 
@@ -381,7 +380,7 @@ def _tell(
 
 def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool) -> None:
     """Pairs that differ by no more than an inherent difference of the update explains are right; ``judged`` where no others are."""
-    places = [(p, place_of(p)) for p in result.pairs]
+    places = [(p, key_of(p)) for p in result.pairs]
     later = [p for p, place in places if place is not None and not place.is_before_updates and place.kind not in _APART]
     for pair in [*later, *pairs]:
         if pair.verdict == DIVERGED and pair.error is not None and pair.error <= AMPLIFIED * size:

@@ -9,7 +9,7 @@ from paralign.comparison import compare_pair, judge
 from paralign.context import spent
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import tracing_back
-from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, Unjudged
 from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
 from paralign.stages.judging import Method, conclude
@@ -141,8 +141,7 @@ def _leave_out_tables(result: StageResult) -> None:
     for pair in result.pairs:
         record = pair.reference if pair.reference is not None else pair.candidate
         if pair.how == "none" and record is not None and record.role == "buffer":
-            pair.verdict, pair.judged = ALIGNED, False
-            pair.notes.append("no twin, and the outputs are equal without: the other side computes it")
+            pair.leave_out(Unjudged.UNNEEDED, "no twin, and the outputs are equal without: the other side computes it")
 
 
 def _notes(plan: Plan, *, settled: bool) -> list[str]:

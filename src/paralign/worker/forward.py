@@ -10,6 +10,7 @@ import numpy as np
 
 from paralign.capture.digest import moments
 from paralign.dtypes import Typed, is_complex, is_floating, widen
+from paralign.model import Pass
 from paralign.worker.protocol import Called, Calls, Forward, Passed, Ran
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
@@ -70,7 +71,7 @@ def attempt_run(answer: Ran, name: str, act: Callable[[], None], restore: Option
         act: does what the run is about.
         restore: puts back what the run changed; None where that is not asked for.
     """
-    problem = attempt(act, tolerate=name.partition(":")[0] == DOUBLE)
+    problem = attempt(act, tolerate=Pass.of(name).precision == DOUBLE)
     if restore is not None:
         restore()
     if problem:

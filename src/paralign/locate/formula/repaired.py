@@ -16,7 +16,7 @@ from paralign.locate.lines.kinds import Kind, classify
 from paralign.locate.runs.counterparts import broadcasts
 from paralign.locate.runs.traverse import way_to
 from paralign.locate.suspects.patching import arranged
-from paralign.locate.suspects.propose import Trial
+from paralign.locate.suspects.propose import Reason, Trial
 from paralign.locate.types import Guilt
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -
         region = [candidate.maker, *(o for guilt in found for o in (*guilt.trial.region, guilt.trial.suspect))]
         repair = _repair(laboratory, judgement, (candidate, reference), region, found)
         if repair is not None:
-            first = found or [Guilt(Trial(candidate.maker, candidate, reference, "output"), judgement, confirmed=True, error=0.0)]
+            first = found or [Guilt(Trial(candidate.maker, candidate, reference, Reason.OUTPUT), judgement, confirmed=True, error=0.0)]
             first[0].repair = repair
             return first
     for guilt in doubtful:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -37,7 +38,23 @@ UNKNOWN = 0.1
 #: gradients of this share of the largest of a parameter are rounding, as that of a key's bias before a softmax is
 VANISHING = 1e-11
 
-DIFFERENT, FACTOR, DETACHED, FROZEN, ABSENT, KEPT = "gradient", "factor", "detached", "frozen", "no gradient", "kept"
+
+class Wrong(Enum):
+    """What is wrong with a gradient."""
+
+    #: the one that comes in is right, the one that goes out is not
+    DIFFERENT = "gradient"
+    #: it is a multiple of the right one
+    FACTOR = "factor"
+    #: the value is cut off from what follows
+    DETACHED = "detached"
+    #: the parameter is frozen
+    FROZEN = "frozen"
+    #: one comes in and none goes out
+    ABSENT = "no gradient"
+    #: there is one, and none in the reference
+    KEPT = "kept"
+
 
 #: arguments that change nothing but gradients, or that frameworks name alike -> their values where nothing is said
 _DEFAULTS: dict[str, object] = {"padding_idx": -1}
@@ -73,7 +90,7 @@ class Fault:
     ``operation`` stands.
     """
 
-    what: str
+    what: Wrong
     value: Value
     due: Value
     operation: Operation | None
@@ -249,14 +266,14 @@ class Gradients:
     def _fault(self, value: Value, due: Value, far: float) -> Fault:
         graph = self.judgement.candidate
         if value.record.name in graph.frozen and value.maker is None:
-            return Fault(FROZEN, value, due, None, far)
+            return Fault(Wrong.FROZEN, value, due, None, far)
         takers = self._takers(value)
         users = [user for user, _ in takers]
         ends = self._cutting(users) if value.gradient is not None else cut(graph, value, self._expects) or self._cut_behind(value)
         if ends is not None:
-            return Fault(DETACHED, value, due, ends, far)
+            return Fault(Wrong.DETACHED, value, due, ends, far)
         if value.gradient is None:
-            return Fault(ABSENT, value, due, users[0] if users else value.maker, far)
+            return Fault(Wrong.ABSENT, value, due, users[0] if users else value.maker, far)
         kept = self._kept_by(value, takers, due)
         if kept is not None:
             return kept
@@ -266,7 +283,7 @@ class Gradients:
         factor = factor_of(due, value)
         ends = self._cut_behind(value) if factor is None and not self._cuts_there(due) else None
         scaled = multiplied(self.judgement, value, factor, self._not_right) if factor is not None else None
-        what = DETACHED if ends is not None else DIFFERENT if factor is None else FACTOR
+        what = Wrong.DETACHED if ends is not None else Wrong.DIFFERENT if factor is None else Wrong.FACTOR
         fault = Fault(what, value, due, ends or scaled or self._guilty(value, users), far, factor)
         fault.scaled = scaled is not None
         return fault
@@ -325,7 +342,7 @@ class Gradients:
             before = next((v.maker for v in ends.inputs if v.maker is not None and v.record.id in reference.hooked), None)
             after = self._edges.counterpart(user)
             later = value.maker is None or (after and common(ends, after) > (common(ends, before) if before else 0))
-            return Fault(KEPT, value, due, user if later else value.maker, math.inf, cut=ends, beside=after if later else before)
+            return Fault(Wrong.KEPT, value, due, user if later else value.maker, math.inf, cut=ends, beside=after if later else before)
         return None
 
     def _all_kept(self, value: Value) -> dict[Value, Fault]:
@@ -333,7 +350,7 @@ class Gradients:
         reference = self.judgement.reference
         due = self.kept(value)
         if due is not None and value.maker is None and due.record.name in reference.frozen:
-            return {value: Fault(KEPT, value, due, None, math.inf)}
+            return {value: Fault(Wrong.KEPT, value, due, None, math.inf)}
         found: dict[Value, Fault] = {}
         seen: set[Value] = set()
         todo = [value]
@@ -349,7 +366,7 @@ class Gradients:
             todo += worse if fault is None else []
             if fault is not None or not worse:
                 operation = item.maker or next(iter(users), None)
-                found[item] = fault or Fault(KEPT, item, due, operation, math.inf, cut=self._reference_cut(item))
+                found[item] = fault or Fault(Wrong.KEPT, item, due, operation, math.inf, cut=self._reference_cut(item))
         return found
 
     def _reference_cut(self, value: Value) -> Operation | None:
@@ -431,14 +448,14 @@ class _Hunt:
     def __init__(self, laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], runs: int) -> None:
         self.laboratory, self.current, self.judge, self.runs = laboratory, gradients, judge, runs
         self.found: list[Fault] = []
-        self.lines: set[tuple[str, str]] = set()
+        self.lines: set[tuple[Wrong, str]] = set()
         self._patches: list[GradientPatch] = []
         self._undo: list[int] = []
         self._seen: set[tuple[int, int | str]] = set()
 
     def next(self) -> bool:
         """Confirm the faults of one more line; False where none is left, or none can be confirmed."""
-        groups: dict[tuple[str, str], list[Fault]] = {}
+        groups: dict[tuple[Wrong, str], list[Fault]] = {}
         for fault in self._fresh():
             groups.setdefault(_line(fault), []).append(fault)
         together = [[fault for group in groups.values() for fault in group]] if len(groups) > 1 else []
@@ -455,8 +472,8 @@ class _Hunt:
         return [fault for fault in self.current.faults() if _where(fault.value) not in self._seen]
 
     def _try(self, faults: list[Fault]) -> bool:
-        undo = [f.operation.number for f in faults if f.what == DETACHED and f.operation is not None and f.operation.kind == "copy"]
-        wanted = [f for f in faults if f.value.gradient is not None and f.what != DETACHED]
+        undo = [f.operation.number for f in faults if f.what is Wrong.DETACHED and f.operation is not None and f.operation.kind == "copy"]
+        wanted = [f for f in faults if f.value.gradient is not None and f.what is not Wrong.DETACHED]
         if self.runs <= 0 or not (undo or wanted):
             return False
         self.runs -= 1
@@ -481,14 +498,14 @@ class _Hunt:
         return True
 
 
-def _line(fault: Fault) -> tuple[str, str]:
+def _line(fault: Fault) -> tuple[Wrong, str]:
     operation = fault.operation
     return fault.what, (operation.source or str(operation.number)) if operation is not None else fault.value.record.name
 
 
 def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch | None:
     number, place = _where(fault.value)
-    if fault.what == KEPT and fault.due.gradient is None:
+    if fault.what is Wrong.KEPT and fault.due.gradient is None:
         return GradientPatch(number, place, Typed(np.zeros(fault.value.shape), "float64"))
     given = laboratory.gradients([fault.due]).get(fault.due)
     if given is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.gradients.compare import DIFFERENT, told_otherwise
+from paralign.locate.gradients.compare import Wrong, told_otherwise
 from paralign.locate.runs.construction import constructed
 from paralign.locate.runs.traverse import common
 from paralign.locate.source.statements import custom_backward, no_gradient_block, told_how
@@ -51,7 +51,7 @@ def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tu
     built = constructed(judgement.candidate, operation.module)
     twin = judgement.twin(operation)
     alone = fault.value.maker is None and all(user is operation for user in fault.value.users)
-    if fault.what == DIFFERENT and built and alone and twin is not None and told_otherwise(operation, twin):
+    if fault.what is Wrong.DIFFERENT and built and alone and twin is not None and told_otherwise(operation, twin):
         return (*built, *stack)
     return stack
 

@@ -24,7 +24,7 @@ from paralign.locate.runs.traverse import (
     way_to,
 )
 from paralign.locate.source.statements import named_for
-from paralign.locate.suspects.propose import results
+from paralign.locate.suspects.propose import Reason, results
 
 if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Operation, Value
@@ -125,7 +125,7 @@ def _own_line(guilt: Guilt, what: Kind, other: Operation | None, operation: Oper
 def _lacking_line(guilt: Guilt, missing: Operation, operation: Operation) -> Proposal[str] | None:
     """The line at which a step of the reference is missing, of whose result the candidate's operation makes something else."""
     judgement, after = guilt.judgement, guilt.trial.due.maker
-    if guilt.trial.why == "end":
+    if guilt.trial.why is Reason.END:
         return strongest(MISSING_AT_END_RULES, MissingStep(guilt, missing, operation, None))
     user = missing_step.taken_plainly(judgement, missing, operation)
     if user is not operation:

@@ -17,6 +17,7 @@ from paralign.locate.runs.traverse import (
     computing,
     way_to,
 )
+from paralign.locate.suspects.propose import Reason
 
 if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Operation, Value
@@ -66,10 +67,10 @@ def classify(guilt: Guilt) -> tuple[Kind, Operation | None, Operation]:
     maker, twin = trial.value.maker or trial.suspect, trial.due.maker
     if guilt.repair is not None:
         return Kind.REGION, twin, guilt.repair.operation
-    if trial.why == "order":
+    if trial.why is Reason.ORDER:
         return Kind.ORDER, twin, maker
-    if trial.why in ("before", "end"):
-        return Kind.MISSING, _first_lacking(judgement, trial.due) or twin, trial.suspect if trial.why == "before" else maker
+    if trial.why in (Reason.BEFORE, Reason.END):
+        return Kind.MISSING, _first_lacking(judgement, trial.due) or twin, trial.suspect if trial.why is Reason.BEFORE else maker
     turned = _turned(judgement, maker, twin)
     if turned is not None:
         return Kind.ORDER, twin, turned
@@ -112,7 +113,7 @@ def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tupl
 
 def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[Kind, Operation | None, Operation]:
     """The kind of fault of a single operation."""
-    twin = computing(trial.due.maker) if trial.why == "meeting" or maker.kind not in MOVES else trial.due.maker
+    twin = computing(trial.due.maker) if trial.why is Reason.MEETING or maker.kind not in MOVES else trial.due.maker
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         before = regions.done_before(judgement, maker, twin) if twin is not None else None
         return Kind.EXTRA, twin, before or maker
@@ -234,7 +235,7 @@ def _is_one(trial: Trial) -> bool:
     after = [o for o in trial.region if o is not trial.suspect and o.kind not in MOVES]
     given = [any(before_any_moves(v).record.role == "parameter" for v in o.inputs) for o in after]
     alike = trial.twin is not None and trial.suspect in trial.region and trial.twin.kind == trial.suspect.kind
-    return trial.why == "twin" and alike and all(given)
+    return trial.why is Reason.TWIN and alike and all(given)
 
 
 def foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:

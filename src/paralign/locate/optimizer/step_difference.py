@@ -17,7 +17,7 @@ from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.traverse import way_to
 from paralign.locate.source.bindings import number_line, only_keeps, unkept_line
 from paralign.locate.source.statements import alias_line, following
-from paralign.locate.suspects.propose import Trial, region
+from paralign.locate.suspects.propose import Reason, Trial, region
 from paralign.locate.types import Guilt
 from paralign.model import SourceLine
 
@@ -76,7 +76,7 @@ def unwritten(judgement: Judgement) -> Guilt | None:
         own = own or [each for _, found in _begins(judgement, _way(judgement, first)) for each in found]
         last = max(own, key=lambda v: v.order, default=None)
         if last is not None and last.maker is not None:
-            trial = Trial(last.maker, last, first, "output", first.maker, [last.maker])
+            trial = Trial(last.maker, last, first, Reason.OUTPUT, first.maker, [last.maker])
             return Guilt(trial, judgement, confirmed=False, error=1.0)
     return None
 

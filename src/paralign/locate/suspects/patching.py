@@ -20,7 +20,7 @@ from paralign.locate.runs.slices import Slices
 from paralign.locate.runs.traverse import CONTEXT, computing_users, way_to
 from paralign.locate.source.call_arguments import differing
 from paralign.locate.suspects import fused_operations
-from paralign.locate.suspects.propose import Trial, fits, region, suspects, trials
+from paralign.locate.suspects.propose import Reason, Trial, fits, region, suspects, trials
 from paralign.locate.types import Guilt
 
 if TYPE_CHECKING:
@@ -119,11 +119,11 @@ class _Hunt:
         wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
         values = self.laboratory.values(wanted)
         everything = [trial for plan in plans for trial in plan]
-        for trial in sorted(everything, key=(lambda trial: trial.why == "output") if self.outright else self._cost):
+        for trial in sorted(everything, key=(lambda trial: trial.why is Reason.OUTPUT) if self.outright else self._cost):
             if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                 return True
             self.failed.add(_named(trial))
-        by_twin = [trial for plan in plans for trial in plan[:1] if trial.why == "twin"]
+        by_twin = [trial for plan in plans for trial in plan[:1] if trial.why is Reason.TWIN]
         if not self.outright and any(self._is_hidden(trial, values) for trial in by_twin):
             return True
         self._suspect(order[0])
@@ -165,13 +165,13 @@ class _Hunt:
         """
         computing = sum(operation.kind not in MOVES for operation in trial.region)
         single = len(trial.region) == 1 or computing == 1
-        several = 1 if trial.why == "before" else FOLLOWED  # of what is put before one operation the region is empty
+        several = 1 if trial.why is Reason.BEFORE else FOLLOWED  # of what is put before one operation the region is empty
         turned = self.judgement.is_complement(trial.value)
-        return trial.why == "output", turned, _named(trial) in self.failed, 1 if single else computing or several
+        return trial.why is Reason.OUTPUT, turned, _named(trial) in self.failed, 1 if single else computing or several
 
     def _try(self, trial: Trial, value: Typed) -> bool:
         patch = _patch(trial.value, value)
-        more = self._turned_alike(trial) if trial.why == "order" else []
+        more = self._turned_alike(trial) if trial.why is Reason.ORDER else []
         judged = self._judged([*self.patches.values(), patch, *more])
         if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
             return False
@@ -181,7 +181,7 @@ class _Hunt:
         guilt = Guilt(
             trial,
             self.judgement,
-            confirmed=trial.why != "output" or len(trial.region) == 1,
+            confirmed=trial.why is not Reason.OUTPUT or len(trial.region) == 1,
             error=_error(trial),
             after=_after(judged),
             seen=bool(self.judgement.wrong_outputs()),
@@ -258,7 +258,7 @@ class _Hunt:
             maker = second.maker
             if maker is None or maker.written or (maker.number, second.place) in self.patches:
                 continue
-            trial = Trial(maker, second, first, "end", first.maker, [maker])
+            trial = Trial(maker, second, first, Reason.END, first.maker, [maker])
             patch = next(iter(self._patches_of([(second, first)])), None) if first.maker is None or not first.maker.written else None
             judged = self._judged([*self.patches.values(), patch]) if patch is not None and self.spent < self.runs else None
             self.found.append(Guilt(trial, self.judgement, confirmed=judged is not None, error=_error(trial)))
@@ -308,18 +308,18 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
     """A suspect that no experiment was made on."""
     plan = _plan(judgement, suspect)
     wrong = next((v for v in suspect.outputs if v in judgement.wrong), suspect.outputs[0])
-    trial = plan[0] if plan else Trial(suspect, wrong, wrong, "none", judgement.twin(suspect), [suspect])
+    trial = plan[0] if plan else Trial(suspect, wrong, wrong, Reason.NONE, judgement.twin(suspect), [suspect])
     return Guilt(trial, judgement, confirmed=False, error=_error(trial), seen=bool(judgement.wrong_outputs()))
 
 
 def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS, alike: int = ALIKE_TRIALS) -> list[Trial]:
     """The trials of a suspect that are worth a run, ``alike`` of those found in one way; that of an output comes last, and always."""
     found = list(trials(judgement, suspect))
-    ways: Counter[str] = Counter()
+    ways: Counter[Reason] = Counter()
     plan: list[Trial] = []
     for trial in found:
         ways[trial.why] += 1
-        if ways[trial.why] <= (1 if trial.why == "output" else alike) and len(plan) < most + (trial.why == "output"):
+        if ways[trial.why] <= (1 if trial.why is Reason.OUTPUT else alike) and len(plan) < most + (trial.why is Reason.OUTPUT):
             plan.append(trial)
     for trial in plan:
         trial.region = region(judgement, suspect, trial.value)
@@ -379,7 +379,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     then, now = _places(before), _places(after)
     value = now.get((trial.value.maker.number, trial.value.place))
-    if value is None or (trial.why == "before" and _spoilt(before, after, trial.value)):
+    if value is None or (trial.why is Reason.BEFORE and _spoilt(before, after, trial.value)):
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
@@ -24,23 +25,50 @@ REACH = 400
 CHAIN = 6
 
 
+class Reason(Enum):
+    """How the value that is put in place was found."""
+
+    #: the same elements in the reference's order
+    ORDER = "order"
+    #: the reference's operation on the same values
+    TWIN = "twin"
+    #: what the reference hands to the operation that takes the value
+    CONSUMER = "consumer"
+    #: what that operation makes
+    RESULT = "result"
+    #: the nearest value
+    ALIKE = "alike"
+    #: the suspect's own input
+    IDENTITY = "identity"
+    #: what the reference makes of the input in more steps
+    CHAIN = "chain"
+    #: what it makes of the input, where both sides go on alike
+    MEETING = "meeting"
+    #: what only the reference has, of the shape of a constant
+    CONSTANT = "constant"
+    #: what the reference makes of an input of a layer first; several take that input, and what comes of them would not fit together if
+    #: only one of them got it
+    BEFORE = "before"
+    #: an output
+    OUTPUT = "output"
+    #: an output that something is missing after
+    END = "end"
+    #: none was found
+    NONE = "none"
+
+
 @dataclass(eq=False)
 class Trial:
     """An experiment: put ``due``, a value of the reference, in place of ``value``, which the candidate made.
 
     ``suspect`` is the operation with right inputs that started it; ``region`` the operations whose results are wrong up to ``value``.
-    ``why`` says how the due value was found: ``order`` (the same elements in the reference's order), ``twin`` (the reference's
-    operation on the same values), ``consumer`` (what the reference hands to the operation that takes the value), ``result`` (what that
-    operation makes), ``alike`` (the nearest value), ``identity`` (the suspect's own input), ``chain`` (what the reference makes of the
-    input in more steps), ``meeting`` (what it makes of the input, where both sides go on alike), ``constant`` (what only the reference has,
-    of the shape of a constant), ``before`` (what the reference makes of an input of a layer first; several take that input, and what comes
-    of them would not fit together if only one of them got it), ``output``, ``end`` (an output that something is missing after).
+    ``why`` says how the due value was found.
     """
 
     suspect: Operation
     value: Value
     due: Value
-    why: str
+    why: Reason
     twin: Operation | None = None
     region: list[Operation] = field(default_factory=list)
 
@@ -144,7 +172,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     for value in wrong:
         near = judgement.matches.nearest(value)[1]
         if near is not None and judgement.lacking(near):
-            yield Trial(suspect, value, near, "alike", near.maker)
+            yield Trial(suspect, value, near, Reason.ALIKE, near.maker)
     if twin is not None and twin.kind == suspect.kind:
         yield from _by_inputs(judgement, suspect, twin)
     yield from _by_identity(judgement, suspect, wrong)
@@ -153,7 +181,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     yield from (trial for trial in found if trial.value.maker is not suspect)
     yield from _by_constants(judgement, suspect)
     for first, second in judgement.wrong_outputs():
-        yield Trial(suspect, second, first, "output", first.maker)
+        yield Trial(suspect, second, first, Reason.OUTPUT, first.maker)
 
 
 def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
@@ -161,11 +189,11 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
     taken = {v.shape for v in twin.inputs if v.record.role == "parameter"} - {v.shape for v in suspect.inputs}
     for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
         if result.maker is not None and any(v.record.role == "parameter" and v.shape in taken for v in _origins(result.maker)):
-            yield Trial(suspect, result, twin.outputs[0], "twin", twin)
+            yield Trial(suspect, result, twin.outputs[0], Reason.TWIN, twin)
     for value in wrong:
         same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
         for due in same[:2]:
-            yield Trial(suspect, value, due, "twin", twin)
+            yield Trial(suspect, value, due, Reason.TWIN, twin)
 
 
 def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Iterator[Trial]:
@@ -177,14 +205,14 @@ def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Ite
         known = set(judgement.partners(value)) if several and value not in twin.inputs else set()
         for due in _others(judgement, suspect, twin) if known else []:
             if judgement.lacking(due) and any(v in known for o in way_to(judgement, due, CHAIN) for v in o.inputs):
-                yield Trial(suspect, value, due, "before", due.maker)
+                yield Trial(suspect, value, due, Reason.BEFORE, due.maker)
 
 
 def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:
     """The same elements as the reference has them; as an operation of the same kind made them first, as they may be in several orders."""
     for due in sorted(judgement.partners(value), key=lambda p: p.maker is None or p.maker.kind != suspect.kind):
         if same_shape(due, value):
-            yield Trial(suspect, value, due, "order", due.maker)
+            yield Trial(suspect, value, due, Reason.ORDER, due.maker)
 
 
 def _by_identity(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
@@ -193,7 +221,7 @@ def _by_identity(judgement: Judgement, suspect: Operation, wrong: list[Value]) -
         for taken in suspect.inputs:
             if judgement.is_right(taken) and is_telling(taken) and taken.shape == value.shape:
                 for due in judgement.partners(taken)[:1]:
-                    yield Trial(suspect, value, due, "identity", due.maker)
+                    yield Trial(suspect, value, due, Reason.IDENTITY, due.maker)
 
 
 def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
@@ -209,9 +237,9 @@ def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             twin = judgement.twin(user)
             if twin is not None and twin.kind == user.kind and value in judgement.wrong:
                 for due in _others(judgement, user, twin):
-                    yield Trial(suspect, value, due, "consumer", twin)
+                    yield Trial(suspect, value, due, Reason.CONSUMER, twin)
                 for result in results(user):
-                    yield Trial(suspect, result, twin.outputs[0], "result", twin)
+                    yield Trial(suspect, result, twin.outputs[0], Reason.RESULT, twin)
             todo.extend(v for v in user.outputs if v in judgement.wrong)
 
 
@@ -255,7 +283,7 @@ def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> I
             if user.kind == suspect.kind and depth > 0:
                 for due in lacking:
                     for value_ in wrong:
-                        yield Trial(suspect, value_, due, "chain", user)
+                        yield Trial(suspect, value_, due, Reason.CHAIN, user)
             todo.extend((v, depth + 1) for v in lacking)
 
 
@@ -267,7 +295,7 @@ def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
         kinds = {u.kind for u in value.users if u.kind not in MOVES}
         for due in theirs:
             if due.shape == value.shape and kinds & {u.kind for u in due.users}:
-                yield Trial(suspect, value, due, "meeting", due.maker)
+                yield Trial(suspect, value, due, Reason.MEETING, due.maker)
                 break
 
 
@@ -285,7 +313,7 @@ def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
         for due in judgement.reference.values.values():
             alike = due.maker is not None and due.shape == value.shape and due.record.dtype == value.record.dtype
             if alike and due.digest is not None and not _is_constant(due) and not judgement.backwards.equals(due):
-                yield Trial(suspect, value, due, "constant", due.maker)
+                yield Trial(suspect, value, due, Reason.CONSTANT, due.maker)
 
 
 def _is_constant(value: Value) -> bool:
