@@ -298,6 +298,115 @@ def test_a_step_that_draws_numbers_is_not_judged():
     assert any("train_step of the reference draws random numbers" in w for w in result.warnings)
 
 
+class Dropping(torch.nn.Module):
+    """Drops whole samples by a function, which no mode switches off."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(6, 5), torch.nn.Linear(5, 3)
+
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        return self.second(hidden * hidden.new_empty(hidden.shape[0], 1).bernoulli_(0.7) / 0.7 if self.training else hidden)
+
+
+class DropPath(paddle.nn.Layer):
+    """The same as a layer."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.keep = keep
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        return x * paddle.bernoulli(paddle.full([x.shape[0], 1], self.keep, dtype=x.dtype)) / self.keep
+
+
+class DroppingPort(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.drop = paddle.nn.Linear(6, 5), paddle.nn.Linear(5, 3), DropPath(0.7)
+
+    def forward(self, x):
+        return self.second(self.drop(paddle.tanh(self.first(x))))
+
+
+def halved(model, optimizer, batch):
+    (mse(model(batch[0]), batch[1]) / 2).backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    return {"loss": 0.0}
+
+
+def test_steps_that_draw_are_compared_with_the_references_draws():
+    right = checked(plain, ported, models=(Dropping, DroppingPort))
+    assert right.verdict == ALIGNED, told(right)
+    assert any("drew what the reference's drew" in note for note in right.notes)
+    wrong = checked(plain, halved, models=(Dropping, DroppingPort))
+    assert wrong.verdict == DIVERGED
+    assert any("0.5 times the reference's" in f.cause for f in wrong.findings), told(wrong)
+
+
+class Twice(torch.nn.Module):
+    """One tower for both halves of a pair: its normalisation keeps its statistics twice a step; a bias before it has no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.tower = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+
+    def forward(self, x):
+        return self.tower(x[:4]) - self.tower(x[4:])
+
+
+class TwicePort(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.tower = paddle.nn.Sequential(paddle.nn.Linear(6, 5), paddle.nn.BatchNorm1D(5), paddle.nn.Tanh(), paddle.nn.Linear(5, 3))
+
+    def forward(self, x):
+        return self.tower(x[:4]) - self.tower(x[4:])
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(0.9, ALIGNED), (0.8, DIVERGED)])
+def test_a_layer_that_is_called_twice_a_step_keeps_its_statistics_twice(rate, verdict):
+    def build():
+        model = TwicePort()
+        model.tower[1]._momentum = rate
+        return model
+
+    functions = ({"build_model": Twice, "loss": mse}, {"build_model": build, "loss": mse})
+    both = [Side(framework=name, functions=f) for name, f in zip(("torch", "paddle"), functions, strict=True)]
+    result = check(*both, inputs=X, labels=Y[:4], stages=["backward"])["backward"]
+    assert result.verdict == verdict, told(result)
+
+
+class TwoOptimizers:
+    """Several optimizers behind one face, whose rates are a list."""
+
+    def __init__(self, model):
+        self.parts = [paddle.optimizer.Momentum(0.1, 0.9, list(layer.parameters())) for layer in (model[0], model[4])]
+
+    def get_lr(self):
+        return [part.get_lr() for part in self.parts]
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+    def clear_grad(self):
+        for part in self.parts:
+            part.clear_grad()
+
+
+def test_rates_that_are_told_as_a_list_are_those_of_several_optimizers():
+    def groups(model):
+        return torch.optim.SGD([{"params": model[n].parameters()} for n in (0, 4)], lr=0.1, momentum=0.9)
+
+    result = checked(plain, ported, optimizers=(groups, TwoOptimizers), loss=mse)
+    assert result.verdict == ALIGNED, told(result)
+
+
 def test_a_step_of_one_side_alone_is_not_run():
     reference_side, candidate = sides(plain, ported)
     del candidate.functions["train_step"]

@@ -48,8 +48,15 @@ def means(reference, candidate, noise):
 
 @pytest.mark.parametrize(
     ("reference", "candidate", "noise", "excused"),
-    [(1e-7, 2e-7, 0.5, True), (1e-7, 1e-3, 0.5, False), (1e-3, 2e-3, 0.5, False), (1e-7, 2e-7, 1e-6, False)],
-    ids=["both vanish", "the candidate's does not", "neither vanishes", "the reference knows it"],
+    [
+        (1e-7, 2e-7, 0.5, True),
+        (1e-7, 1e-3, 0.5, False),
+        (1e-3, 2e-3, 0.5, False),
+        (1e-7, 2e-7, 1e-6, False),
+        (1e-17, 2e-17, 1e-6, True),
+        (1e-17, 1e-9, 1e-6, False),
+    ],
+    ids=["both vanish", "the candidate's does not", "neither vanishes", "the reference knows it", "rounding in float64", "more than that"],
 )
 def test_a_mean_of_zero_but_for_rounding_is_not_judged(reference, candidate, noise, excused):
     pair = means(reference * BATCH, candidate * BATCH[::-1], noise)
@@ -83,6 +90,16 @@ def after(batch, share=0.9):
 )
 def test_the_two_variances_differ_by_one_factor_in_one_direction(reference, candidate, unbiased, expected):
     assert running.is_biased(OLD, after(reference), after(candidate), 0.9, 0.0, reference_unbiased=unbiased) is expected
+
+
+@pytest.mark.parametrize("calls", [2, 3, 8])
+def test_a_layer_called_several_times_keeps_its_share_as_often(calls):
+    shares = [0.1 * 0.9**n for n in range(calls)]
+    batches = [BATCH * (1 + 0.1 * n) for n in range(calls)]
+    biased = 0.9**calls * OLD + sum(share * batch for share, batch in zip(shares, batches, strict=True))
+    unbiased = 0.9**calls * OLD + sum(share * batch * 1.25 for share, batch in zip(shares, batches, strict=True))
+    assert running.is_biased(OLD, unbiased, biased, 0.9, 0.0, reference_unbiased=True)
+    assert not running.is_biased(OLD, unbiased * 1.01, biased, 0.9, 0.0, reference_unbiased=True)
 
 
 def test_a_statistic_that_did_not_move_is_no_biased_variance():

@@ -400,7 +400,11 @@ class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
         """
         if not hasattr(optimizer, "get_lr"):
             return []
-        rate = float(optimizer.get_lr())
+        told = optimizer.get_lr()
+        if isinstance(told, (list, tuple, dict)):  # an object of the user's own around several optimizers
+            rates = list(told.values()) if isinstance(told, dict) else list(told)
+            return [float(rate) for rate in rates if isinstance(rate, (int, float))]
+        rate = float(told)
         groups = getattr(optimizer, "_param_groups", None) or []
         if groups and isinstance(groups[0], dict):
             return [rate * float(group.get("learning_rate", 1.0)) for group in groups]

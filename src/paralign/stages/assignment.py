@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from paralign.stages.judging import Method
     from paralign.weights import Choice, Plan, Proof
 
-#: how often at most, for how many seconds, and how often at least models are run to find the assignment that is right
+#: how often at most, for how many seconds of processor time, and how often at least models are run to find the assignment that is right
 RUNS, SECONDS, LEAST = 200, 60.0, 16
 
 #: how far tensors that say nothing by themselves are moved for a proof, in units of their own spread (of one where they are constant)
@@ -73,10 +74,16 @@ def _calls(context: Context, inputs: Capture) -> tuple[list[str], list[str]] | N
     return ours, theirs
 
 
-def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Proof | None]:
+def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture) -> tuple[Plan, Proof | None]:
     """The plan, and what running both models in float64 says of it; where the shapes allow others, the one that proves right.
 
     A plan that leaves tensors without a twin is tried as well: what it says of the others may be right or wrong.
+
+    Args:
+        context: of the check.
+        result: gets notes and warnings.
+        plan: the first proposal.
+        candidate: the candidate's state as it was built.
     """
     if (plan.complete and not plan.alternatives) or not plan.moves or context.inputs is None:
         return plan, None
@@ -99,9 +106,32 @@ def proven(context: Context, result: StageResult, plan: Plan) -> tuple[Plan, Pro
     ]
     if not proof.plan.complete:
         result.notes.append("the outputs are equal although not all tensors have a twin: what is missing does not act on them")
+    proof = _follow_copies(context, result, proof, candidate)
     result.notes += [f"ambiguous: {alike.told()}" for alike in proof.ambiguous]
     result.notes += [f"not tried, for want of time: {line}" for line in proof.untested]
     return proof.plan, proof
+
+
+def _follow_copies(context: Context, result: StageResult, proof: Proof, candidate: Capture) -> Proof:
+    """The proof with tensors that no output depends on placed as those that they are copies of, as averaged weights are."""
+    unseen = {name for alike in proof.ambiguous if not alike.seen for name in alike.reference}
+    if not unseen:
+        return proof
+    plan, copies = mapping.follow_copies(proof.plan, unseen, (_equal(_recorded(context)), _equal(candidate)))
+    followed = {name for copy in copies for name in copy.names}
+    result.notes += [copy.told() for copy in copies]
+    return replace(proof, plan=plan, ambiguous=[a for a in proof.ambiguous if not followed.issuperset(a.reference)])
+
+
+def _equal(capture: Capture) -> Callable[[str, str], bool]:
+    """Whether two tensors of a state hold the same values, bit for bit."""
+    fetch = _fetch(capture)
+
+    def equal(one: str, other: str) -> bool:
+        first, second = fetch(one), fetch(other)
+        return first is not None and second is not None and first.dtype == second.dtype and np.array_equal(first.array, second.array)
+
+    return equal
 
 
 def _some(names: list[str], most: int = 3) -> str:
@@ -150,6 +180,7 @@ class Trials:
         self._fetch_own = _fetch(_recorded(context))
         self._loaded: dict[str, object] = {}
         self._method: Method | None = None
+        self._busy = 0.0
         self._truth: Capture | None = None
 
     @classmethod
@@ -180,7 +211,8 @@ class Trials:
         changed = {name for name, filling in fillings.items() if self._loaded.get(name) != filling}
         try:
             if changed:
-                self._load(self.context.candidate, write(self.context, plan, self._value, changed))
+                loaded = self._load(self.context.candidate, write(self.context, plan, self._value, changed))
+                self._busy += loaded.manifest.resources.get("busy_seconds", 0.0)
                 self._loaded.update(fillings)
             return self._distance()
         except WorkerFailed:
@@ -189,7 +221,11 @@ class Trials:
 
     def prove(self, plan: Plan) -> Proof:
         """The plan or the one of its alternatives that makes the outputs equal, within the limits on runs and time."""
-        return mapping.prove(plan, self.error, limit=RUNS, seconds=SECONDS, least=LEAST, further=self._by_use)
+        return mapping.prove(plan, self.error, limit=RUNS, seconds=SECONDS, least=LEAST, further=self._by_use, clock=self._clock)
+
+    def _clock(self) -> float:
+        """Seconds of processor time that went into the trials: what others compute meanwhile does not count."""
+        return time.process_time() + self._busy
 
     def _by_use(self, plan: Plan) -> list[Choice]:
         """What the operations of both runs say of the tensors that names leave open; nothing where a side cannot be watched."""
@@ -213,8 +249,8 @@ class Trials:
         return self.moved.get(name) or self._fetch_own(name)
 
     @staticmethod
-    def _load(recorder: Recorder, state: Capture) -> None:
-        recorder.record("trial", Load(record=False, attempt=uuid4().hex), {"state": state})
+    def _load(recorder: Recorder, state: Capture) -> Capture:
+        return recorder.record("trial", Load(record=False, attempt=uuid4().hex), {"state": state})
 
     def _distance(self) -> float:
         if self.context.inputs is None:
@@ -225,6 +261,7 @@ class Trials:
             self._truth = self.context.reference.record("truth", order, values) if self.moved else reference_alone(self.context)
         runs = [DOUBLE, NATIVE] if self._method is None else [self._method.candidate_run]
         candidate = self.context.candidate.record("proof", Forward(runs, attempt=uuid4().hex), values)
+        self._busy += candidate.manifest.resources.get("busy_seconds", 0.0)
         if self._method is None:
             method, _ = choose(self._truth, candidate)
             if method.name == PERTURBATION.name:  # the least noise, generously: only the best is sought

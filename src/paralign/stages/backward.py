@@ -540,7 +540,7 @@ def _excuse(pair: Pair, total: float) -> None:
         return
     greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)
     if greatest <= SMALL * total:
-        pair.leave_out(Unjudged.ROUNDING, "vanishes but for rounding: not judged")
+        pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
 
 
 def _first_wrong(context: Context, result: StageResult) -> Divergence | None:

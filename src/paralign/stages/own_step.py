@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,14 @@ from paralign.model import (
     Unjudged,
     overall,
 )
-from paralign.stages import running
+from paralign.stages import own_step_draws, running
 from paralign.stages.judging import AGAINST, Noises, choose, settle
 from paralign.worker.protocol import OwnStepped, OwnSteps
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
@@ -103,8 +106,12 @@ class Steps:
         for role, word in (("parameter", "change"), ("buffer", "buffer")):
             for first, second, here, there in self.values(role, runs, step):
                 pairs.append(compare_pair(f"own {word}_{step} {first.name}", first, second, here, there, how="weights"))
+        framework = self.context.framework("reference")
         for pair in pairs:
             pair.noise = noises.of(pair.reference) if pair.reference is not None else None
+            share = running.kept(pair.reference, framework)
+            if pair.noise is not None and share is not None:
+                pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
         return pairs
 
 
@@ -132,37 +139,73 @@ def _record(context: Context) -> Steps | None:
     if context.inputs is None or context.labels is None:
         return None
     values = {"inputs": context.inputs, "labels": context.labels}
-    runs, steps, pace = [DOUBLE, NATIVE, RESEEDED], context.settings.steps, context.settings.pace
-    orders = OwnSteps([*runs, *PERTURBED], steps, pace.steps_between(0)), OwnSteps(runs, steps, pace.steps_between(1))
-    reference, candidate = context.record_both("own steps", orders[0], values, orders[1])
+    runs, orders = [DOUBLE, NATIVE, RESEEDED], _orders(context)
+    ours, theirs = replace(orders[0], runs=[*runs, *PERTURBED]), replace(orders[1], runs=runs)
+    reference, candidate = context.record_both("own steps", ours, values, theirs)
     return Steps(context, reference, candidate)
 
 
+def _orders(context: Context) -> tuple[OwnSteps, OwnSteps]:
+    """The steps of the reference and of the candidate in float64: how many, and how often their schedules go on."""
+    ours, theirs = (OwnSteps([DOUBLE], context.settings.steps, context.settings.pace.steps_between(side)) for side in (0, 1))
+    return ours, theirs
+
+
 def _judge(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
-    """The pairs of the first and the last step; what is random is told, not judged."""
+    """What the steps come to; those that are random with the reference's draws on both sides."""
     random = [side for side, c in (("reference", steps.reference), ("candidate", steps.candidate)) if _is_random(c)]
     if random:
+        _judge_drawn(context, part, steps, " and the ".join(random))
+        return
+    _judge_steps(context, part, steps, method)
+    if part.verdict == DIVERGED:
+        _explain(part, steps, method)
+    elif method.candidate_run == DOUBLE:
+        _judge_native(part, steps)
+
+
+def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> None:
+    """Steps that are random: judged with the reference's draws on both sides, where every draw has a counterpart."""
+    values = {"inputs": context.inputs, "labels": context.labels}
+    known = {name: capture for name, capture in values.items() if capture is not None}
+    found = own_step_draws.record(context, _orders(context), known)
+    if isinstance(found, str):
         part.verdict = UNDERPOWERED
         part.warnings.append(
-            f"train_step of the {' and the '.join(random)} draws random numbers, each side its own: its steps were not compared "
+            f"train_step of the {random} draws random numbers, and its steps were not compared: {found} "
             "(draw them before, or make what is random a layer that can be switched off)"
         )
         return
+    tried = []
+    for reference, candidate in found:
+        attempt = StageResult("backward")
+        drawn = replace(steps, reference=reference, candidate=candidate, alone=set())
+        _judge_steps(context, attempt, drawn, own_step_draws.METHOD)
+        tried.append((attempt, drawn))
+        if attempt.verdict != DIVERGED:
+            break
+    attempt, drawn = tried[-1] if tried[-1][0].verdict != DIVERGED else tried[0]
+    part.pairs, part.coverage, part.verdict = attempt.pairs, attempt.coverage, attempt.verdict
+    part.notes += [*attempt.notes, f"train_step of the {random} draws random numbers: the candidate's drew what the reference's drew"]
+    if part.verdict == DIVERGED:
+        _explain(part, drawn, own_step_draws.METHOD)
+
+
+def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
+    """The pairs of the first and the last step, and the verdict."""
     last, tolerance = context.settings.steps - 1, context.settings.tolerance_of("backward")
     for step in dict.fromkeys((0, last)):
         pairs = steps.pairs(method, step)
         settle(pairs, replace(method, limit=method.limit * (LATER if step else 1.0)), tolerance)
         _excuse_variances(context, pairs)
+        if method.candidate_run == DOUBLE:
+            _excuse_cancelled(steps, method, step, pairs)
         part.pairs += pairs
     if steps.alone:
         told = ", ".join(sorted(leaf or "a value" for leaf in steps.alone))
         part.notes.append(f"train_step returns {told} on one side only: not compared")
     part.coverage.append(Coverage("own steps", context.settings.steps))
     part.verdict = overall([p.verdict for p in part.pairs if p.judged])
-    if part.verdict == DIVERGED:
-        _explain(part, steps, method)
-    elif method.candidate_run == DOUBLE:
-        _judge_native(part, steps)
 
 
 def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
@@ -172,6 +215,28 @@ def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
     for pair in pairs:
         if pair.verdict == DIVERGED and pair.reference is not None and pair.reference.attrs.get("leaf") in running.VARIANCES:
             pair.leave_out(Unjudged.BIASED, running.BIASED)
+
+
+def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]) -> None:
+    """Leave out what is zero but for rounding in float64: changes and buffers, and what an update makes of gradients that are."""
+    runs = method.reference_run, method.candidate_run
+    gradients = {record.name: value for record, _, value, _ in steps.values("gradient", runs, step)}
+    least = running.CANCELLED * _length(gradients.values())
+    vanishing = {name for name, value in gradients.items() if _length([value]) <= least}
+    for role in ("parameter", "buffer"):
+        own = [p for p in pairs if p.reference is not None and p.stats is not None and p.reference.role == role]
+        total = math.sqrt(sum(p.stats.rms_reference**2 * p.stats.count for p in own if p.stats is not None))
+        for pair in own:
+            if pair.verdict != DIVERGED or pair.stats is None or pair.reference is None:
+                continue
+            greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)
+            if greatest <= running.CANCELLED * total or pair.reference.name in vanishing:
+                pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
+
+
+def _length(values: Iterable[Typed]) -> float:
+    """The L2 norm of several tensors together."""
+    return math.sqrt(sum(float(np.sum(np.square(value.array, dtype=np.float64))) for value in values))
 
 
 def _is_random(capture: Capture) -> bool:

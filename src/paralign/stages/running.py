@@ -23,6 +23,15 @@ MEANS, VARIANCES = ("running_mean", "_mean"), ("running_var", "_variance")
 #: a mean below this share of the standard deviation is zero but for rounding, where the reference itself does not know it
 ZERO = 1e-4
 
+#: below this share it is rounding in float64, whatever is known of the reference: a mean of a million numbers of size 1 that cancel
+CANCELLED = 1e-12
+
+#: said of what is left out
+UNJUDGED = "vanishes but for rounding: not judged"
+
+#: calls of one layer in one step that are told apart: twins, triplets, crops, critics on real and on made data
+CALLS = 8
+
 BIASED = "inherent: PyTorch keeps the unbiased running variance, Paddle the biased one: a factor of n / (n - 1)"
 
 
@@ -48,27 +57,34 @@ def excuse_zero_means(pairs: Sequence[Pair], deviations: dict[str, float], unkno
     """
     for pair in pairs:
         first, stats = pair.reference, pair.stats
-        if first is None or stats is None or pair.noise is None or pair.noise.value <= unknown or first.attrs.get("leaf") not in MEANS:
+        if first is None or stats is None or pair.noise is None or first.attrs.get("leaf") not in MEANS:
             continue
+        share = ZERO if pair.noise.value > unknown else CANCELLED
         scale = deviations.get(first.attrs.get("owner", ""), 0.0)
-        if max(stats.rms_reference, stats.rms_candidate) <= ZERO * scale:
-            pair.leave_out(Unjudged.ROUNDING, "vanishes but for rounding: not judged")
+        if max(stats.rms_reference, stats.rms_candidate) <= share * scale:
+            pair.leave_out(Unjudged.ROUNDING, UNJUDGED)
 
 
 def is_biased(old: Array, reference: Array, candidate: Array, share: float, allowed: float, *, reference_unbiased: bool) -> bool:
     """Whether two running variances after one step differ by the factor n / (n - 1) of the batch variance alone.
 
+    A layer that a step calls several times (both images of a pair, a network on real and on made data) keeps the share as often.
+
     Args:
         old: the statistic before the step.
         reference: the reference's after it.
         candidate: the candidate's after it.
-        share: what the step keeps of the old.
+        share: what one call keeps of the old.
         allowed: L2 distance that noise explains.
         reference_unbiased: whether the reference is the framework that divides by n - 1.
     """
-    new, other = (value.astype(np.float64) - share * old.astype(np.float64) for value in (reference, candidate))
-    if not reference_unbiased:
-        new, other = other, new
+    unbiased, biased = (reference, candidate) if reference_unbiased else (candidate, reference)
+    return any(_differ_by_count(old, unbiased, biased, share**calls, allowed) for calls in range(1, CALLS + 1))
+
+
+def _differ_by_count(old: Array, unbiased: Array, biased: Array, share: float, allowed: float) -> bool:
+    """Whether what was added to a share of the old is n / (n - 1) times as much in one as in the other, for a whole n."""
+    new, other = (value.astype(np.float64) - share * old.astype(np.float64) for value in (unbiased, biased))
     square = float(np.dot(other.ravel(), other.ravel()))
     if square == 0.0:
         return False

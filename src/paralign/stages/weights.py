@@ -49,7 +49,7 @@ def run(context: Context) -> StageResult:
     result = spent(StageResult("weights"), reference, candidate)
     states = reference, candidate
     if context.settings.weights == "copy":
-        plan, proof = proven(context, result, plan)
+        plan, proof = proven(context, result, plan, candidate)
         context.plan = plan
         candidate = load(context, plan)
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from paralign.weights.byname import Followed, Way, follow
+from paralign.weights.copies import Copy
+from paralign.weights.copies import follow as follow_copies
 from paralign.weights.exact import exact
 from paralign.weights.matching import plan
 from paralign.weights.plan import SHARED, Ambiguity, Choice, Move, Option, Plan, apply, invert
@@ -15,6 +17,7 @@ __all__ = [
     "Alike",
     "Ambiguity",
     "Choice",
+    "Copy",
     "Drop",
     "Followed",
     "Move",
@@ -30,6 +33,7 @@ __all__ = [
     "by_use",
     "exact",
     "follow",
+    "follow_copies",
     "invert",
     "is_computed",
     "open_moves",

@@ -88,6 +88,7 @@ def prove(
     seconds: float = math.inf,
     least: int = 1,
     further: Callable[[Plan], list[Choice]] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Proof:
     """Try a plan, then its alternatives, and keep what proves right.
 
@@ -103,8 +104,9 @@ def prove(
         seconds: after which it is not called again; a third of that is left for doubting what is right.
         least: how often it may be called to find what is right even if that takes longer: on a busy machine time alone says little.
         further: gives more choices for a plan that is wrong, most likely ones, that take a run to be told; they are tried first.
+        clock: what seconds are counted by; one that stands still while others use the machine gives the same proof on a busy one.
     """
-    search = _Search(run, max(limit, 1), time.monotonic() + seconds, max(least, 1))
+    search = _Search(run, max(limit, 1), clock() + seconds, max(least, 1), clock)
     proof = Proof(plan, search.error(plan) or 0.0)
     if not proof.right and all(is_computed(m) for m in (*plan.missing, *plan.extra)):
         more = further(plan) if further is not None else []
@@ -117,7 +119,7 @@ def prove(
         proof.guess = _guess(plan, more, search)
     if proof.right:
         proof.plan = _without_computed(proof.plan)
-        search.until, search.least = min(search.until, time.monotonic() + seconds / 3), 1  # what is right need not be doubted for long
+        search.until, search.least = min(search.until, clock() + seconds / 3), 1  # what is right need not be doubted for long
         _doubt(proof, search)
     proof.runs = search.runs
     return proof
@@ -163,6 +165,7 @@ class _Search:
     limit: int
     until: float
     least: int
+    clock: Callable[[], float]
     known: dict[frozenset[tuple[object, ...]], float] = field(default_factory=dict)
 
     @property
@@ -173,7 +176,7 @@ class _Search:
         """The error of a plan; None where no run is left for it."""
         moves = _moves(plan)
         if moves not in self.known:
-            if len(self.known) >= self.limit or (len(self.known) >= self.least and time.monotonic() > self.until):
+            if len(self.known) >= self.limit or (len(self.known) >= self.least and self.clock() > self.until):
                 return None
             error = float(self.run(plan))
             self.known[moves] = math.inf if math.isnan(error) else error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
@@ -15,7 +15,7 @@ from paralign.worker.optimizers import construction, steps
 from paralign.worker.protocol import OwnStepped, OwnSteps
 from paralign.worker.schedule import advance_after
 from paralign.worker.session import DOUBLE, Session
-from paralign.worker.training import add_buffers, add_changes, add_gradient, optimizer_of, trainer
+from paralign.worker.training import add_buffers, add_changes, add_gradient, drawing, optimizer_of, trainer
 from paralign.worker.trees import leaves, to_value
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, valu
     Recorded for every step: ``result`` (what
     ``train_step`` returned, as far as it is numbers and tensors; role ``scalar``); every parameter's whole change since the start under
     its name (role ``parameter``); buffers; and the gradients at the first calls of an optimizer's ``step`` (role ``gradient``, ``call``
-    counts them).
+    counts them). Where draws are kept, replaced or listed, everything random is on.
     """
     answer = OwnStepped(defined=_defined(session))
     with session.untouched() as state:
@@ -68,7 +68,8 @@ def _steps(
     if run.startswith("perturbed"):
         given = [(perturbed(session, i, state, seed=int(run.rsplit("-", 1)[1])), labels) for i, labels in given]
     adapter.clear_gradients(session.model, None)
-    session.adapter.train(session.model, "quiet")
+    mode = "quiet" if options.redraw is None else "apart"
+    session.adapter.train(session.model, mode)
     session.seed()
     with construction(steps) as built:
         optimizer, scheduler = optimizer_of(session)
@@ -79,8 +80,11 @@ def _steps(
         batch = session.fresh(joined(inputs, labels, form))
         session.adapter.seed(session.base_seed + step + (1 if run == RESEEDED else 0))
         fields = {"run": run, "step": step}
-        with _quiet(session), _watched(session, writer, optimizer, fields, answer) as calls:
+        draws = None if options.redraw is None else drawing(session, writer, options.redraw, values.get("draws"), fields)
+        seen = nullcontext() if draws is None else session.adapter.operations(draws, session.model)  # type: ignore[attr-defined] # asked for in drawing
+        with _kept(session, mode), _watched(session, writer, optimizer, fields, answer) as calls, seen:
             result = session.function("train_step")(session.model, optimizer, batch)
+        answer.random += [] if draws is None else [draws.random]
         counted.append(calls[0])
         advance_after(adapter, optimizer, scheduler, options.pace, step + 1)
         _add_result(session, writer, result, fields)
@@ -128,14 +132,14 @@ def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[
 
 
 @contextmanager
-def _quiet(session: Session) -> Iterator[None]:
-    """Keep dropout off where ``train_step`` itself calls ``model.train()``."""
+def _kept(session: Session, training: str) -> Iterator[None]:
+    """Keep a training mode (``quiet``: dropout off) where ``train_step`` itself calls ``model.train()``."""
     model = session.model
 
     def train(*args: Any, **kwargs: Any) -> Any:
         mode = kwargs.get("mode", args[0] if args else True)
         del model.train
-        session.adapter.train(model, "quiet" if mode else "eval")
+        session.adapter.train(model, training if mode else "eval")
         model.train = train
         return model
 

@@ -338,11 +338,13 @@ class Session:
     @contextmanager
     def capture(self, path: str, stage: str, settings: Dict[str, Any]) -> Iterator[CaptureWriter]:
         """A capture to write into, closed with the time it took, the peak memory so far, the files and the variables that were read."""
-        began = time.perf_counter()
+        began, computed = time.perf_counter(), time.process_time()
         forget_peak()
         with CaptureWriter(path, self.manifest(stage, settings)) as writer:
             yield writer
-            writer.manifest.resources = {"seconds": time.perf_counter() - began, "peak_bytes": peak_bytes()}
+            seconds = time.perf_counter() - began
+            busy = min(seconds, time.process_time() - computed)  # several threads count once
+            writer.manifest.resources = {"seconds": seconds, "busy_seconds": busy, "peak_bytes": peak_bytes()}
             if not self._live:
                 writer.manifest.files, writer.manifest.variables = files.depended_on(), variables.depended_on()
                 if files.deeds():

@@ -143,7 +143,7 @@ def backward(session: Session, writer: CaptureWriter, options: Backward, values:
                 spare = options.sparing and f"{DOUBLE}:{mode}" in answer.runs
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
                 if options.redraw.keep or options.redraw.use:
-                    training.drawing = partial(_drawing, session, writer, options.redraw, values.get("draws"))
+                    training.drawing = partial(drawing, session, writer, options.redraw, values.get("draws"))
                 training.pace, training.accumulate = options.pace, options.accumulate
                 act = partial(training.perform, values, 0 if spare and mode == "train" else options.steps, answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
@@ -254,7 +254,7 @@ class _Training:
         draws = None if self.drawing is None else self.drawing(fields)
         whole: Any = None
         for number, (inputs, labels) in enumerate(given):
-            with nullcontext() if draws is None else session.adapter.operations(draws, session.model):  # type: ignore[attr-defined] # asked for in _drawing
+            with nullcontext() if draws is None else session.adapter.operations(draws, session.model):  # type: ignore[attr-defined] # asked for in drawing
                 outputs = session.call(session.fresh(inputs))
                 result = session.function("loss")(outputs, session.fresh(labels))
             if step == number == 0 and self.mode == "train":
@@ -274,7 +274,7 @@ class _Training:
         return len(random), sum(said["given"] is not None for said in random)
 
 
-def _drawing(session: Session, writer: CaptureWriter, redraw: Redraw, given: "Optional[Capture]", fields: Dict[str, Any]) -> Redrawing:
+def drawing(session: Session, writer: CaptureWriter, redraw: Redraw, given: "Optional[Capture]", fields: Dict[str, Any]) -> Redrawing:
     """What keeps the draws of a step, or puts others in their place.
 
     Raises:

@@ -229,9 +229,11 @@ class OwnStepped(Ran):
         line: where the first was called.
         defined: the line of ``train_step``.
         optimizer: where it was built.
+        random: what each step drew, in order, where that was asked for.
     """
 
     updates: Dict[str, List[int]] = field(default_factory=dict)
+    random: List[List[Dict[str, Any]]] = field(default_factory=list)
     line: Optional[str] = None
     defined: Optional[str] = None
     optimizer: Optional[str] = None
@@ -239,10 +241,17 @@ class OwnStepped(Ran):
 
 @dataclass(frozen=True)
 class OwnSteps(InRuns[OwnStepped], task="own_steps"):
-    """Steps of the side's ``train_step``; the run ``reseeded`` is a native one under another seed."""
+    """Steps of the side's ``train_step``; the run ``reseeded`` is a native one under another seed.
+
+    Args:
+        steps: how many.
+        pace: updates between two steps of the schedule.
+        redraw: what becomes of random operations, all of which are on then; without it layers that draw are off.
+    """
 
     steps: int
     pace: int
+    redraw: Optional[Redraw] = None
 
 
 @dataclass
