@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -170,8 +171,9 @@ def _make(folder: Path, *inner: str) -> None:
         for path in (folder, *(folder / name for name in inner)):
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        why = "a file is there" if isinstance(error, (FileExistsError, NotADirectoryError)) else error.strerror
         raise UsageError(
-            f"the output folder cannot be made: {error.strerror}",
+            f"the output folder cannot be made: {why}",
             where=str(folder),
             hint="name another: --out, or `out` in paralign.toml",
         ) from error
@@ -233,12 +235,21 @@ def check_project(
             told("the reference again, from the start")
             result, context = _checked(project, names, folder, told, fresh=True, lock=lock)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
+        result.command = _command(project, stages, out, strict=strict)
         pictures.draw(result, context.artifacts, folder, project.settings.pictures)
         naming, given = artifacts.Naming(project.settings.names), artifacts.Given(None if context.unlabelled else context.labels)
         artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold, naming, given)
         kept.write(folder, project, result, begun, context.used, strict=strict)
         page.write(folder, result, project.folder)
     return result, folder
+
+
+def _command(project: Project, stages: list[str] | None, out: str | Path | None, *, strict: bool) -> str:
+    """What makes a check again, from the folder above the project's."""
+    words = ["paralign", "check", project.folder.name or ".", *(stages or [])]
+    words += ["--strict"] if strict else []
+    words += ["--out", str(out)] if out is not None else []
+    return shlex.join(words)
 
 
 def durations(directory: str | Path, stages: list[str] | None = None, out: str | Path | None = None) -> dict[str, float | None]:
@@ -280,10 +291,19 @@ def opened(directory: str | Path) -> Iterator[Context]:
     with tempfile.TemporaryDirectory(prefix="paralign-") as name:
         folder = Path(name)
         _make(folder, "workers", "captures")
-        with sides(project, folder, fresh=True) as context:
-            describe(context, CheckResult(), None)
-            context.inputs, context.labels = given_tensors(project, context, folder)
-            yield context
+        try:
+            with sides(project, folder, fresh=True) as context:
+                describe(context, CheckResult(), None)
+                context.inputs, context.labels = given_tensors(project, context, folder)
+                yield context
+        except WorkerFailed as failure:
+            raise _without_log(failure) from failure
+
+
+def _without_log(failure: WorkerFailed) -> WorkerFailed:
+    """A failure that tells its frames itself: its log goes with the folder."""
+    told = "".join(f"\n  {frame}" for frame in failure.frames)
+    return WorkerFailed(failure.type, failure.message + told, side=failure.side, frames=failure.frames)
 
 
 def compare(
@@ -316,7 +336,9 @@ def compare(
     paths = Path(reference), Path(candidate)
     for path in paths:
         if not checked_path(path).exists():
-            raise UsageError("there is nothing to compare", where=str(path), hint="give two captures (folders), or two .npy or .npz files")
+            raise UsageError(
+                "there is no such file or folder", where=str(path), hint="give two captures (folders), or two .npy or .npz files"
+            )
     if log is not None and checked_path(log).exists():
         raise UsageError("the log is there already", where=str(log), hint="name another file; nothing is replaced")
     tolerance = Tolerance(ratio, atol, rtol)
@@ -444,9 +466,8 @@ def _modelled(model: str | Path | list[str], inputs: Any, folder: Path, step: Ca
             describe(context, CheckResult(), None)
             context.inputs, _ = given_tensors(project, context, folder)
             yield context
-    except WorkerFailed as failure:  # its log goes with the folder
-        told = "".join(f"\n  {frame}" for frame in failure.frames)
-        raise WorkerFailed(failure.type, failure.message + told, side=failure.side, frames=failure.frames) from failure
+    except WorkerFailed as failure:
+        raise _without_log(failure) from failure
 
 
 def locate_captures(reference: str | Path, candidate: str | Path | None = None) -> CheckResult:

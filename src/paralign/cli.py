@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import dataset, doctor, explain, grammar, guide, log, rank_logs, report, scan, verify, watch, weights
+from paralign.commands import completion, dataset, doctor, explain, grammar, guide, log, rank_logs, report, scan, verify, watch, weights
 from paralign.commands.codes import CODES
 from paralign.commands.grammar import Parser, add_language, language, quiet
 from paralign.errors import (
@@ -28,6 +28,7 @@ from paralign.errors import (
     quoted,
     unwritten,
 )
+from paralign.report.language import say, speaking
 from paralign.report.streams import neutral_streams
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_commands(commands)
     scan.add_commands(commands)
     verify.add_commands(commands)
+    completion.add_commands(commands)
     add_language(top)
     return top
 
@@ -149,7 +151,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         options.lang = language(options.lang)
-        with _ended_by_signals():
+        with speaking(options.lang), _ended_by_signals():
             code = run(options)
             sys.stdout.flush()
             return code
@@ -241,7 +243,7 @@ def _check(options: argparse.Namespace) -> int:
         result, folder = check_project(
             directory, stages, out=options.out, fresh=options.fresh, strict=options.strict, progress=progress.step
         )
-    return _show(result, options, footer=f"report: {folder / 'report.json'}", root=Path(directory).resolve())
+    return _show(result, options, footer=f"{say('report: ')}{folder / 'report.json'}", root=Path(directory).resolve())
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
@@ -279,7 +281,7 @@ def _compare(options: argparse.Namespace) -> int:
         log=options.log,
         threshold=options.diff_threshold,
     )
-    return _show(result, options, footer=f"log: {options.log}" if options.log else "", full=True)
+    return _show(result, options, footer=f"{say('log: ')}{options.log}" if options.log else "", full=True)
 
 
 def _locate(options: argparse.Namespace) -> int:

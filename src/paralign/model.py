@@ -404,12 +404,16 @@ class StageResult:
 
 @dataclass
 class CheckResult:
-    """What a check came to; ``result["forward"]`` is the result of one stage."""
+    """What a check came to; ``result["forward"]`` is the result of one stage.
+
+    ``command`` makes it again, from the folder above the project's; '' where no command did.
+    """
 
     stages: List[StageResult] = field(default_factory=list)
     preflight: List[str] = field(default_factory=list)
     reference: Dict[str, Any] = field(default_factory=dict)
     candidate: Dict[str, Any] = field(default_factory=dict)
+    command: str = ""
 
     @property
     def verdict(self) -> str:
@@ -448,6 +452,7 @@ class CheckResult:
             {
                 "schema": SCHEMA,
                 "verdict": self.verdict,
+                "command": self.command,
                 "preflight": self.preflight,
                 "reference": self.reference,
                 "candidate": self.candidate,

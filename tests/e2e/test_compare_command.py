@@ -126,7 +126,7 @@ def test_captures(run, tmp_path, pair):
 def test_a_path_that_is_not_there(run, tmp_path):
     done = run("compare", tmp_path / "a.npy", tmp_path / "b.npy")
     assert done.code == 2
-    assert f"there is nothing to compare\n  where: {tmp_path / 'a.npy'}" in done.err
+    assert f"there is no such file or folder\n  where: {tmp_path / 'a.npy'}" in done.err
 
 
 def test_names_with_brackets_are_shown_as_they_are(run, pair):

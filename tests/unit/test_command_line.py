@@ -279,3 +279,136 @@ def test_a_file_that_cannot_be_imported_shows_the_users_frames_alone(capsys, por
     first = next(n for n, line in enumerate(lines) if "the candidate failed: " in line)
     last = next(n for n, line in enumerate(lines) if line.startswith("  log: "))
     assert [line[4:] for line in lines[first + 1 : last]] == frames
+
+
+# -- wrong uses ------------------------------------------------------------------------------------------------------------------------
+
+#: what is typed in a folder with: port (a project), text.txt, binary, empty, folder, bad (no TOML), bytes (no text), dir (paralign.toml is a folder)
+WRONG = {
+    "check nowhere": (2, "there is no paralign.toml"),
+    "check text.txt": (2, "text.txt is no valid TOML"),
+    "check bad": (2, "paralign.toml is no valid TOML: "),
+    "check bytes": (2, "paralign.toml is no valid TOML: it is no text in UTF-8 (byte 0)"),
+    "check dir": (2, "paralign.toml is a folder"),
+    "check port --out text.txt": (2, "the output folder cannot be made: a file is there"),
+    "check port forward nothing": (2, "there is no stage 'nothing'"),
+    "doctor nowhere": (2, "there is no paralign.toml"),
+    "status port --result text.txt": (2, "the output folder is a file"),
+    "status port --without 9.9": (2, "there is no step '9.9'"),
+    "compare nowhere nowhere": (2, "there is no such file or folder"),
+    "compare folder folder": (3, "the folder is not a capture"),
+    "compare text.txt text.txt": (3, "the file is neither .npy nor .npz"),
+    "compare empty empty": (3, "the file is empty"),
+    "locate folder": (2, "there is no capture of operations"),
+    "report folder": (2, "there is no report"),
+    "report text.txt": (3, "the report is no JSON"),
+    "weights show folder": (2, "the folder holds no checkpoint"),
+    "weights show binary": (3, "no checkpoint of a known format"),
+    "convert weights nowhere a.pdparams": (2, "the file cannot be read: No such file"),
+    "convert code folder out": (2, "there is no source file"),
+    "log show nowhere": (2, "the file cannot be read: No such file"),
+    "log show binary": (3, "the log is no text"),
+    "log checks text.txt": (3, "no line of it is one of a log of differences"),
+    "log convert text.txt --out nowhere/x": (3, "the file cannot be written"),
+    "rank-logs text.txt": (2, "there is no such folder"),
+    "logbook port --out folder": (2, "the file is there already"),
+    "clean-copy text.txt new": (2, "there is no such folder"),
+    "inputs port --out text.txt": (3, "the file cannot be written"),
+    "explain nothing_like_it": (2, "no call of this name is known"),
+    "data sample folder": (2, "this is no data set of a known form"),
+    "data sample port": (2, "this is no data set of a known form"),
+    "data sample text.txt": (2, "the data set is no folder"),
+    "data verify folder": (2, "there is no manifest"),
+    "data verify text.txt": (3, "the manifest is no JSON"),
+    "verify nowhere --spec port": (2, "the port is no folder"),
+    "verify port --spec port": (2, "must lie outside of the port"),
+    "scan nowhere": (2, "there is no such file or folder"),
+    "scan port --fail-on slient": (2, "--fail-on does not know 'slient'; did you mean 'silent'?"),
+    "init text.txt": (2, "this is a file"),
+    "init port": (2, "would be overwritten"),
+    "init new --reference nowhere": (2, "the reference repository is not there"),
+    "init new --reference folder": (2, "no Python file of the reference repository can be read"),
+    "watch-memory port --steps 3": (2, "--steps must be at least 8"),
+}
+
+
+@pytest.fixture
+def place(port, monkeypatch):
+    here = port.parent
+    for name, content in (("text.txt", b"hello\n"), ("binary", bytes(range(256)) * 9), ("empty", b"")):
+        (here / name).write_bytes(content)
+    for name, content in (("bad", b"[reference\n"), ("bytes", b"\xff\xfe[")):
+        (here / name).mkdir()
+        (here / name / "paralign.toml").write_bytes(content)
+    (here / "dir" / "paralign.toml").mkdir(parents=True)
+    (here / "folder").mkdir()
+    monkeypatch.chdir(here)
+    return here
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_use_gets_a_line_that_says_what_and_where(capsys, place, words):
+    expected, told = WRONG[words]
+    before = sorted(place.rglob("*"))
+    code, out, err = typed(capsys, *words.split())
+    assert (code, out) == (expected, "")
+    first, *rest = err.splitlines()
+    assert first.startswith("paralign: ")
+    assert told in first
+    assert any(line.startswith("  fix:   ") for line in rest)
+    assert "Traceback" not in err
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("words", ["log show text.txt", "weights show text.txt", "compare text.txt text.txt", "report text.txt"])
+def test_a_file_that_may_not_be_read(capsys, place, words):
+    (place / "text.txt").chmod(0)
+    code, _, err = typed(capsys, *words.split())
+    assert code == 2
+    assert "Permission denied" in err
+
+
+def test_a_side_that_fails_in_a_command_without_a_report_shows_its_frames(capsys, port):
+    (port / "candidate.py").write_text("import nothing_here\n")
+    code, _, err = typed(capsys, "watch-memory", str(port))
+    assert code == 3
+    assert "the candidate failed: ModuleNotFoundError: No module named 'nothing_here'" in err
+    assert "candidate.py:1 in <module>: import nothing_here" in err
+    assert "log:" not in err, "it is gone"
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------------------------
+
+PAGES = [ROOT / "docs" / name for name in ("command-line.md", "command-line.zh.md")]
+
+
+def blocks(page):
+    """Command -> what the page shows of it."""
+    found = {}
+    for block in re.findall(r"^```\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            found[command] = shown
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=["en", "zh"])
+def test_commands_of_the_page_print_what_it_shows(capsys, port, page, monkeypatch):
+    monkeypatch.chdir(port.parent)
+    (port / "result" / "captures").mkdir(parents=True)
+    assert blocks(page)
+    for command, expected in blocks(page).items():
+        words, _, echo = command.partition("; echo ")
+        code, out, err = typed(capsys, *words.split()[1:])
+        first = [*out.splitlines()[:1], *err.splitlines()[:1], *([str(code)] if echo else [])]
+        assert first == expected.splitlines(), command
+
+
+def test_options_and_variables_of_the_page_are_those_of_the_commands():
+    text = PAGES[0].read_text(encoding="utf-8")
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for name in set(re.findall(r"`(PARALIGN_[A-Z]+)", text)):
+        assert f'"{name}"' in source
+    options = {name for _, parser in leaves(cli.parser()) for name in parser._option_string_actions}
+    assert set(re.findall(r"`(--?[a-z]+)", text)) <= options | {"--frsh"}

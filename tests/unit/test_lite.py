@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from paralign.cli import main
-from paralign.errors import UsageError
+from paralign.errors import CaptureFormatError, UsageError
 from paralign.lite import check_files, draw, read_manifest
 
 
@@ -176,7 +176,7 @@ def test_files_that_changed_went_or_came_are_named(tmp_path, capsys):
 )
 def test_files_that_are_no_manifest_are_refused(tmp_path, text, told):
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(CaptureFormatError, match=told):
         read_manifest(tmp_path)
 
 
@@ -191,7 +191,12 @@ def test_wrong_sources_are_refused_and_nothing_is_overwritten(tmp_path, capsys):
     assert main(["data", "sample", str(tmp_path / "data"), "--out", str(tmp_path / "data" / "lite")]) == 2
     assert main(["data", "sample", str(tmp_path / "data"), "--out", str(tmp_path / "empty")]) == 2
     err = capsys.readouterr().err
-    for told in ("the data set is no folder", "no samples of the form 'folder'", "would lie inside the data set", "it is there already"):
+    for told in (
+        "the data set is no folder",
+        "this is no data set of a known form",
+        "would lie inside the data set",
+        "it is there already",
+    ):
         assert told in err
 
 

@@ -240,7 +240,7 @@ def test_what_is_not_there_or_of_another_kind_is_told(tmp_path):
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "notes.txt").write_text("no arrays")
     capture(tmp_path / "c", [("x", X, {})])
-    with pytest.raises(UsageError, match="there is nothing to compare") as caught:
+    with pytest.raises(UsageError, match="there is no such file or folder") as caught:
         compare(tmp_path / "x.npy", tmp_path / "nowhere.npy")
     assert caught.value.where == str(tmp_path / "nowhere.npy")
     for sides in (("x.npy", "c"), ("c", "x.npy")):

@@ -194,7 +194,7 @@ def test_a_browser_shows_the_page_without_errors(result, tmp_path):
     shown = Page(done.stdout)
     assert "img" not in shown.tags
     assert sum("onerror" in text for text in shown.texts) >= 200  # rows of the table, made from packed data
-    assert "未对齐" in done.stdout
+    assert "不一致" in done.stdout
 
 
 def write(folder, result):

@@ -88,8 +88,12 @@ def test_both_line_formats_of_reprod_log_are_read(tmp_path, head):
 
 def test_a_file_that_is_no_log_is_refused(tmp_path):
     (tmp_path / "events").write_bytes(b"\x18\0\0\0binary")
-    for path, said in ((tmp_path / "events", "no text"), (tmp_path / "gone", "not there"), (tmp_path, "no file")):
-        with pytest.raises(CaptureFormatError, match=said):
+    for path, kind, said in (
+        (tmp_path / "events", CaptureFormatError, "no text"),
+        (tmp_path / "gone", UsageError, "No such file"),
+        (tmp_path, UsageError, "Is a directory"),
+    ):
+        with pytest.raises(kind, match=said):
             read_log(path)
 
 
@@ -165,4 +169,5 @@ def test_the_command_shows_compares_and_converts(tmp_path, capsys):
     assert (tmp_path / "a.csv").read_text().startswith("kind,epoch,iter,acc,lr,loss")
     assert cli.main(["log", "convert", one, "--out", str(tmp_path / "a.csv")]) == 2
     assert "nothing is replaced" in capsys.readouterr().err
-    assert cli.main(["log", "show", str(tmp_path / "gone")]) == 3
+    assert cli.main(["log", "show", str(tmp_path / "gone")]) == 2
+    assert cli.main(["log", "convert", one, "--out", str(tmp_path / "none" / "a.csv")]) == 3

@@ -65,6 +65,11 @@ def entries_of_paddle(name: str) -> list[Entry]:
     return _by_paddle().get(name, []) if name else []
 
 
+def entry_of(identity: str) -> Entry | None:
+    """The entry of an id; None where there is none."""
+    return next((entry for entry in read_all() if entry.id == identity), None)
+
+
 def look_up(text: str) -> Found:
     """Find what somebody asks for: a full name, one with a usual alias (``F.pad``), the last part alone, or an entry's id."""
     by_id = [entry for entry in read_all() if entry.id == text]

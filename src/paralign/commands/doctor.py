@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import number, quiet
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -72,16 +73,17 @@ def _told(result: Diagnosis) -> list[str]:
     for side in result.sides:
         lines += _of_side(side)
     if result.differences:
-        lines.append("differences between the sides (reference | candidate)")
+        lines.append(say("differences between the sides (reference | candidate)"))
     for each in result.differences:
-        lines.append(f"  {each.what}: {each.reference} | {each.candidate}; {'matters' if each.matters else 'does not matter'}: {each.why}")
+        weight = say("matters") if each.matters else say("does not matter")
+        lines.append(f"  {each.what}: {each.reference} | {each.candidate}; {weight}: {each.why}")
         if each.matters:
-            lines.append(f"    fix: {each.fix}")
+            lines.append(f"    {say('fix: {fix}', fix=each.fix)}")
     if result.symptoms:
-        lines.append("findings")
+        lines.append(say("findings"))
     for symptom in result.symptoms:
-        lines += [f"  {symptom.severity.value} ({symptom.side}): {symptom.what}", f"    fix: {symptom.fix}"]
-    return [*lines, _CONCLUSIONS[result.code]]
+        lines += [f"  {symptom.severity.value} ({symptom.side}): {symptom.what}", f"    {say('fix: {fix}', fix=symptom.fix)}"]
+    return [*lines, say(_CONCLUSIONS[result.code])]
 
 
 _CONCLUSIONS = {0: "all well", 1: "checks would be wrong or impossible", 3: "an interpreter could not be examined"}

@@ -99,11 +99,18 @@ def _signature(name: str) -> str:
     return f"{name}({stored(name.partition('.')[0]).texts.get(name, '…')})"
 
 
+def _status(entry: Entry) -> str:
+    """What an entry comes to in the words of ``scan``: another type of result is a silent difference, too."""
+    from paralign.catalogue import Outcome
+
+    return "silent, another type" if entry.outcome is Outcome.TYPE else entry.outcome.value
+
+
 def _of(entry: Entry, language: str) -> list[str]:
     from paralign.catalogue import Outcome
 
     texts = _TEXTS[language]
-    lines = [f"{entry.torch} → {entry.paddle or texts['absent']}   [{entry.id}, {entry.outcome.value}]"]
+    lines = [f"{entry.torch} → {entry.paddle or texts['absent']}   [{entry.id}, {_status(entry)}]"]
     lines += [f"  {_signature(name)}" for name in (entry.torch, entry.paddle) if name]
     if entry.arguments:
         lines.append(f"  {texts['arguments']}: " + ", ".join(f"{ours} → {theirs}" for ours, theirs in entry.arguments.items()))

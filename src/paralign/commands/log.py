@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import number, quiet
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -60,7 +61,7 @@ def _show(options: argparse.Namespace) -> int:
     logs = [read_log(name) for name in options.files]
     for log in logs:
         print(f"{log.path}: {len(log.rows)} rows, {len(log.damaged)} damaged lines, {log.other} other lines")
-        print("\n".join(_table(log)))
+        print("".join(f"{line}\n" for line in _table(log)) or "  no line of it tells of a training\n", end="")
         for each in log.damaged:
             print(f"  line {each.line} is damaged: {each.why}: {each.text}")
     return 0 if any(log.rows for log in logs) else 4
@@ -135,13 +136,13 @@ def _told(result: LogComparison) -> list[str]:
                 f"; first beyond the limit at epoch {gap.first[0]}, batch {gap.first[1]}: {gap.at_first[0]:.6g} and {gap.at_first[1]:.6g}"
             )
         lines.append(line)
-    return [*lines, *(f"note: {note}" for note in result.notes), f"verdict: {result.verdict}"]
+    return [*lines, *(f"note: {note}" for note in result.notes), f"{say('verdict: ')}{say(result.verdict)}"]
 
 
 def _convert(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from paralign.errors import UsageError
+    from paralign.errors import UsageError, unwritten
     from paralign.training import read_log
     from paralign.training.logs import FORMS
 
@@ -158,5 +159,5 @@ def _convert(options: argparse.Namespace) -> int:
     except FileExistsError as error:
         raise UsageError("the file is there already", where=options.out, hint="name another file; nothing is replaced") from error
     except OSError as error:
-        raise UsageError(f"the file cannot be written: {error.strerror}", where=options.out, hint="name another file") from error
+        raise unwritten(options.out, error) from error
     return 0

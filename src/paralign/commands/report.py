@@ -88,7 +88,17 @@ def rendered(told: Told, form: str, root: Path, *, title: str, language: str = "
         return remarks(told, root)
     from paralign.report.page import html
 
-    return html(told, title=title, command=f"paralign check {title}", language=language)
+    return html(told, title=title, command=told.command or _again(told, title), language=language)
+
+
+def _again(told: Told, title: str) -> str:
+    """What makes a report again that does not say it itself."""
+    import shlex
+
+    from paralign.run.project import DEFAULTS
+
+    stages = [stage.name for stage in told.stages]
+    return shlex.join(["paralign", "check", title, *(stages if tuple(stages) != DEFAULTS else [])])
 
 
 def _write(file: Path, text: str) -> None:

@@ -60,12 +60,14 @@ def _scan(options: argparse.Namespace) -> int:
 
 
 def _chosen(text: str) -> list[str]:
-    from paralign.errors import UsageError, quoted
+    from paralign.errors import UsageError, did_you_mean, quoted
 
     chosen = [part.strip() for part in text.split(",") if part.strip()]
     wrong = [part for part in chosen if part not in _CHOICES]
     if wrong:
-        raise UsageError(f"--fail-on does not know {quoted(wrong[0])}", hint=f"it takes {', '.join(_CHOICES)}")
+        raise UsageError(
+            f"--fail-on does not know {quoted(wrong[0])}{did_you_mean(wrong[0], _CHOICES)}", hint=f"it takes {', '.join(_CHOICES)}"
+        )
     return chosen
 
 

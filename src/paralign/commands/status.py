@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import quiet
+from paralign.report.language import current, say
 
 if TYPE_CHECKING:
     import argparse
@@ -102,21 +103,35 @@ def _told(found: Status) -> list[str]:
     """A line a step, the checkpoints, the next command."""
     from paralign.errors import one_line, shortened
 
-    lines = [f"{'step':6}{'':34}{'state':14}checkpoint"]
+    lines = [_row(say("step"), "", say("state"), say("checkpoint"))]
     for each in found.steps:
         mark = str(each.step.checkpoint) if each.step.checkpoint else ""
-        lines.append(f"{each.step.number:6}{each.step.title['en']:34}{each.state.value:14}{mark}".rstrip())
+        lines.append(_row(each.step.number, each.step.title[current()], say(each.state.value), mark))
         if each.why:
             lines.append(f"{'':6}{shortened(one_line(each.why), SHOWN)}")
     lines.append(_sum(found))
     upcoming = found.next
     if upcoming is not None:
-        lines.append(f"next: {one_line(upcoming.command)}" if upcoming.command else f"next: step {upcoming.step.number}: {upcoming.why}")
+        step = say("step {number}: {why}", number=upcoming.step.number, why=upcoming.why)
+        lines.append(say("next: {what}", what=one_line(upcoming.command) if upcoming.command else step))
     return lines
+
+
+def _row(number: str, title: str, state: str, checkpoint: str) -> str:
+    """A line of the table; Chinese characters are two columns wide."""
+    from rich.cells import set_cell_size
+
+    return (set_cell_size(number, 6) + set_cell_size(title, 34) + set_cell_size(state, 14) + checkpoint).rstrip()
 
 
 def _sum(found: Status) -> str:
     """How many steps are done, in a line."""
     done = sum(each.state.value == "done" for each in found.steps)
     reached = [each for each in found.checkpoints if each.state.value == "done"]
-    return f"{done} of {len(found.steps)} steps done, {len(reached)} of {len(found.checkpoints)} checkpoints"
+    return say(
+        "{done} of {steps} steps done, {reached} of {checkpoints} checkpoints",
+        done=done,
+        steps=len(found.steps),
+        reached=len(reached),
+        checkpoints=len(found.checkpoints),
+    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import above_zero, quiet
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -70,7 +71,7 @@ def _verify(options: argparse.Namespace) -> int:
     text = found.to_json(key)
     if options.out:
         replace(Path(options.out), text)
-        print(found.judgement.value)
+        print(say(found.judgement.value))
         for reason in [] if options.quiet else found.reasons:
             print(plain_text(f"  {reason}"))
     else:

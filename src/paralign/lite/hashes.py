@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from paralign.capture.bounds import checked_path
-from paralign.errors import UsageError, quoted
+from paralign.errors import CaptureFormatError, UsageError, quoted
 
 #: the file beside the data
 MANIFEST = "manifest.json"
@@ -54,22 +54,23 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """A manifest, checked; ``path`` may be the folder that it lies in.
 
     Raises:
-        UsageError: it is not there, is no manifest, or names a file outside its folder.
+        UsageError: it is not there.
+        CaptureFormatError: it is no manifest, or names a file outside its folder.
     """
     path = path / MANIFEST if checked_path(path).is_dir() else path
     if not checked_path(path).is_file():
         raise UsageError("there is no manifest", where=str(path), hint="`paralign data sample` writes one; name the file, or its folder")
     if path.stat().st_size > LARGEST:
-        raise UsageError(
+        raise CaptureFormatError(
             f"the manifest has more than {LARGEST:,} bytes", where=str(path), hint="name the file that `paralign data sample` wrote"
         )
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as fault:
-        raise UsageError(f"the manifest is no JSON: {fault}", where=str(path), hint="draw the data again") from fault
+        raise CaptureFormatError(f"the manifest is no JSON: {fault}", where=str(path), hint="draw the data again") from fault
     files = table.get("files") if isinstance(table, dict) and table.get("format") == FORMAT else None
     if not isinstance(files, dict) or not files:
-        raise UsageError(
+        raise CaptureFormatError(
             f"this is no manifest of the format {FORMAT}", where=str(path), hint="name the file that `paralign data sample` wrote"
         )
     for name, about in files.items():
@@ -80,11 +81,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def _check_entry(name: str, about: object, path: Path) -> None:
     parts = PurePosixPath(name)
     if parts.is_absolute() or ".." in parts.parts or "\\" in name or "\0" in name or not name:
-        raise UsageError(
+        raise CaptureFormatError(
             f"the manifest names {quoted(name)}, which is not below its folder", where=str(path), hint="do not use this manifest"
         )
     if not isinstance(about, dict) or not isinstance(about.get("sha256"), str) or not isinstance(about.get("bytes"), int):
-        raise UsageError(f"the manifest says no hash and size of {quoted(name)}", where=str(path), hint="draw the data again")
+        raise CaptureFormatError(f"the manifest says no hash and size of {quoted(name)}", where=str(path), hint="draw the data again")
 
 
 def check_files(manifest: dict[str, Any], folder: Path) -> Checked:

@@ -64,7 +64,8 @@ def read(root: Path, form: str, lists: list[Path]) -> Source:
     """
     if not root.is_dir():
         raise UsageError("the data set is no folder", where=str(root), hint="name the folder that the data lies in")
-    if form == "auto":
+    guessed = form == "auto"
+    if guessed:
         form = _form(root, lists)
     splits = {"list": lambda: _lists(root, lists), "coco": lambda: _coco(root), "voc": lambda: _voc(root), "folder": lambda: _folder(root)}
     found = Source(form, root, [split for split in splits[form]() if split.items])
@@ -75,6 +76,13 @@ def read(root: Path, form: str, lists: list[Path]) -> Source:
             "voc": "ImageSets/Main/*.txt with Annotations/*.xml",
             "list": "lines `path class`",
         }
+        if guessed and form == "folder":
+            raise UsageError(
+                "this is no data set of a known form: neither images in folders, nor COCO or VOC annotations",
+                where=str(root),
+                hint=f"images are {wanted['folder']}; COCO: {wanted['coco']}; VOC: {wanted['voc']}; for lists of {wanted['list']}, name "
+                "them with --list",
+            )
         raise UsageError(
             f"there are no samples of the form {form!r}", where=str(root), hint=f"expected {wanted[form]}; --form names another"
         )

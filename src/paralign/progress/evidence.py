@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.errors import CaptureFormatError
+from paralign.errors import CaptureFormatError, UsageError
 from paralign.training import read_log
 from paralign.trainlog.lines import EVAL, TRAIN
 
@@ -60,8 +60,8 @@ def look(roots: Sequence[Path], *, without: Sequence[Path], named: Sequence[Path
     for path in [*named, *_candidates(roots, {folder.resolve() for folder in without})]:
         try:
             log = read_log(path)
-        except CaptureFormatError:
-            continue  # no text: not a log
+        except (CaptureFormatError, UsageError):
+            continue  # no text, or gone: not a log
         if any(row.kind == TRAIN for row in log.rows):
             found.append(_judged(log))
     return min(found, key=lambda each: (len(each.lacking), -each.rows), default=Evidence())

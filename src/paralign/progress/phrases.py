@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from paralign.report.chinese import CHINESE
+
 #: language -> key -> words
 PHRASES = {
     "en": {
@@ -89,13 +91,5 @@ PHRASES = {
 
 #: state -> how the Chinese log calls it
 STATES_ZH = {
-    "done": "已完成",
-    "diverged": "不一致",
-    "stale": "已过期",
-    "underpowered": "检验不足",
-    "not tested": "未检验",
-    "open": "未开始",
-    "error": "运行失败",
-    "left out": "不适用",
-    "aligned": "一致",
+    state: CHINESE[state] for state in ("done", "diverged", "stale", "underpowered", "not tested", "open", "error", "left out", "aligned")
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass, field
 from enum import Enum
@@ -164,6 +165,8 @@ def status(directory: str | Path, *, out: str | Path | None = None, without: Seq
     """
     project = read_project(Path(directory))
     folder = (Path(out) if out is not None else project.out).resolve()
+    if folder.is_file():
+        raise UsageError("the output folder is a file", where=str(folder), hint="name the folder that a check wrote: --result")
     left_out = _numbers(without)
     current = keeping.settings_of(project)
     steps = []
@@ -207,7 +210,7 @@ def _of_stages(step: Step, project: Project, folder: Path, current: dict[str, st
         found.why = f"this version of paralign has no stage {' or '.join(absent)}"
         return found
     pressing = next(each for each in stages if each.state is state)
-    found.why = _why(pressing)
+    found.why = _why(pressing, project)
     if state is not State.DONE:
         left = [each.stage for each in stages if each.state is not State.DONE]
         found.command = f"paralign check DIR {' '.join(left)}"
@@ -222,8 +225,8 @@ def _of_stage(name: str, step: Step, project: Project, folder: Path, current: di
     if kept is None:
         return StageStatus(name, State.OPEN, log="" if step.training else _own_log(name, folder))
     changed = keeping.changed(kept, current, keeping.splits_of(project.settings))
-    state = State.STALE if changed else _OF_VERDICT.get(kept.verdict, State.NOT_TESTED)
-    return StageStatus(name, state, kept, changed)
+    known = _OF_VERDICT.get(kept.verdict, State.NOT_TESTED)
+    return StageStatus(name, State.STALE if changed and known is not State.NOT_TESTED else known, kept, changed)  # nothing to be outdated
 
 
 def _own_log(name: str, folder: Path) -> str:
@@ -253,7 +256,7 @@ def _looks_at_training(project: Project) -> bool:
     return any(keeping.is_training([split]) for split in keeping.splits_of(project.settings))
 
 
-def _why(found: StageStatus) -> str:
+def _why(found: StageStatus, project: Project) -> str:
     """A line about the state of a stage."""
     kept = found.kept
     if kept is None:
@@ -263,10 +266,11 @@ def _why(found: StageStatus) -> str:
         return f"{kept.stage} was {kept.verdict}; since then changed: {Path(found.changed[0]).name}{more}"
     report = kept.report
     if found.state is State.DIVERGED:
-        return f"{kept.stage}: {_where(report)}"
+        return f"{kept.stage}: {_where(report, project)}"
     if found.state is State.ERROR:
         failure = report.get("failure") or {}
-        return f"{kept.stage}: the {failure.get('side', 'side')} failed: {failure.get('type', '')}: {failure.get('message', '')}"
+        failed = f"{kept.stage}: the {failure.get('side', 'side')} failed: {failure.get('type', '')}: {failure.get('message', '')}"
+        return _from_project(failed, project)
     if found.state is State.DONE:
         return ""
     weak = [pair for pair in report.get("pairs") or [] if pair.get("verdict") == kept.verdict and pair.get("notes")]
@@ -274,12 +278,23 @@ def _why(found: StageStatus) -> str:
     return f"{kept.stage}: {told[0]}" if told else kept.stage
 
 
-def _where(report: dict[str, object]) -> str:
+def _where(report: dict[str, object], project: Project) -> str:
     """Where a diverged stage says that it starts, by its own line or its tensor."""
     divergence = report.get("divergence")
     point = divergence.get("candidate") or divergence.get("reference") if isinstance(divergence, dict) else None
     source = point.get("source") or point.get("name") if isinstance(point, dict) else None
-    return f"starts at {source}" if source else f"worst: {report.get('worst')}"
+    return f"starts at {_from_project(str(source), project)}" if source else f"worst: {report.get('worst')}"
+
+
+def _from_project(text: str, project: Project) -> str:
+    """A text with the paths below the project's folder as they are from there."""
+    return text.replace(f"{project.folder.resolve()}{os.sep}", "")
+
+
+def _shown(path: Path) -> str:
+    """A path as a command takes it here: relative where it lies below this folder."""
+    here = Path.cwd()
+    return str(path.resolve().relative_to(here)) if path.resolve().is_relative_to(here) else str(path)
 
 
 def _of_logs(step: Step, project: Project, folder: Path) -> StepStatus:
@@ -293,7 +308,7 @@ def _of_logs(step: Step, project: Project, folder: Path) -> StepStatus:
     elif found.lacking:
         status.state = State.UNDERPOWERED
         status.why = f"{found.path.name} does not tell: {', '.join(found.lacking)}"
-        status.command = f"paralign log show {shlex.quote(str(found.path))}"
+        status.command = f"paralign log show {shlex.quote(_shown(found.path))}"
     else:
         status.why = f"{found.path.name}: {found.rows} training steps, {found.evaluations} evaluations"
     return status

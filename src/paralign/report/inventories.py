@@ -95,7 +95,7 @@ def _place(row: Row) -> str:
 
 
 def _line(row: Row) -> str:
-    what = "; ".join(f"{note.text}{f' [{note.write}]' if note.write else ''}" for note in row.notes)
+    what = "; ".join(dict.fromkeys(f"{note.text}{f' [{note.write}]' if note.write else ''}" for note in row.notes))
     port = f" → {row.port}" if row.port and row.port != row.name else ""
     return one_line(f"{_place(row)}: {row.status.value}: {row.name}{port}{f' · {what}' if what else ''}")
 

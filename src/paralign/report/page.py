@@ -18,6 +18,7 @@ from paralign.errors import UsageError, one_line, shortened
 from paralign.model import ALIGNED
 from paralign.registry import BY_NAME
 from paralign.report.artifacts import replace
+from paralign.report.language import current
 from paralign.report.text import figure
 from paralign.report.told import told, where
 from paralign.report.words import WORDS
@@ -69,7 +70,7 @@ def write(folder: Path, result: CheckResult, project: Path) -> None:
         WriteFailed: it cannot be written.
     """
     report = told(result.to_dict(), root=project.resolve())
-    replace(folder / PAGE, html(report, title=project.resolve().name, command=f"paralign check {project.resolve().name}"))
+    replace(folder / PAGE, html(report, title=project.resolve().name, command=result.command, language=current()))
 
 
 def html(report: Told, *, title: str = "paralign", command: str = "", language: str = "en") -> str:

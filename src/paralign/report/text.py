@@ -14,6 +14,9 @@ from rich.text import Text
 
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.report import language
+from paralign.report.findings import words
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +77,8 @@ def render(result: CheckResult, root: Path | None = None) -> RenderableType:
     for stage in result.stages:
         again = stage.failure is not None and stage.failure in told
         shown = details(stage, root, weights_told=weights)
-        parts += [Text(f"{stage.name} {stage.verdict}: the same failure", "dim")] if again else shown
+        same = say("{stage} {verdict}: the same failure", stage=language.stage(stage.name), verdict=say(stage.verdict))
+        parts += [Text(same, "dim")] if again else shown
         told.append(stage.failure)
         weights = weights or "weights" in stage.follows
     return Group(*parts, conclusion(result))
@@ -82,14 +86,15 @@ def render(result: CheckResult, root: Path | None = None) -> RenderableType:
 
 def conclusion(result: CheckResult) -> Text:
     """The verdict of everything, on a line."""
-    return Text.assemble("verdict: ", (result.verdict, STYLE[result.verdict]))
+    return Text.assemble(say("verdict: "), (say(result.verdict), STYLE[result.verdict]))
 
 
 def table(result: CheckResult) -> Table:
     """One line a stage."""
     shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("stage", "verdict", "error", "noise", "error ÷ noise", "worst tensor", "judged by"):
-        shown.add_column(name, justify="right" if name in ("error", "noise", "error ÷ noise") else "left", overflow="fold")
+    figures = (say("error", "column"), say("noise"), say("error ÷ noise"))
+    for name in (say("stage"), say("verdict"), *figures, say("worst tensor"), say("judged by")):
+        shown.add_column(name, justify="right" if name in figures else "left", overflow="fold")
     for stage in result.stages:
         worst = stage.worst
         numbers = [
@@ -98,13 +103,13 @@ def table(result: CheckResult) -> Table:
             figure(worst.ratio if worst else None),
         ]
         names = Text(one_line(worst.key) if worst else ""), Text(stage.method)
-        shown.add_row(Text(stage.name), _verdict(stage), *numbers, *names)
+        shown.add_row(Text(language.stage(stage.name)), _verdict(stage), *numbers, *names)
     return shown
 
 
 def _verdict(stage: StageResult) -> Text:
     """The verdict, with how much was looked at where that is not everything."""
-    return Text.assemble((stage.verdict, STYLE[stage.verdict]), *(f", {part}" for part in stage.coverage))
+    return Text.assemble((say(stage.verdict), STYLE[stage.verdict]), *(f", {part}" for part in stage.coverage))
 
 
 def details(stage: StageResult, root: Path | None = None, *, weights_told: bool = False) -> Iterator[RenderableType]:
@@ -115,17 +120,17 @@ def details(stage: StageResult, root: Path | None = None, *, weights_told: bool 
     if stage.divergence is not None:
         lines += _divergence(stage.divergence, located=all(p is not stage.divergence.pair for p in stage.pairs))
         for number, other in enumerate(stage.divergences[1:], 2):
-            lines += _divergence(other, located=True, title=f"point {number}, perhaps of the same fault:")
+            lines += _divergence(other, located=True, title=say("point {number}, perhaps of the same fault:", number=number))
     lines += [line for finding in stage.findings for line in _finding(finding)]
     if stage.verdict in (DIVERGED, UNDERPOWERED):
         wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
         lines += [_pair(p) for p in wrong[:MOST]]
         if len(wrong) > MOST:
-            lines.append(Text(f"… and {len(wrong) - MOST} more in report.json", "dim"))
-    lines += [Text.assemble(("warning: ", "yellow"), shortened(w)) for w in stage.warnings]
-    lines += [Text(f"note: {shortened(n)}", "dim") for n in stage.notes]
+            lines.append(Text(say("… and {count} more in report.json", count=len(wrong) - MOST), "dim"))
+    lines += [Text.assemble((say("warning: "), "yellow"), shortened(w)) for w in stage.warnings]
+    lines += [Text(say("note: {note}", note=shortened(n)), "dim") for n in stage.notes]
     if lines or stage.tables:
-        yield Text.assemble((stage.name, "bold"), " ", (stage.verdict, STYLE[stage.verdict]))
+        yield Text.assemble((language.stage(stage.name), "bold"), " ", (say(stage.verdict), STYLE[stage.verdict]))
         shown: list[RenderableType] = [*map(_listing, stage.tables), *(relative(line, root) for line in lines)]
         yield Padding(Group(*shown), (0, 0, 0, 2), expand=False)
 
@@ -144,39 +149,42 @@ def _follows(stage: StageResult, *, weights_told: bool) -> list[Text]:
     """Which earlier stages to look at first."""
     lines = []
     if "weights" in stage.follows and not weights_told:
-        lines.append("the weights are wrong: what differs here may only follow from that. Put them right first (`paralign check weights`)")
+        lines.append(
+            say("the weights are wrong: what differs here may only follow from that. Put them right first (`paralign check weights`)")
+        )
     others = [name for name in stage.follows if name != "weights"]
     if others:
-        lines.append(f"may only follow from {' and '.join(others)}: look there first")
+        lines.append(say("may only follow from {stages}: look there first", stages=say(" and ").join(map(language.stage, others))))
     return [Text(line, "bold yellow") for line in lines]
 
 
 def _failure(failure: dict[str, Any]) -> list[Text]:
-    lines = [Text.assemble((f"the {failure['side']} failed: ", "red"), f"{failure['type']}: {shortened(failure['message'])}")]
+    failed = say("the {side} failed: ", side=say(failure["side"]))
+    lines = [Text.assemble((failed, "red"), f"{failure['type']}: {shortened(failure['message'])}")]
     lines += [Text(f"  {frame}", "dim") for frame in failure["frames"][-FRAMES:]]
     if failure.get("remedy"):
-        lines.append(Text(f"fix: {failure['remedy']['fix']}"))
+        lines.append(Text(say("fix: {fix}", fix=failure["remedy"]["fix"])))
     if failure.get("log"):
-        lines.append(Text(f"log: {failure['log']}", overflow="fold"))
+        lines.append(Text(f"{say('log: ')}{failure['log']}", overflow="fold"))
     return lines
 
 
-def _divergence(divergence: Divergence, *, located: bool, title: str = "where it starts:") -> list[Text]:
+def _divergence(divergence: Divergence, *, located: bool, title: str | None = None) -> list[Text]:
     """Where it starts; ``located`` says that it was looked for beyond the stage's own pairs."""
-    lines = [Text(title, "bold")]
+    lines = [Text(title or say("where it starts:"), "bold")]
     if divergence.pair is not None and not located:
-        lines.append(Text(f"  at: {one_line(divergence.pair.key)}"))
+        lines.append(Text(say("  at: {key}", key=one_line(divergence.pair.key))))
     if divergence.last_agreeing:
-        lines.append(Text(f"  last that agrees: {divergence.last_agreeing}"))
-    lines += [Text(f"    before that: {match}", "dim") for match in reversed(divergence.chain[:-1])]
+        lines.append(Text(say("  last that agrees: {key}", key=divergence.last_agreeing)))
+    lines += [Text(say("    before that: {key}", key=match), "dim") for match in reversed(divergence.chain[:-1])]
     for side, point in (("reference", divergence.reference), ("candidate", divergence.candidate)):
-        lines.append(Text(f"  {side}: {_point(point)}"))
+        lines.append(Text(say("  {side}: {point}", side=say(side), point=_point(point))))
         if point is not None and point.code:
             lines.append(Text(f"             {point.code}", "cyan"))
     lines += [Text(f"  {difference}") for difference in _arguments(divergence)]
     if located:
         notes = divergence.notes or (divergence.pair.notes if divergence.pair is not None else [])
-        lines += [Text(f"  {shortened(note)}", "yellow") for note in notes]
+        lines += [Text(f"  {shortened(say(note))}", "yellow") for note in notes]
     if divergence.what and divergence.error is not None:
         lines.append(Text(f"  {_measured(divergence)}"))
     return lines
@@ -186,11 +194,11 @@ def _measured(divergence: Divergence) -> str:
     """The errors at a guilty point, in words."""
     ratio = (divergence.error or 0.0) / (divergence.noise or math.inf)
     beyond = ratio > 1.0  # elements in another order, say, are guilty without an error in what they are
-    said = f"error {figure(divergence.error)}" + (f", {figure(ratio)} times its noise" if beyond else "")
-    said += f"; of its inputs {figure(divergence.error_before)}"
+    said = say("error {error}", error=figure(divergence.error)) + (say(", {ratio} times its noise", ratio=figure(ratio)) if beyond else "")
+    said += say("; of its inputs {error}", error=figure(divergence.error_before))
     if divergence.confirmed and divergence.error_after is not None:
-        said += f"; of the outputs with the reference's value put here {figure(divergence.error_after)}"
-    return said + ("" if divergence.confirmed else " (not confirmed)")
+        said += say("; of the outputs with the reference's value put here {error}", error=figure(divergence.error_after))
+    return said + ("" if divergence.confirmed else say(" (not confirmed)"))
 
 
 def _arguments(divergence: Divergence) -> list[str]:
@@ -200,7 +208,8 @@ def _arguments(divergence: Divergence) -> list[str]:
     if None not in sides.values():
         same = {n for n, value in given["reference"].items() if n in given["candidate"] and _alike(value, given["candidate"][n])}
         given = {side: {n: value for n, value in found.items() if n not in same} for side, found in given.items()}
-    return [f"{side}'s arguments: " + ", ".join(f"{n}={value}" for n, value in found.items()) for side, found in given.items() if found]
+    told = {side: ", ".join(f"{n}={value}" for n, value in found.items()) for side, found in given.items()}
+    return [say("{side}'s arguments: ", side=say(side)) + text for side, text in told.items() if text]
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -214,30 +223,36 @@ def _alike(one: Any, other: Any) -> bool:
 def _finding(finding: Finding) -> list[Text]:
     """A cause with the errors before and after it was tried, and what to do about it."""
     tried = (
-        "" if finding.error_after is None else f" (error {figure(finding.error_before)}, with this changed {figure(finding.error_after)})"
+        ""
+        if finding.error_after is None
+        else say(" (error {before}, with this changed {after})", before=figure(finding.error_before), after=figure(finding.error_after))
     )
-    return [
-        Text.assemble(("proven cause: " if finding.proven else "suspected cause: ", "bold"), f"{finding.cause}{tried}"),
-        Text(f"  fix: {finding.fix}"),
-    ]
+    cause, fix = words(finding)
+    head = say("proven cause: ") if finding.proven else say("suspected cause: ")
+    return [Text.assemble((head, "bold"), f"{cause}{tried}"), Text(say("  fix: {fix}", fix=fix))]
 
 
 def _point(point: Point | None) -> str:
     if point is None:
-        return "no counterpart found"
-    return one_line("  ".join(p for p in (point.name or "the model itself", point.op, point.source or "") if p))
+        return say("no counterpart found")
+    return one_line("  ".join(p for p in (point.name or say("the model itself"), point.op, point.source or "") if p))
 
 
 def _pair(pair: Pair) -> Text:
     text = Text.assemble(
         (f"{one_line(pair.key)}: ", "bold"),
-        f"error {figure(pair.error)}, noise {figure(pair.noise.value if pair.noise else None)}, error ÷ noise {figure(pair.ratio)}",
+        say(
+            "error {error}, noise {noise}, error ÷ noise {ratio}",
+            error=figure(pair.error),
+            noise=figure(pair.noise.value if pair.noise else None),
+            ratio=figure(pair.ratio),
+        ),
     )
     if pair.stats is not None and pair.stats.mismatched:
-        text.append(
-            f"; {pair.stats.mismatched} of {pair.stats.count} differ, most by {figure(pair.stats.max_abs)}"
-            + (f" at {list(pair.stats.max_abs_at)}" if pair.stats.max_abs_at is not None else "")
-        )
+        most = figure(pair.stats.max_abs)
+        text.append(say("; {wrong} of {count} differ, most by {most}", wrong=pair.stats.mismatched, count=pair.stats.count, most=most))
+        if pair.stats.max_abs_at is not None:
+            text.append(say(" at {place}", place=list(pair.stats.max_abs_at)))
     for note in pair.notes:
         text.append(f"\n  {shortened(note)}", "yellow")
     return text
@@ -246,8 +261,11 @@ def _pair(pair: Pair) -> Text:
 def pairs(result: CheckResult) -> Table:
     """Every pair on a line: for offline comparisons, which have few."""
     shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("tensor", "verdict", "mean |a-b|", "max |a-b|", "relative L2", "differ", "said"):
-        shown.add_column(name, justify="left" if name in ("tensor", "verdict", "said") else "right", overflow="fold")
+    for name in (say("tensor"), say("verdict")):
+        shown.add_column(name, overflow="fold")
+    for name in (say("mean |a-b|"), say("max |a-b|"), say("relative L2"), say("differ")):
+        shown.add_column(name, justify="right", overflow="fold")
+    shown.add_column(say("said"), overflow="fold")
     for stage in result.stages:
         for pair in stage.pairs:
             stats = pair.stats
@@ -256,5 +274,5 @@ def pairs(result: CheckResult) -> Table:
                 if stats is None
                 else [figure(stats.mean_abs), figure(stats.max_abs), figure(pair.error), f"{stats.mismatched}/{stats.count}"]
             )
-            shown.add_row(Text(one_line(pair.key)), Text(pair.verdict, STYLE[pair.verdict]), *numbers, Text("; ".join(pair.notes)))
+            shown.add_row(Text(one_line(pair.key)), Text(say(pair.verdict), STYLE[pair.verdict]), *numbers, Text("; ".join(pair.notes)))
     return shown

@@ -102,11 +102,12 @@ class StageTold:
 
 @dataclass(frozen=True)
 class Told:
-    """A whole report."""
+    """A whole report; ``command`` makes it again, '' where that is not known."""
 
     verdict: str
     preflight: tuple[str, ...]
     stages: tuple[StageTold, ...]
+    command: str = ""
 
     @property
     def headline(self) -> str:
@@ -159,7 +160,8 @@ def told(report: Any, where: str = "report", root: Path | None = None) -> Told:
         )
     try:
         stages = tuple(_stage(stage, f"{root}/" if root else "") for stage in report["stages"])
-        return Told(_verdict(report["verdict"]), tuple(_line(text) for text in report.get("preflight", ())), stages)
+        preflight = tuple(_line(text) for text in report.get("preflight", ()))
+        return Told(_verdict(report["verdict"]), preflight, stages, _line(report.get("command", "")))
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise CaptureFormatError(f"the report is damaged: {fault!r}", where=where, hint="run the check again") from fault
 

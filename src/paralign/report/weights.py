@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paralign.errors import one_line
+from paralign.report.language import say
 from paralign.report.text import figure
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def conversion(found: Conversion, *, planned: bool, rules: Path | None, every: b
         )
     style, meaning = VERDICTS[found.verdict]
     proof = f" (error {figure(found.error)} of what is allowed, {found.runs} runs)" if found.error is not None else ""
-    parts.append(Text.assemble("verdict: ", (found.verdict, style), f": {meaning}{proof}"))
+    parts.append(Text.assemble(say("verdict: "), (say(found.verdict), style), f": {say(meaning)}{proof}"))
     return Group(*parts)
 
 
@@ -138,7 +139,7 @@ def difference(found: Difference, *, every: bool) -> Group:
     alike = len(found.rows) - len(found.different)
     parts.append(
         Text.assemble(
-            ("the same" if found.same else "different", "bold green" if found.same else "bold red"),
+            (say("the same") if found.same else say("different"), "bold green" if found.same else "bold red"),
             f": {alike} tensors agree, {len(found.different)} differ, {len(found.missing)} only in the first, "
             f"{len(found.extra)} only in the second",
         )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.report.chinese import CHINESE
+
 #: key -> (English, Chinese)
 WORDS: dict[str, tuple[str, str]] = {
     "verdict": ("Verdict", "结论"),
-    "aligned": ("aligned", "已对齐"),
-    "diverged": ("diverged", "未对齐"),
-    "underpowered": ("underpowered", "检验力不足"),
-    "not tested": ("not tested", "未检验"),
-    "error": ("error", "出错"),
+    **{verdict: (verdict, CHINESE[verdict]) for verdict in (ALIGNED, DIVERGED, UNDERPOWERED, NOT_TESTED, ERROR)},
     "stages": ("What was tested, and how strongly", "检验了什么,强度如何"),
     "stage": ("stage", "阶段"),
     "guide": ("guide", "指南章节"),
@@ -45,7 +44,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "theme": ("light / dark", "浅色 / 深色"),
     "language": ("中文", "English"),
     "unjudged": ("not judged", "不参与判定"),
-    "only": ("only what is not aligned", "只看未对齐的"),
+    "only": ("only what is not aligned", "只看不一致的"),
     "operation": ("operation", "算子"),
     "module": ("module", "模块"),
 }

@@ -149,11 +149,13 @@ def read(directory: Path, port: Path | None = None) -> Project:
         EnvironmentUnavailable: an interpreter that is not there.
     """
     path = (directory / FILE if checked_path(directory).is_dir() else directory).resolve()
+    if path.is_dir():
+        raise UsageError(f"{FILE} is a folder", where=str(path), hint="`paralign init DIR` writes the file")
     if not path.is_file():
         raise UsageError(
             f"there is no {FILE}", where=str(directory), hint="run `paralign init DIR` to write one, or name the folder that has it"
         )
-    table = read_toml(path, f"{FILE} is no valid TOML")
+    table = read_toml(path, f"{path.name} is no valid TOML")
     _check_keys(table, {**_TOP, **dict.fromkeys(_TABLES, dict)}, "", path)
     for name, keys in _TABLES.items():
         _check_keys(table.get(name, {}), keys, name, path)

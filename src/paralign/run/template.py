@@ -126,6 +126,8 @@ def write(directory: Path) -> list[Path]:
         UsageError: one of the files is there already; then none is written.
         WriteFailed: one cannot be written; then none is.
     """
+    if checked_path(directory).is_file():
+        raise UsageError("this is a file", where=str(directory), hint="name a folder, new or empty")
     there = [name for name in FILES if (checked_path(directory) / name).exists()]
     if there:
         raise UsageError(

@@ -49,7 +49,7 @@ def read_text(path: Path, what: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as fault:
-        raise _invalid(what, str(fault), str(path)) from fault
+        raise _invalid(what, f"it is no text in UTF-8 (byte {fault.start})", str(path)) from fault
 
 
 def parsed(text: str, what: str, where: str) -> dict[str, Any]:

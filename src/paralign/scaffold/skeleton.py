@@ -83,6 +83,8 @@ def write(directory: Path, found: Survey, model: str = "") -> list[Path]:
     target = checked_path(directory).resolve()
     if found.root == target or found.root in target.parents:
         raise UsageError("the project would lie in the reference repository", where=str(directory), hint="name a folder beside it")
+    if target.is_file():
+        raise UsageError("this is a file", where=str(directory), hint="name a folder, new or empty")
     chosen = choose(found, model)
     back = os.path.relpath(found.root, target)
     texts = {

@@ -9,14 +9,15 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paralign.capture.bounds import checked_path, open_regular
 from paralign.errors import CaptureFormatError
 from paralign.trainlog.lines import EVAL, TRAIN, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|Infinity)"
 
@@ -96,17 +97,14 @@ def read_log(path: str | Path) -> Log:
     """Read a log; the format is found line by line, so that a file may hold several.
 
     Raises:
-        CaptureFormatError: the file cannot be read, is larger than 1 GiB, or is no text.
+        UsageError: there is no such file, it is a folder, or it may not be read.
+        CaptureFormatError: it is larger than 1 GiB, or is no text.
     """
-    file = Path(path)
-    try:
-        if not file.is_file():
-            raise CaptureFormatError("the log is not there, or is no file", where=str(file), hint="name the file of a log")
-        if file.stat().st_size > LARGEST:
-            raise CaptureFormatError("the log is larger than 1 GiB", where=str(file), hint="split it, or keep every n-th line")
-        raw = file.read_bytes()
-    except OSError as error:
-        raise CaptureFormatError(f"the log cannot be read: {error.strerror}", where=str(file), hint="name the file of a log") from error
+    file = checked_path(path)
+    with open_regular(file) as handle:
+        raw = handle.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise CaptureFormatError("the log is larger than 1 GiB", where=str(file), hint="split it, or keep every n-th line")
     if b"\0" in raw[:4096]:
         raise CaptureFormatError("the log is no text", where=str(file), hint="name a log of lines; event files: `pip install tensorboard`")
     log, pending = Log(file), _Pending()

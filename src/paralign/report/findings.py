@@ -1,0 +1,29 @@
+"""What a finding says in the language that is spoken: the catalogue has its entries in Chinese."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.report.language import current, say
+
+if TYPE_CHECKING:
+    from paralign.model import Finding
+
+#: how rules that come from the catalogue begin
+CATALOGUE = "catalogue/"
+
+
+def words(finding: Finding) -> tuple[str, str]:
+    """Cause and fix of a finding; English where the catalogue does not have it."""
+    if current() != "zh" or not finding.rule.startswith(CATALOGUE):
+        return finding.cause, finding.fix
+    from paralign.catalogue.lookup import entry_of
+    from paralign.catalogue.naming import names
+
+    name = finding.rule[len(CATALOGUE) :]
+    entry = entry_of(name)
+    if entry is not None:
+        only = f" {say('Only: {what}', what=entry.data.of('zh'))}" if entry.data.en else ""
+        return entry.differs.of("zh") + only, entry.fix.words.of("zh")
+    missing = names().missing.get(name)
+    return finding.cause, finding.fix if missing is None else missing.of("zh")
