@@ -135,7 +135,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_commands(commands)
     scan.add_commands(commands)
     verify.add_commands(commands)
-    completion.add_commands(commands)
+    completion.add_commands(commands, top)
     add_language(top)
     return top
 

@@ -70,8 +70,8 @@ class Place:
         return "".join(f" {word}" for word in self.words)
 
 
-def add_commands(commands: Any) -> None:
-    """Add ``completion``."""
+def add_commands(commands: Any, top: argparse.ArgumentParser) -> None:
+    """Add ``completion`` of everything that a parser knows."""
     completion = commands.add_parser(
         "completion",
         help="a script that completes commands in your shell",
@@ -80,13 +80,11 @@ def add_commands(commands: Any) -> None:
         "~/.bashrc; zsh: the same in ~/.zshrc behind compinit; fish: paralign completion fish > ~/.config/fish/completions/paralign.fish",
     )
     completion.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
-    completion.set_defaults(run=_completion)
+    completion.set_defaults(run=_completion, parser=top)
 
 
 def _completion(options: argparse.Namespace) -> int:
-    from paralign.cli import parser
-
-    places = list(_places(parser(), ()))
+    places = list(_places(options.parser, ()))
     print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](places), end="")
     return 0
 
