@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paralign.adapters.profile import profile_of
 from paralign.capture import Capture, CaptureWriter
 from paralign.commands.watch import advice, judged
 from paralign.comparison.trend import trend
-from paralign.locate.lines.equivalents import equivalent, say
+from paralign.locate.lines.equivalents import say
 from paralign.model import Divergence, Manifest, Point, StageResult
 from paralign.run import inputs as tensors
 from paralign.run.remedies import remedy
@@ -262,11 +263,12 @@ def test_other_failures_have_none(message):
 def test_the_equivalent_is_said_by_name(operation, says):
     divergence = Divergence(Point("m", operation), Point("m", "gather"))
     result = StageResult("forward", divergence=divergence, divergences=[divergence])
-    say(result)
-    say(result)
+    say(result, "paddle")
+    say(result, "paddle")
     assert [says in note for note in divergence.notes] == [True]
 
 
 def test_other_operations_say_nothing():
-    assert equivalent("aten.mm.default") is None
-    say(StageResult("forward", divergences=[Divergence(None, None)]))
+    assert profile_of("paddle").equivalent("aten.mm.default") is None
+    assert profile_of("torch").equivalent("aten.gather.default") is None
+    say(StageResult("forward", divergences=[Divergence(None, None)]), "paddle")

@@ -125,3 +125,13 @@ FUNCTIONS: Dict[str, List[Function]] = {
         Function("paddle.Tensor", "normal_", _normal((1, "mean", 0.0), (2, "std", 1.0))),
     ],
 }
+
+
+def refill(framework: str, tensor: Any, value: Any) -> None:
+    """Put values into a tensor in place, as its framework does; nothing where it cannot."""
+    if framework == "paddle" and hasattr(tensor, "copy_"):
+        tensor.copy_(value, False)
+    elif hasattr(tensor, "copy_"):
+        tensor.copy_(value)
+    elif hasattr(tensor, "set_value"):
+        tensor.set_value(value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from paralign.adapters.profile import profile_of
 from paralign.errors import UsageError, quoted
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ class Launcher(Enum):
     COMMAND = "command"
 
 
-#: framework -> its own launcher
-OWN = {"torch": Launcher.TORCHRUN, "paddle": Launcher.PADDLE}
+def own_launcher(framework: str) -> Launcher | None:
+    """A framework's own launcher; None of one that has none."""
+    name = profile_of(framework).launcher
+    return Launcher(name) if name else None
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,14 @@ class Distributed:
                 return self.launchers[name]
             if name in self.commands:
                 return Launcher.COMMAND
-        if framework not in OWN:
+        own = own_launcher(framework)
+        if own is None:
             raise UsageError(
                 f"framework {framework!r} has no launcher of its own",
                 where=f"[distributed], {side}",
                 hint="set command = 'LAUNCHER … {nproc} … {program}'",
             )
-        return OWN[framework]
+        return own
 
     def is_own(self, side: str, framework: str) -> bool:
         """Whether a framework's own launcher starts the side, which calls Python itself."""

@@ -17,7 +17,7 @@ from paralign.capture import clear
 from paralign.capture.merged import Merged
 from paralign.errors import EnvironmentUnavailable, WorkerFailed
 from paralign.run import ranklogs
-from paralign.run.distribution import OWN
+from paralign.run.distribution import own_launcher
 from paralign.run.launching import launch
 from paralign.run.marked import VARIABLE, MarkedGuard, end_bearers, new_mark
 from paralign.run.process import MAIN, environment, open_log, write_own
@@ -113,7 +113,7 @@ class Ranks:
 
     def _rehearsed(self, weights: Path, captures: Path) -> str:
         """Whether processes of the same launcher can talk without the user's program, in words; '' where the framework cannot try."""
-        if self.settings.framework not in OWN:
+        if own_launcher(self.settings.framework) is None:
             return ""
         limits = replace(self.distributed, timeout=min(REHEARSAL, self.distributed.timeout))
         folder = self.folder.with_name(f"{self.folder.name}-rehearsal")  # the logs of the failure stay

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from paralign.adapters.finding import OLDEST
+from paralign.adapters.profile import profile_of
 from paralign.run.examination import LEAST_PYTHON, Check, Examination, Framework, Trouble, version
 
 if TYPE_CHECKING:
@@ -60,22 +61,6 @@ _TROUBLES = {
         "the interpreter's answer cannot be read",
         "look for a sitecustomize or a package in this environment that changes json or writes into files that it has not opened",
     ),
-}
-
-#: framework -> how it is installed for GPUs
-_GPU_BUILDS = {
-    "torch": "install the CUDA build: https://pytorch.org/get-started/locally",
-    "paddle": "install paddlepaddle-gpu: https://www.paddlepaddle.org.cn/install/quick",
-}
-
-#: framework -> how its deterministic kernels are chosen, and how the search for the fastest is ended
-_DETERMINISTIC = {
-    "torch": "torch.backends.cudnn.deterministic = True in the side's module",
-    "paddle": "FLAGS_cudnn_deterministic = 1 in the side's `env`",
-}
-_NOT_TUNED = {
-    "torch": "torch.backends.cudnn.benchmark = False in the side's module",
-    "paddle": "FLAGS_cudnn_exhaustive_search = 0 in the side's `env`",
 }
 
 #: a library of pictures -> the package to install
@@ -161,17 +146,17 @@ def _of_settings(side: Examination, framework: Framework) -> Iterator[Symptom]:
         yield Symptom(Severity.WARNING, side.side, what, "look for what sets it in this environment: models are mostly made for float32")
     if settings.get("deterministic") in ("False", "0"):
         what = f"{framework.name} may choose kernels of cuDNN whose results change from run to run"
-        yield Symptom(Severity.NOTE, side.side, what, _DETERMINISTIC.get(framework.name, "choose deterministic kernels"))
+        yield Symptom(Severity.NOTE, side.side, what, profile_of(framework.name).deterministic)
     if settings.get("autotune") in ("True", "1"):
         what = f"{framework.name} tries kernels of cuDNN and takes the fastest: which one, changes from run to run"
-        yield Symptom(Severity.WARNING, side.side, what, _NOT_TUNED.get(framework.name, "switch the search off"))
+        yield Symptom(Severity.WARNING, side.side, what, profile_of(framework.name).not_tuned)
 
 
 def _remedy(side: Examination, framework: Framework) -> str:
     """The framework's own remedy where it gives one; else what fits a device that is not there, or an import that fails."""
     wants_gpu = side.device != "cpu" and framework.devices == ["cpu"]
     if wants_gpu:
-        return f'{_GPU_BUILDS.get(framework.name, "install a build for GPUs")}; or device = "cpu" for this side'
+        return f'{profile_of(framework.name).gpu_build}; or device = "cpu" for this side'
     return framework.hint or f"install {framework.name} anew for {side.interpreter}, or {_OTHER}"
 
 

@@ -17,6 +17,6 @@ def run(stage: Stage, context: Context) -> StageResult:
     """Carry out a stage of ``registry.STAGES``: the ``run`` of the file of its name."""
     result: StageResult = import_module(f"paralign.stages.{stage.name}").run(context)
     result.list_first()
-    if "candidate" in context.about and context.framework("candidate") == "paddle":
-        equivalents.say(result)
+    if "candidate" in context.about:
+        equivalents.say(result, context.framework("candidate"))
     return result

@@ -462,7 +462,8 @@ class Steps:
     def _inherent(self, pair: Pair, step: int) -> bool:
         """Whether a running variance differs as PyTorch's unbiased and Paddle's biased one do."""
         first, second, framework = pair.reference, pair.candidate, self.context.framework("reference")
-        if {framework, self.context.framework("candidate")} != {"torch", "paddle"} or first is None or second is None or pair.stats is None:
+        differ = running.kept_otherwise(framework, self.context.framework("candidate"))
+        if not differ or first is None or second is None or pair.stats is None:
             return False
         before = next((r for r in self.context.weights_of_reference if r.name == first.name), None)
         share = running.kept(first, framework)
@@ -475,7 +476,7 @@ class Steps:
         if there is None:
             return False
         values = self.context.weights.array(before), self.reference.array(first), there.array
-        return running.is_biased(*values, share, allowed, reference_unbiased=framework == "torch")
+        return running.is_biased(*values, share, allowed, reference_unbiased=running.is_unbiased(framework))
 
     def _mapped(self, role: str, step: int, key: Any) -> list[Pair]:
         """Records of a role, paired by the plan of the weights, the candidate's brought to the reference's layout."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.adapters.profile import profile_of
 from paralign.dtypes import EPS
 from paralign.model import Noise, Unjudged
 
@@ -38,8 +39,20 @@ BIASED = "inherent: PyTorch keeps the unbiased running variance, Paddle the bias
 def kept(record: Record | None, framework: str) -> float | None:
     """The share that one step keeps of a statistic: PyTorch's momentum is the weight of the new value, Paddle's of the old."""
     momentum = record.attrs.get("momentum") if record is not None else None
-    share = None if momentum is None else float(momentum) if framework == "paddle" else 1.0 - float(momentum)
+    keeps_old = profile_of(framework).momentum_keeps_old
+    share = None if momentum is None else float(momentum) if keeps_old else 1.0 - float(momentum)
     return share if share is not None and 0.0 <= share < 1.0 else None
+
+
+def kept_otherwise(reference: str, candidate: str) -> bool:
+    """Whether one of two frameworks keeps the unbiased running variance, and the other the biased one."""
+    first, second = profile_of(reference).unbiased_variance, profile_of(candidate).unbiased_variance
+    return first is not None and second is not None and first != second
+
+
+def is_unbiased(framework: str) -> bool:
+    """Whether a framework keeps the unbiased running variance."""
+    return profile_of(framework).unbiased_variance is True
 
 
 def stored(share: float) -> Noise:

@@ -323,13 +323,13 @@ def _inherent(context: Context, pair: Pair, source: Record, ends: tuple[Typed, C
     framework = context.framework("reference")
     share = running.kept(source, framework)
     there = None if context.plan is None else context.plan.restore(source.name, ends[1])
-    if {framework, context.framework("candidate")} != {"torch", "paddle"} or share is None or there is None or context.weights is None:
+    if not running.kept_otherwise(framework, context.framework("candidate")) or share is None or there is None or context.weights is None:
         return False
     if source.attrs.get("leaf") not in running.VARIANCES or pair.stats is None or pair.noise is None:
         return False
     allowed = LIMIT * pair.noise.value * pair.stats.rms_reference * math.sqrt(pair.stats.count)
     values = context.weights.array(source), widen(ends[0]), widen(there)
-    return running.is_biased(*values, share**steps, allowed, reference_unbiased=framework == "torch")
+    return running.is_biased(*values, share**steps, allowed, reference_unbiased=running.is_unbiased(framework))
 
 
 def _excuse_evaluations(pairs: list[Pair]) -> None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paralign.adapters.profile import profile_of
 from paralign.comparison.laws import Family
 from paralign.init.fans import fans
 from paralign.weights.layouts import layer, layout, neutral_leaf
@@ -90,8 +91,9 @@ class Reading:
 def instead(law: Law, name: str, framework: str) -> str:
     """What to write in the candidate to have a law."""
     place = name.replace("parameters.", "")
-    module = {"paddle": "paralign.init", "torch": "torch.nn.init"}.get(framework)
-    if module is None:
+    known = profile_of(framework)
+    module = known.initialisers
+    if not module:
         return f"draw {place} from {law}"
     half = (law.high - law.low) / 2
     uniform = f"{_short(-half)}, {_short(half)}" if abs(law.mean) < NEAR * half * 4 else f"{_short(law.low)}, {_short(law.high)}"
@@ -106,8 +108,7 @@ def instead(law: Law, name: str, framework: str) -> str:
     }.get(law.family)
     if call is None:
         return f"fill {place} as the reference does: no initialiser of {module} has this law"
-    default = "; init.default_like_torch(model) gives all layers PyTorch's defaults" if framework == "paddle" else ""
-    return f"{module}.{call}{default}"
+    return f"{module}.{call}" + (f"; {known.initialises_all}" if known.initialises_all else "")
 
 
 def _short(number: float) -> str:

@@ -1,10 +1,12 @@
-"""How each framework calls and lays out what its layers hold; the only file to touch for another layer or framework.
+"""What layers hold, under neutral names and in a neutral layout; how a framework lays it out is in its profile.
 
 Every tensor has a *neutral* kind, leaf and layout, in which both sides are compared. Layouts go by the kind of the layer,
 never by shapes: a square matrix looks the same either way.
 """
 
 from __future__ import annotations
+
+from paralign.adapters.profile import profile_of
 
 #: layer classes in lower case -> neutral kind, where that is not the class name in lower case itself; '' for mere containers
 KINDS = {
@@ -34,15 +36,6 @@ LAYER_LEAVES = {
     ("prelu", "_weight"): "weight",
     ("lstmcell", "weight_ho"): "weight_hr",
     ("lstm", "weight_ho"): "weight_hr",
-}
-
-#: (framework, neutral kind, neutral leaf) -> axes of the neutral layout in the order in which the framework has them
-LAYOUTS: dict[tuple[str, str, str], tuple[int, ...]] = {
-    ("paddle", "linear", "weight"): (1, 0),
-    ("paddle", "linear", "weight_v"): (1, 0),
-    ("paddle", "linear", "weight_orig"): (1, 0),
-    ("paddle", "lstm", "weight_hr"): (1, 0),
-    ("paddle", "lstmcell", "weight_hr"): (1, 0),
 }
 
 #: recurrent layer -> the layer of one of its steps
@@ -79,5 +72,5 @@ def layout(framework: str, kind: str, leaf: str, rank: int) -> tuple[int, ...]:
     >>> layout("paddle", "linear", "weight", 2), layout("paddle", "linear", "bias", 1)
     ((1, 0), (0,))
     """
-    axes = LAYOUTS.get((framework, kind, leaf))
+    axes = profile_of(framework).layouts.get((kind, leaf))
     return axes if axes is not None and len(axes) == rank else tuple(range(rank))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 
 import numpy as np
 
-from paralign.adapters._drawing import FUNCTIONS, Function, Kind, Law
+from paralign.adapters._drawing import FUNCTIONS, Function, Kind, Law, refill
 from paralign.dtypes import typed
 
 if TYPE_CHECKING:
@@ -95,10 +95,7 @@ class Tape:
         if adapter.is_tensor(made):
             dtype = adapter.to_array(made).array.dtype
             tensor = adapter.from_array(typed(array.astype(dtype)))
-            for fill in ("copy_", "set_value"):
-                if hasattr(made, fill):
-                    getattr(made, fill)(tensor, *((False,) if fill == "copy_" and adapter.name == "paddle" else ()))
-                    break
+            refill(adapter.name, made, tensor)
             return made
         return type(made)(array.reshape(-1)[0])
 

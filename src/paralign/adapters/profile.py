@@ -1,0 +1,89 @@
+"""What paralign's own process has to know of a framework that it never imports: one record for each, found by name.
+
+An installed package gives its record by an entry point of the group ``paralign.profiles``: its name is the framework's, its value
+``package.module:PROFILE``. That module must import no framework. A framework without one has the defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Dict, FrozenSet, Optional, Tuple
+
+#: the group of entry points that installed packages add records to
+GROUP = "paralign.profiles"
+
+_OWN = {name: f"paralign.adapters._profile_{name}:PROFILE" for name in ("torch", "paddle")}
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """What operations of PyTorch are in this framework.
+
+    Args:
+        operations: PyTorch's own names, without namespace and overload.
+        said: what it is here, and what it is taken for.
+    """
+
+    operations: FrozenSet[str]
+    said: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A framework, as far as it must be known without being imported.
+
+    Args:
+        name: of its top-level module.
+        layouts: (neutral kind of a layer, neutral leaf) -> axes of PyTorch's layout in the order in which this framework has them.
+        momentum_keeps_old: the momentum of a running statistic is the share of the old value, not of the new.
+        unbiased_variance: running variances are divided by n - 1; None where it keeps none.
+        launcher: its own launcher of several processes (:class:`paralign.run.distribution.Launcher`), '' for none.
+        initialisers: the module with the functions of ``torch.nn.init`` for it, '' for none.
+        initialises_all: what gives all layers PyTorch's default initialisation, in words, ''.
+        gpu_build: how it is installed for GPUs.
+        deterministic: how its deterministic kernels are chosen.
+        not_tuned: how its search for the fastest kernels is ended.
+        equivalents: operations of PyTorch that it spells otherwise.
+    """
+
+    name: str
+    layouts: Dict[Tuple[str, str], Tuple[int, ...]] = field(default_factory=dict)
+    momentum_keeps_old: bool = False
+    unbiased_variance: Optional[bool] = None
+    launcher: str = ""
+    initialisers: str = ""
+    initialises_all: str = ""
+    gpu_build: str = "install a build for GPUs"
+    deterministic: str = "choose deterministic kernels"
+    not_tuned: str = "switch the search off"
+    equivalents: Tuple[Equivalent, ...] = ()
+
+    def equivalent(self, operation: str) -> Optional[str]:
+        """What an operation of PyTorch (``aten.gather.default``) is here, where that is known."""
+        name = operation.split(".")[1] if operation.startswith("aten.") else operation
+        for each in self.equivalents:
+            if name in each.operations:
+                return each.said
+        return None
+
+
+@lru_cache(maxsize=None)
+def profile_of(name: str) -> Profile:
+    """What is known of a framework; the defaults of one that nobody tells of."""
+    place = _OWN.get(name) or _installed().get(name)
+    if place is None:
+        return Profile(name)
+    home, _, attribute = place.partition(":")
+    found: Profile = getattr(import_module(home), attribute or "PROFILE")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _installed() -> Dict[str, str]:
+    from importlib.metadata import entry_points
+
+    every: Any = entry_points()
+    found = every.select(group=GROUP) if hasattr(every, "select") else every.get(GROUP, [])  # a dict before Python 3.10
+    return {each.name: each.value for each in found}
