@@ -1,6 +1,6 @@
 """Ports and mistakes that were written without sight of the engine, judged by the command as a user runs it.
 
-    python benchmarks/unseen/run.py [--set NAME…] [--only PROGRAM…] [--faults [--sample N]] [--json FILE] [--write FILE]
+    python benchmarks/unseen/run.py [--set NAME…] [--only PROGRAM…] [--faults [--sample N [--part K]]] [--json FILE] [--write FILE]
 
 A program is a folder below ``programs/<set>/``: a right port, and ``faults.json``, edits of its candidate, each a mistake or (kind
 ``harmless``) a change that means the same. The reference of a program is run once and reused, as in daily work.
@@ -96,22 +96,25 @@ def distance(named: str | None, truth: list[str]) -> int | None:
     return min((abs(int(place[2]) - line) for line in same), default=None)
 
 
-def sampled(found: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """Some of a program's edits, drawn without looking: mistakes, of which at most ``most`` (0: all), and every harmless edit."""
+def sampled(found: list[dict[str, Any]], most: int, part: int) -> list[dict[str, Any]]:
+    """Some of a program's edits, drawn without looking: every harmless edit, and mistakes in a fixed random order.
+
+    Of these ``most`` (0: all), the first, second, … so many of them: what one part has shown says nothing of the next.
+    """
     mistakes = [fault for fault in found if fault["kind"] != HARMLESS]
-    if most and len(mistakes) > most:
-        mistakes = random.Random(len(mistakes)).sample(mistakes, most)
-    return [fault for fault in found if fault["kind"] == HARMLESS or fault in mistakes]
+    drawn = random.Random(len(mistakes)).sample(mistakes, len(mistakes))
+    chosen = drawn[part * most : (part + 1) * most] if most else drawn
+    return [fault for fault in found if fault["kind"] == HARMLESS or fault in chosen]
 
 
-def run(chosen: list[Path], *, with_faults: bool, most: int = 0) -> list[dict[str, Any]]:
+def run(chosen: list[Path], *, with_faults: bool, most: int = 0, part: int = 0) -> list[dict[str, Any]]:
     """Judge programs one after the other."""
     rows = []
     for program in chosen:
         with tempfile.TemporaryDirectory(prefix="unseen-") as home:
             folder = Path(home) / program.name
             shutil.copytree(program, folder, ignore=shutil.ignore_patterns("result", "__pycache__", "faults.json"))
-            for fault in [None, *(sampled(faults(program), most) if with_faults else [])]:
+            for fault in [None, *(sampled(faults(program), most, part) if with_faults else [])]:
                 rows.append(judged(program, fault, folder))
                 print(line(rows[-1]), flush=True)
     return rows
@@ -183,13 +186,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="names of programs")
     parser.add_argument("--faults", action="store_true", help="plant the mistakes too")
     parser.add_argument("--sample", type=int, default=0, help="mistakes of each program that are planted, drawn at random; 0: all")
+    parser.add_argument("--part", type=int, default=0, help="with --sample: the first (0), second (1), … so many")
     parser.add_argument("--json", type=Path, help="file for the rows; those that it holds are kept and not judged again")
     parser.add_argument("--write", type=Path, help="file for the page")
     options = parser.parse_args()
     kept = json.loads(options.json.read_text(encoding="utf-8")) if options.json and options.json.exists() else []
     done = {"/".join(row["id"].split("/")[:2]) for row in kept}
     chosen = [p for p in programs(options.set, options.only) if f"{p.parent.name}/{p.name}" not in done]
-    rows = [*kept, *run(chosen, with_faults=options.faults, most=options.sample)]
+    rows = [*kept, *run(chosen, with_faults=options.faults, most=options.sample, part=options.part)]
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     print(table(rows))

@@ -1,0 +1,4 @@
+from . import hybrid  # noqa: F401  (fills the registry)
+from .registry import MODELS, create
+
+__all__ = ["MODELS", "create"]

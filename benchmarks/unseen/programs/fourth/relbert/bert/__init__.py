@@ -1,0 +1,4 @@
+from .config import BertConfig
+from .model import RelativeBertForMaskedLM
+
+__all__ = ["BertConfig", "RelativeBertForMaskedLM"]
