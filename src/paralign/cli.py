@@ -236,6 +236,7 @@ def _check(options: argparse.Namespace) -> int:
 
     from paralign.api import check_project, durations
     from paralign.commands.under_way import Progress
+    from paralign.report.text import place
 
     directory, stages = _split(options.arguments)
     before = durations(directory, stages, options.out)
@@ -243,7 +244,7 @@ def _check(options: argparse.Namespace) -> int:
         result, folder = check_project(
             directory, stages, out=options.out, fresh=options.fresh, strict=options.strict, progress=progress.step
         )
-    return _show(result, options, footer=f"{say('report: ')}{folder / 'report.json'}", root=Path(directory).resolve())
+    return _show(result, options, footer=f"{say('report: ')}{place(folder / 'report.html')}", root=Path(directory).resolve())
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
@@ -271,23 +272,32 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 
 def _compare(options: argparse.Namespace) -> int:
     from paralign.api import compare
+    from paralign.commands.under_way import Progress
 
-    result = compare(
-        options.reference,
-        options.candidate,
-        ratio=options.ratio,
-        atol=options.atol,
-        rtol=options.rtol,
-        log=options.log,
-        threshold=options.diff_threshold,
-    )
+    with Progress(quiet=options.quiet) as progress:
+        progress.step("comparing")
+        result = compare(
+            options.reference,
+            options.candidate,
+            ratio=options.ratio,
+            atol=options.atol,
+            rtol=options.rtol,
+            log=options.log,
+            threshold=options.diff_threshold,
+        )
     return _show(result, options, footer=f"{say('log: ')}{options.log}" if options.log else "", full=True)
 
 
 def _locate(options: argparse.Namespace) -> int:
-    from paralign.api import locate_captures
+    from pathlib import Path
 
-    return _show(locate_captures(options.reference, options.candidate), options)
+    from paralign.api import locate_captures
+    from paralign.commands.under_way import Progress
+
+    with Progress(quiet=options.quiet) as progress:
+        progress.step("looking for where the runs part")
+        result = locate_captures(options.reference, options.candidate)
+    return _show(result, options, root=Path(options.reference).resolve().parent if options.candidate is None else None)
 
 
 def _show(result: CheckResult, options: argparse.Namespace, *, footer: str = "", full: bool = False, root: Path | None = None) -> int:

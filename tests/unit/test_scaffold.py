@@ -190,3 +190,91 @@ def test_the_command_says_what_it_found(repository, tmp_path, capsys):
     assert "  not read: old.py: SyntaxError" in out
     assert cli.main(["init", str(tmp_path / "x"), "--reference", str(tmp_path / "nowhere")]) == 2
     assert cli.main(["init", str(tmp_path / "x"), "--model", "Net"]) == 2
+
+
+# -- what the model is called with ---------------------------------------------------------------------------------------------------------
+
+
+def tables(repository, tmp_path, code, *, model=""):
+    """``[inputs]`` and ``[labels]`` of a project for the repository with a program more."""
+    import tomllib
+
+    (repository / "demo.py").write_text("import torch\nfrom torch import nn\nfrom models import Net\n" + code)
+    write(tmp_path / "port", survey(repository), model)
+    text = (tmp_path / "port" / "paralign.toml").read_text()
+    return tomllib.loads(text), text
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("net = Net()\ny = net(torch.randn(2, 1, 64, 64))\n", {"shape": [2, 1, 64, 64], "dtype": "float32"}),
+        ("net = Net().to('cuda').eval()\nx = torch.zeros((3, 1, 8)).cuda()\ny = net(x)\n", {"shape": [3, 1, 8], "dtype": "float32"}),
+        ("y = Net()(torch.rand(size=[2, 4], dtype=torch.float64))\n", {"shape": [2, 4], "dtype": "float64"}),
+        ("SIZE = 4 * 8\ny = Net()(torch.ones(2, SIZE + 1))\n", {"shape": [2, 33], "dtype": "float32"}),
+        ("y = Net()(torch.randint(0, 100, (2, 16)))\n", {"shape": [2, 16], "dtype": "int64", "low": 0, "high": 100}),
+        ("y = Net()(torch.randint(30, size=(2, 16)))\n", {"shape": [2, 16], "dtype": "int64", "low": 0, "high": 30}),
+        ("net = Net()\ntorch.onnx.export(net, torch.randn(1, 3, 7, 7), 'a.onnx')\n", {"shape": [1, 3, 7, 7], "dtype": "float32"}),
+        ("from torchsummary import summary\nsummary(Net(), (3, 20, 30))\n", {"shape": [2, 3, 20, 30], "dtype": "float32"}),
+        ("from torchinfo import summary\nsummary(Net(), input_size=(4, 3, 5, 5))\n", {"shape": [4, 3, 5, 5], "dtype": "float32"}),
+        (("import argparse\np = argparse.ArgumentParser()\np.add_argument('--size', default=24)\nargs = p.parse_args()\n"
+         "model = build(args)\nmodel(torch.randn(1, 3, args.size, args.size))\n"), {"shape": [1, 3, 24, 24], "dtype": "float32"}),
+    ],
+)  # fmt: skip
+def test_the_inputs_are_those_of_an_example_in_the_reference(repository, tmp_path, code, expected):
+    found, text = tables(repository, tmp_path, code)
+    assert found["inputs"] == expected
+    assert "the shapes are those of demo.py:" in text
+
+
+def test_several_inputs_stand_by_position_or_by_keyword(repository, tmp_path):
+    found, text = tables(repository, tmp_path, "Net()(torch.randn(2, 3), torch.ones(2, 1))\n")
+    assert [each["shape"] for each in found["inputs"]] == [[2, 3], [2, 1]]
+    assert "[[inputs]]                # mask" in text
+
+
+def test_inputs_by_keyword(repository, tmp_path):
+    found, _ = tables(repository, tmp_path, "Net()(image=torch.randn(2, 3), mask=torch.zeros(2, 1).long())\n")
+    assert found["inputs"]["image"] == {"shape": [2, 3], "dtype": "float32"}
+    assert found["inputs"]["mask"]["dtype"] == "int64"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "net = Net()\nfor x in loader:\n    net(x)\n",
+        "net = Net()\nnet(torch.randn(n, 3))\n",
+        "other = Block(3)\nother(torch.randn(2, 3))\n",
+        "net = Net()\nnet(torch.randn(2, 3), unknown)\n",
+    ],
+)
+def test_without_an_example_nothing_is_guessed_and_what_is_missing_is_said(repository, tmp_path, capsys, code):
+    found, text = tables(repository, tmp_path, code)
+    assert "shape" not in found["inputs"]
+    assert "# CHECK: what Net.forward is called with: image, mask=None." in text
+    assert "# shape = [2, …]" in text
+    assert cli.main(["init", str(tmp_path / "again"), "--reference", str(repository)]) == 0
+    assert "inputs of Net: no call with a tensor of known shape was found: fill in [inputs]" in capsys.readouterr().out
+
+
+def test_labels_follow_from_an_example_the_loss_and_the_number_of_classes(repository, tmp_path):
+    found, _ = tables(
+        repository,
+        tmp_path,
+        "net = Net()\ncrit = nn.CrossEntropyLoss()\nt = torch.zeros(2, 9, dtype=torch.long)\ncrit(net(torch.randn(2, 3)), t)\n",
+    )
+    assert found["labels"] == {"shape": [2, 9], "dtype": "int64", "low": 0, "high": 10}
+
+
+def test_labels_of_a_loss_on_values_are_to_be_filled_in(repository, tmp_path):
+    (repository / "train.py").write_text("from torch import nn\nfrom models import Net\nnet = Net()\nloss = nn.MSELoss()\n")
+    found, text = tables(repository, tmp_path, "")
+    assert found["labels"] == {"dtype": "float32"}
+    assert "CHECK: the shape of the outputs, which MSELoss compares with" in text
+
+
+def test_the_command_tells_where_the_shapes_come_from(repository, tmp_path, capsys):
+    (repository / "demo.py").write_text("import torch\nfrom models import Net\nNet()(torch.randn(2, 3, 8, 8))\n")
+    assert cli.main(["init", str(tmp_path / "port"), "--reference", str(repository)]) == 0
+    assert "  inputs of Net: [2, 3, 8, 8] float32 (demo.py:3)" in capsys.readouterr().out

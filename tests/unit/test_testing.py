@@ -103,3 +103,28 @@ def test_the_example_of_the_page_passes(pytester, monkeypatch, page):
     pytester.makepyfile(text.partition("```python\n")[2].partition("```")[0])
     loaded = [] if installed() else ["-p", "paralign.testing.plugin"]
     pytester.run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *loaded, timeout=120).assert_outcomes(passed=1)
+
+
+MISSING = """
+from paralign.testing import assert_aligned as act
+
+def test_fixture(assert_aligned):
+    assert_aligned("no-such-folder")
+
+def test_function():
+    act("no-such-folder")
+"""
+
+
+def test_a_missing_folder_fails_with_its_cause_and_without_frames_of_ours(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "src"))
+    pytester.makepyfile(MISSING)
+    loaded = [] if installed() else ["-p", "paralign.testing.plugin"]
+    done = pytester.run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *loaded, timeout=120)
+    done.assert_outcomes(failed=2)
+    text = done.stdout.str()
+    assert "paralign could not check: there is no paralign.toml" in text
+    assert text.count("where: no-such-folder") >= 2
+    assert "fix:   run `paralign init DIR`" in text
+    assert "src/paralign/" not in text
+    assert "site-packages/paralign" not in text

@@ -35,6 +35,7 @@ def _inputs(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from paralign.errors import UsageError
+    from paralign.report.text import place
     from paralign.run.project import read
 
     project = read(Path(options.directory))
@@ -51,7 +52,7 @@ def _inputs(options: argparse.Namespace) -> int:
         raise UsageError(f"{', '.join(there)} would be overwritten", where=str(folder), hint="name another folder with --out")
     for file, value in drawn.items():
         _write(folder / file, value)
-        print(f'{folder / file}: {_described(value)}; a project reads it back with file = "{file}"')
+        print(f'{place(folder / file)}: {_described(value)}; a project reads it back with file = "{file}"')
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.commands.status import add_folder
+from paralign.commands.under_way import Progress
 
 if TYPE_CHECKING:
     import argparse
@@ -69,8 +70,10 @@ def _pack(options: argparse.Namespace) -> int:
     from paralign.progress.packing import plan, write
     from paralign.progress.steps import CODES, UNFINISHED, status
 
-    found = status(options.directory, out=options.result, without=options.without)
-    packing = plan(found)
+    with Progress() as progress:
+        progress.step("looking at the checkpoints")
+        found = status(options.directory, out=options.result, without=options.without)
+        packing = plan(found)
     if packing.problems:
         for problem in packing.problems:
             why = "" if problem.why == problem.state.value else f": {one_line(problem.why)}"
@@ -78,7 +81,9 @@ def _pack(options: argparse.Namespace) -> int:
         print("nothing was written")
         return CODES.get(packing.state, UNFINISHED)
     path = Path(options.out) if options.out else found.project.folder / "checkpoints.tar.gz"
-    names = write(packing, found, path, options.lang)
+    with Progress() as progress:
+        progress.step("writing the archive")
+        names = write(packing, found, path, options.lang)
     print("\n".join(["  " + one_line(name) for name in names]))
     print(f"{one_line(str(path))}: {len(names)} files")
     return 0

@@ -16,6 +16,7 @@ from paralign.progress import kept as keeping
 from paralign.progress.evidence import Evidence, look
 from paralign.registry import BY_NAME
 from paralign.report.artifacts import FILES, Naming, names
+from paralign.report.text import place as shown_place
 from paralign.run.project import read as read_project
 
 if TYPE_CHECKING:
@@ -291,12 +292,6 @@ def _from_project(text: str, project: Project) -> str:
     return text.replace(f"{project.folder.resolve()}{os.sep}", "")
 
 
-def _shown(path: Path) -> str:
-    """A path as a command takes it here: relative where it lies below this folder."""
-    here = Path.cwd()
-    return str(path.resolve().relative_to(here)) if path.resolve().is_relative_to(here) else str(path)
-
-
 def _of_logs(step: Step, project: Project, folder: Path) -> StepStatus:
     """The step about logs of trainings: what the files beside the candidate's code show."""
     named = project.settings.training.logs[1]
@@ -308,7 +303,7 @@ def _of_logs(step: Step, project: Project, folder: Path) -> StepStatus:
     elif found.lacking:
         status.state = State.UNDERPOWERED
         status.why = f"{found.path.name} does not tell: {', '.join(found.lacking)}"
-        status.command = f"paralign log show {shlex.quote(_shown(found.path))}"
+        status.command = f"paralign log show {shlex.quote(shown_place(found.path))}"
     else:
         status.why = f"{found.path.name}: {found.rows} training steps, {found.evaluations} evaluations"
     return status

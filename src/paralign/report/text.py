@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -20,7 +21,6 @@ from paralign.report.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rich.console import RenderableType
 
@@ -61,6 +61,12 @@ def relative(text: Text, root: Path | None) -> Text:
     while (found := prefix.search(text.plain)) is not None:
         text = text[: found.start()] + text[found.end() :]
     return text
+
+
+def place(path: Path) -> str:
+    """A path as it is from this folder, where it lies below; else whole."""
+    whole, here = path.resolve(), Path.cwd()
+    return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(whole)
 
 
 def render(result: CheckResult, root: Path | None = None) -> RenderableType:

@@ -11,6 +11,7 @@ from paralign.capture.bounds import checked_path
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.errors import UsageError, quoted, unwritten
+from paralign.scaffold import given
 from paralign.scaffold.survey import GIVEN, Kind, Use
 
 if TYPE_CHECKING:
@@ -129,16 +130,8 @@ module = "candidate.py"
 root = "{PORT}"
 framework = "paddle"
 
-[inputs]                  # what {chosen.model.name}.forward is called with: {_forward(chosen.model)}
-shape = [2, 3, 32, 32]    # CHECK: the shape and type of one input; several: [[inputs]] each
-dtype = "float32"
-
-[labels]                  # handed to loss(outputs, labels)
-shape = [2]
-dtype = "int64"
-low = 0
-high = 2                  # CHECK: the number of classes
-"""
+{given.inputs(found, chosen.model)}
+{given.labels(found, chosen.model, chosen.loss)}"""
 
 
 def _text(path: str) -> str:
@@ -149,11 +142,6 @@ def _text(path: str) -> str:
 def _comment(text: str) -> str:
     """A text that stays on its comment's line, and ends no docstring."""
     return " ".join(text.split()).replace('"""', "'''").replace("\\", "/")
-
-
-def _forward(model: Definition) -> str:
-    method = next((each for each in model.methods if each.name == "forward"), None)
-    return "unknown" if method is None else _comment(", ".join(str(each) for each in method.parameters[1:]))
 
 
 # -- the sides -----------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paralign.capture.bounds import checked_path
 from paralign.errors import UsageError
+from paralign.scaffold.examples import Example, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,12 +118,17 @@ class File:
 
 @dataclass
 class Survey:
-    """What a repository holds. ``unread`` are files that are no Python of this version, with the reason."""
+    """What a repository holds. ``unread`` are files that are no Python of this version, with the reason.
+
+    ``examples`` are calls of models and losses with tensors of known shape, ``options`` the defaults of the command line.
+    """
 
     root: Path
     files: list[File] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     unread: list[tuple[Path, str]] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+    options: dict[str, ast.expr] = field(default_factory=dict)
 
     def classes(self, kind: Kind) -> list[Definition]:
         """All classes of a kind, in the order of files and lines."""
@@ -161,8 +167,10 @@ def survey(root: str | Path) -> Survey:
     if not trees:
         raise UsageError("no Python file of the reference repository can be read", where=str(root), hint="name the folder of its code")
     defaults = _command_line(tree for _, tree in trees)
+    found.options = defaults
     for path, tree in trees:
         found.files.append(_file(path, tree))
+        found.examples += find(path, tree, defaults)
     _assign_kinds(found)
     for file in found.files:
         found.uses += [use for call, name in file.calls for use in _use(file, call, name, defaults)]

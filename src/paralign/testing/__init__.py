@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paralign.errors import UsageError
+from paralign.errors import ParalignError, UsageError
 from paralign.model import ALIGNED, Side
 from paralign.report.junit import lines
 from paralign.report.told import told
@@ -50,7 +50,10 @@ def assert_aligned(
     harmless = {"underpowered", "not tested"}
     if not set(allow) <= harmless:
         raise UsageError(f"allow={allow!r} would let a difference pass", hint="choose from: underpowered, not tested")
-    result, root = _checked(reference, candidate, options)
+    try:
+        result, root = _checked(reference, candidate, options)
+    except ParalignError as error:
+        raise error.with_traceback(None) from None  # the test's own line is what is to be mended, not ours
     wrong = [stage.name for stage in result.stages if stage.verdict not in (ALIGNED, *allow)]
     if wrong or not result.stages:
         raise NotAligned(_text(result, wrong, root), result)

@@ -31,6 +31,7 @@ def assert_aligned(request: pytest.FixtureRequest) -> Callable[..., CheckResult]
     def checked(*sides: Any, **options: Any) -> CheckResult:
         nonlocal number
         __tracebackhide__ = True  # the test's own line is what failed
+        from paralign.errors import ParalignError
         from paralign.testing import assert_aligned as act
 
         if kept and "out" not in options:
@@ -38,6 +39,9 @@ def assert_aligned(request: pytest.FixtureRequest) -> Callable[..., CheckResult]
             folder = Path(kept) / (f"{name}-{number}" if number else name)
             folder.parent.mkdir(parents=True, exist_ok=True)
             options["out"], number = folder, number + 1
-        return act(*sides, **options)
+        try:
+            return act(*sides, **options)
+        except ParalignError as error:
+            pytest.fail(f"paralign could not check: {error}", pytrace=False)
 
     return checked

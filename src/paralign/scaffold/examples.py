@@ -1,0 +1,213 @@
+"""Tensors that a repository's own code gives to a model or a loss: what ``[inputs]`` and ``[labels]`` can be. Read, never run."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+#: functions of torch that make a tensor of a shape
+_MAKERS = frozenset({"randn", "rand", "zeros", "ones", "empty", "full"})
+
+#: methods that give the same tensor or model elsewhere, in another type or mode
+_KEEPS = frozenset({"to", "cuda", "cpu", "eval", "train", "half", "float", "double", "long", "int", "requires_grad_", "contiguous"})
+
+#: functions that take a model, and then an example of its input
+_SHOWS = frozenset({"export", "trace", "profile", "summary", "get_model_complexity_info", "FlopCountAnalysis", "make_dot"})
+
+#: names of types and of the methods that convert to them
+_TYPES = {"long": "int64", "int64": "int64", "int": "int32", "int32": "int32", "double": "float64", "float64": "float64", "bool": "bool"}
+
+#: variables that hold a model whose class the file does not tell
+_MODELS = frozenset({"model", "net", "network"})
+
+#: assignments that are followed from one name to the next
+_DEEPEST = 4
+
+_OPERATORS = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub, ast.FloorDiv: operator.floordiv}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that code makes: its shape, its type, and the parameter that it is given for, '' by position."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    high: int | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call of a model (its class, '' where only its variable is known), or of a loss, with tensors."""
+
+    called: str
+    path: Path
+    line: int
+    tensors: tuple[Tensor, ...]
+    loss: bool = False
+
+
+def find(path: Path, tree: ast.Module, options: Mapping[str, ast.expr]) -> list[Example]:
+    """All calls of models and losses with tensors of known shape in a file.
+
+    Args:
+        path: of the file, relative to the repository.
+        tree: what it holds.
+        options: the defaults of the command line.
+    """
+    reader = _Reader(tree, options)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            found += [Example(called, path, node.lineno, tensors, loss) for called, tensors, loss in reader.examples(node)]
+    return sorted(found, key=lambda each: each.line)
+
+
+class _Reader:
+    """What names of one file stand for."""
+
+    def __init__(self, tree: ast.Module, options: Mapping[str, ast.expr]) -> None:
+        self._options = options
+        self._assigned: dict[str, list[tuple[int, ast.expr]]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                self._assigned.setdefault(node.targets[0].id, []).append((node.lineno, node.value))
+
+    def examples(self, call: ast.Call) -> Iterator[tuple[str, tuple[Tensor, ...], bool]]:
+        """Class, tensors and whether it is a loss, of a call that is given tensors."""
+        last = _last(call.func)
+        if last in _SHOWS and call.args:
+            yield from self._shown(call)
+            return
+        made = self._class(call.func, call.lineno)
+        if made is None:
+            return
+        if made.endswith(("Loss", "loss", "cross_entropy", "Criterion")) and len(call.args) > 1:
+            label = self.tensor(call.args[1], call.lineno)
+            if label is not None:
+                yield made, (label,), True
+            return
+        tensors = [self.tensor(each, call.lineno) for each in call.args]
+        named = [(each.arg, self.tensor(each.value, call.lineno)) for each in call.keywords]
+        known = [each for each in tensors if each is not None]
+        known += [Tensor(t.shape, t.dtype, t.high, name or "") for name, t in named if t is not None]
+        if known and len(known) == len(tensors) + len(named):
+            yield made, tuple(known), False
+
+    def _shown(self, call: ast.Call) -> Iterator[tuple[str, tuple[Tensor, ...], bool]]:
+        """The example that a tool is given beside a model."""
+        made = self._class(call.args[0], call.lineno)
+        given = [
+            *call.args[1:2],
+            *(k.value for k in call.keywords if k.arg in ("input_size", "inputs", "args", "example_inputs", "input_data")),
+        ]
+        if made is None or not given:
+            return
+        lengths = self._shape([given[0]], call.lineno)
+        if lengths is not None:  # without the batch, as torchsummary has it
+            yield made, (Tensor((2, *lengths) if len(lengths) == 3 else lengths),), False  # noqa: PLR2004 - channels, height, width
+            return
+        parts = given[0].elts if isinstance(given[0], (ast.Tuple, ast.List)) else [given[0]]
+        tensors = [self.tensor(each, call.lineno) for each in parts]
+        known = tuple(each for each in tensors if each is not None)
+        if known and len(known) == len(tensors):
+            yield made, known, False
+
+    def _class(self, node: ast.expr, line: int) -> str | None:
+        """The class of the object that an expression is; '' for a variable that bears a model's name; None for anything else."""
+        for _ in range(_DEEPEST):
+            node = _kept(node)
+            if isinstance(node, ast.Call):
+                name = _last(node.func)
+                return name if name[:1].isupper() else None
+            if not isinstance(node, ast.Name):
+                name = _last(node)
+                return name if name.endswith(("cross_entropy", "_loss")) else None
+            value = self._value(node.id, line)
+            if value is None or (isinstance(_kept(value), ast.Call) and not _last(_kept(value).func)[:1].isupper()):  # type: ignore[attr-defined]
+                return "" if node.id in _MODELS else None
+            node = value
+        return None
+
+    def _value(self, name: str, line: int) -> ast.expr | None:
+        """What was assigned to a name last before a line."""
+        before = [(at, value) for at, value in self._assigned.get(name, []) if at < line]
+        return max(before, key=lambda each: each[0])[1] if before else None
+
+    def tensor(self, node: ast.expr, line: int) -> Tensor | None:
+        """The tensor that an expression makes; None where that is not seen."""
+        dtype = ""
+        for _ in range(_DEEPEST):
+            while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+                dtype = dtype or _TYPES.get(node.func.attr, "")
+                node = node.func.value
+            if not isinstance(node, ast.Name):
+                break
+            value = self._value(node.id, line)
+            if value is None:
+                return None
+            node = value
+        return self._made(node, line, dtype) if isinstance(node, ast.Call) else None
+
+    def _made(self, call: ast.Call, line: int, dtype: str) -> Tensor | None:
+        name = _last(call.func)
+        keywords = {each.arg: each.value for each in call.keywords}
+        told = _TYPES.get(_last(keywords["dtype"]), "") if "dtype" in keywords else ""
+        if name == "randint":
+            size = keywords.get("size", call.args[-1] if len(call.args) > 1 else None)
+            bounds = [self._number(each, line) for each in call.args[: 2 if len(call.args) > 2 or "size" in keywords else 1]]  # noqa: PLR2004 - low, high, size
+            shape = None if size is None else self._shape([size], line)
+            return None if shape is None else Tensor(shape, dtype or told or "int64", bounds[-1] if bounds else None)
+        if name not in _MAKERS:
+            return None
+        sizes = [keywords["size"]] if "size" in keywords else call.args[:1] if name == "full" else call.args
+        shape = self._shape(sizes, line)
+        return None if shape is None else Tensor(shape, dtype or told or "float32")
+
+    def _shape(self, nodes: list[ast.expr], line: int) -> tuple[int, ...] | None:
+        """A shape as one tuple, or as several numbers."""
+        if len(nodes) == 1 and isinstance(nodes[0], (ast.Tuple, ast.List)):
+            nodes = nodes[0].elts
+        elif len(nodes) == 1 and isinstance(nodes[0], ast.Name):
+            value = self._value(nodes[0].id, line)
+            nodes = value.elts if isinstance(value, (ast.Tuple, ast.List)) else nodes
+        lengths = [self._number(each, line) for each in nodes]
+        known = [each for each in lengths if each is not None and each > 0]
+        return tuple(known) if known and len(known) == len(lengths) else None
+
+    def _number(self, node: ast.expr, line: int, depth: int = 0) -> int | None:
+        """A whole number that an expression is."""
+        if depth > _DEEPEST:
+            return None
+        if isinstance(node, ast.Constant):
+            return node.value if type(node.value) is int else None
+        if isinstance(node, ast.Name):
+            value = self._value(node.id, line)
+            return None if value is None else self._number(value, line, depth + 1)
+        if isinstance(node, ast.Attribute) and node.attr in self._options:
+            return self._number(self._options[node.attr], line, depth + 1)
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            ends = self._number(node.left, line, depth + 1), self._number(node.right, line, depth + 1)
+            if ends[0] is not None and ends[1]:
+                return int(_OPERATORS[type(node.op)](ends[0], ends[1]))
+        return None
+
+
+def _kept(node: ast.expr) -> ast.expr:
+    """An expression without the calls that give the same object."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+        node = node.func.value
+    return node
+
+
+def _last(node: ast.expr) -> str:
+    """The last part of a dotted name; '' for what is no name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
