@@ -278,3 +278,41 @@ def test_the_command_tells_where_the_shapes_come_from(repository, tmp_path, caps
     (repository / "demo.py").write_text("import torch\nfrom models import Net\nNet()(torch.randn(2, 3, 8, 8))\n")
     assert cli.main(["init", str(tmp_path / "port"), "--reference", str(repository)]) == 0
     assert "  inputs of Net: [2, 3, 8, 8] float32 (demo.py:3)" in capsys.readouterr().out
+
+
+FACTORY = """
+from torch import nn
+class Residual(nn.Module):
+    def __init__(self, fn):
+        super().__init__()
+def Mixer(dim, depth, n_classes=1000):
+    return nn.Sequential(nn.Conv2d(3, dim, 7), *[Residual(nn.GELU()) for _ in range(depth)], nn.Linear(dim, n_classes))
+"""
+PROGRAM = """
+import argparse
+from mixer import Mixer
+parser = argparse.ArgumentParser()
+parser.add_argument('--dim', default=256, type=int)
+args = parser.parse_args()
+model = Mixer(args.dim, 8, n_classes=10)
+"""
+
+
+def test_a_function_that_puts_a_model_together_is_one(tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "mixer.py").write_text(FACTORY)
+    (code / "train.py").write_text(PROGRAM)
+    found = survey(code)
+    assert [model.name for model in found.models] == ["Mixer", "Residual"]
+    write(tmp_path / "port", found)
+    text = (tmp_path / "port" / "reference.py").read_text()
+    assert "    from mixer import Mixer\n\n    return Mixer(256, 8, n_classes=10)  # as train.py:7\n" in text
+    assert "high = 10" in (tmp_path / "port" / "paralign.toml").read_text()
+    assert "class Mixer" not in (tmp_path / "port" / "port" / "mixer.py").read_text()
+    assert [model.name for model in survey(code).models] == ["Mixer", "Residual"]
+
+
+def test_functions_that_call_a_class_leave_the_class_the_model(repository):
+    (repository / "models" / "makers.py").write_text("from models.net import Net\ndef small():\n    return Net(width=4)\n")
+    assert survey(repository).models[0].name == "Net"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-from paralign.scaffold.survey import Use
+from paralign.scaffold.survey import Use, filled, is_literal
 
 if TYPE_CHECKING:
     from paralign.scaffold.examples import Example, Tensor
@@ -19,6 +20,19 @@ _VALUES = ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss", "BCEWith
 
 #: parameters of a forward that are no tensor of the training data
 _OWN = ("self",)
+
+
+def is_whole(call: ast.Call, found: Survey) -> bool:
+    """Whether all arguments of a call are literals, with the command line's defaults in place."""
+    values = [*call.args, *(each.value for each in call.keywords)]
+    starred = any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
+    return not starred and all(is_literal(filled(each, found.options)) for each in values)
+
+
+def whole(call: ast.Call, model: Definition, found: Survey) -> str:
+    """Such a call as code, under the model's own name."""
+    keywords = [ast.keyword(each.arg, filled(each.value, found.options)) for each in call.keywords]
+    return ast.unparse(ast.Call(ast.Name(model.name), [filled(each, found.options) for each in call.args], keywords))
 
 
 def inputs(found: Survey, model: Definition) -> str:
@@ -115,10 +129,11 @@ def _values(dtype: str, classes: int | None) -> str:
 
 
 def _classes(found: Survey, model: Definition) -> int | None:
-    """The number of classes: the default of the model's own parameter, else of an option of the command line."""
-    import ast
-
+    """The number of classes: as the model is called, else its parameter's default, else an option of the command line."""
+    calls = [call for file in found.files for call, name in file.calls if name.rpartition(".")[2] == model.name and is_whole(call, found)]
+    told = {each.arg: ast.unparse(filled(each.value, found.options)) for call in calls[:1] for each in call.keywords}
     defaults = {each.name: each.default for each in model.parameters if each.default is not None}
+    defaults.update({name: text for name, text in told.items() if name is not None})
     texts = [defaults[name] for name in _CLASSES if name in defaults]
     texts += [ast.unparse(found.options[name]) for name in _CLASSES if name in found.options]
     return next((int(text) for text in texts if text.isdigit() and int(text) > 0), None)

@@ -15,6 +15,7 @@ from paralign.scaffold import given
 from paralign.scaffold.survey import GIVEN, Kind, Use
 
 if TYPE_CHECKING:
+    import ast
     from pathlib import Path
 
     from paralign.scaffold.survey import Definition, File, Survey
@@ -166,8 +167,14 @@ def _build_model(found: Survey, model: Definition, what: str) -> str:
     arguments = ", ".join(str(each) for each in model.parameters)
     head = f'def build_model():\n    """{what}."""\n{listed}'
     imported = _import(model.place.path, model.name)
-    call = next((each for file in found.files for each in _calls_of(file, model)), "")
-    seen = f"    # called as: {_comment(call)}\n" if call else ""
+    calls = [(file.path, each) for file in found.files for each in _calls_of(file, model)]
+    literal = next((each for each in calls if given.is_whole(each[1], found)), None)
+    if literal is not None:
+        place, call = literal
+        return f"{head}{imported}    return {given.whole(call, model, found)}  # as {place.as_posix()}:{call.lineno}\n"
+    import ast
+
+    seen = f"    # called as: {_comment(ast.unparse(calls[0][1]))}\n" if calls else ""
     if not model.required:
         return f"{head}{imported}    return {model.name}()  # {model.place}: {model.name}({_comment(arguments)})\n"
     needed = ", ".join(model.required)
@@ -175,13 +182,10 @@ def _build_model(found: Survey, model: Definition, what: str) -> str:
     return f'{head}{imported}{told}    raise NotImplementedError("CHECK: build {model.name} with {needed}")\n'
 
 
-def _calls_of(file: File, model: Definition) -> list[str]:
+def _calls_of(file: File, model: Definition) -> list[ast.Call]:
     """How a file builds a model, outside of its class."""
-    import ast
-
     inside = range(model.place.line, model.end + 1) if file.path == model.place.path else range(0)
-    found = [call for call, name in file.calls if name.rpartition(".")[2] == model.name and call.lineno not in inside]
-    return [ast.unparse(call) for call in found]
+    return [call for call, name in file.calls if name.rpartition(".")[2] == model.name and call.lineno not in inside]
 
 
 def _import(path: Path, name: str) -> str:

@@ -107,11 +107,12 @@ class Use:
 
 @dataclass
 class File:
-    """A file that was read; ``functions`` are those at its top level."""
+    """A file that was read; ``functions`` are those at its top level, ``factories`` those that put a whole model together."""
 
     path: Path
     classes: list[Definition] = field(default_factory=list)
     functions: list[Method] = field(default_factory=list)
+    factories: list[Definition] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
     calls: list[tuple[ast.Call, str]] = field(default_factory=list)
 
@@ -141,8 +142,9 @@ class Survey:
     @property
     def models(self) -> list[Definition]:
         """Model classes, whole models before their parts: those that no other model builds, and that a program builds, first."""
-        found = self.classes(Kind.MODEL)
-        parts = {name for file in self.files for each in file.classes if each.kind is Kind.MODEL for name in self._inner(file, each)}
+        built = [(file, each) for file in self.files for each in [*file.factories, *file.classes] if each.kind is Kind.MODEL]
+        found = [each for _, each in built]
+        parts = {name for file, each in built for name in self._inner(file, each)}
         programs = {name for file in self.files for name in file.called if name not in {each.name for each in file.classes}}
         return sorted(found, key=lambda each: (each.name in parts, each.name not in programs))
 
@@ -210,6 +212,7 @@ def _file(path: Path, tree: ast.Module) -> File:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.functions.append(_method(node))
+            found.factories += _factory(path, node, aliases)
     for each in ast.walk(tree):
         if isinstance(each, ast.ClassDef):
             bases = tuple(name for name in (_dotted(base, aliases) for base in each.bases) if name)
@@ -221,6 +224,17 @@ def _file(path: Path, tree: ast.Module) -> File:
                 found.calls.append((each, name))
                 found.called.add(name.rpartition(".")[2])
     return found
+
+
+def _factory(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, aliases: dict[str, str]) -> list[Definition]:
+    """A function that gives ``nn.Sequential(…)``, as a model of its own: no class stands for the whole."""
+    given = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+    if not any(isinstance(value, ast.Call) and _dotted(value.func, aliases) == "torch.nn.Sequential" for value in given):
+        return []
+    method = _method(node)
+    made = Method("__init__", (Parameter("self"), *method.parameters), node.lineno)
+    forward = Method("forward", (Parameter("self"), Parameter("x")), node.lineno)
+    return [Definition(node.name, Place(path, node.lineno), (), (made, forward), node.end_lineno or node.lineno, Kind.MODEL)]
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
@@ -334,15 +348,17 @@ def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -
     kind = _kind_of_call(name)
     if kind is None:
         return
-    filled = ast.Call(
-        call.func, [_filled(each, defaults) for each in call.args], [ast.keyword(k.arg, _filled(k.value, defaults)) for k in call.keywords]
+    own_call = ast.Call(
+        call.func, [filled(each, defaults) for each in call.args], [ast.keyword(k.arg, filled(k.value, defaults)) for k in call.keywords]
     )
     given = {Kind.OPTIMIZER: 1, Kind.SCHEDULER: 1}.get(kind, 2 if name.startswith("torch.nn.functional.") else 0)
-    own = [*filled.args[given:], *(k.value for k in filled.keywords if k.arg not in GIVEN)]
-    literal = all(_is_literal(each) for each in own)
-    literal = literal and (kind is not Kind.OPTIMIZER or _is_whole(filled))
-    literal = literal and all(k.arg is not None for k in filled.keywords) and not any(isinstance(each, ast.Starred) for each in filled.args)
-    yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(filled), literal)
+    own = [*own_call.args[given:], *(k.value for k in own_call.keywords if k.arg not in GIVEN)]
+    literal = all(is_literal(each) for each in own)
+    literal = literal and (kind is not Kind.OPTIMIZER or _is_whole(own_call))
+    literal = (
+        literal and all(k.arg is not None for k in own_call.keywords) and not any(isinstance(each, ast.Starred) for each in own_call.args)
+    )
+    yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(own_call), literal)
 
 
 def _is_whole(call: ast.Call) -> bool:
@@ -352,7 +368,7 @@ def _is_whole(call: ast.Call) -> bool:
     return isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "parameters"
 
 
-def _filled(node: ast.expr, defaults: dict[str, ast.expr]) -> ast.expr:
+def filled(node: ast.expr, defaults: dict[str, ast.expr]) -> ast.expr:
     """An expression with ``args.lr`` and the like replaced by the default that the command line has for it."""
 
     class Filler(ast.NodeTransformer):
@@ -365,7 +381,8 @@ def _filled(node: ast.expr, defaults: dict[str, ast.expr]) -> ast.expr:
     return replaced if isinstance(replaced, ast.expr) else node
 
 
-def _is_literal(node: ast.expr) -> bool:
+def is_literal(node: ast.expr) -> bool:
+    """Whether an expression is a number, a text, or a container of such."""
     try:
         ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -386,6 +403,6 @@ def _command_line(trees: Iterator[ast.Module]) -> dict[str, ast.expr]:
             if isinstance(dest, ast.Constant) and isinstance(dest.value, str):
                 names = [dest.value]
             default = given.get("default")
-            if names and default is not None and _is_literal(default):
+            if names and default is not None and is_literal(default):
                 found.setdefault(max(names, key=len), []).append(default)
     return {name: each[0] for name, each in found.items() if len({ast.dump(one) for one in each}) == 1}
