@@ -59,10 +59,15 @@ def project(tmp_path):
     return write
 
 
+def heeds_signals():
+    """In the child: what a job in the background or under nohup ignores is heeded again."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start(folder):
-    return subprocess.Popen(
-        [sys.executable, "-m", "paralign", "check", str(folder), "--fresh"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "paralign", "check", str(folder), "--fresh"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_signals)  # noqa: PLW1509 - no threads here
 
 
 def wait_for(path, seconds=30.0):
@@ -122,7 +127,10 @@ def test_a_busy_worker_and_its_child_end_with_paralign(project, number, forever)
     assert all(running(pid) for pid in pids)
     began = time.monotonic()
     process.send_signal(number)
-    output, errors = process.communicate(timeout=60)
+    try:
+        output, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert time.monotonic() - began < 2.0
     assert all_gone(folder, pids) is not None, (workers_of(folder), [pid for pid in pids if running(pid)])
     if number == signal.SIGKILL:

@@ -48,7 +48,11 @@ def wait_for(path, seconds=60.0):
 def test_ranks_and_their_children_end_with_paralign(tmp_path, number):
     folder = ranked.write(tmp_path, candidate=ranked.SIDE + BUSY)
     process = subprocess.Popen(
-        [sys.executable, "-m", "paralign", "check", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "paralign", "check", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here; a job in the background ignores it
     )
     for rank in (0, 1):
         wait_for(folder / f"started-{rank}")
@@ -56,7 +60,10 @@ def test_ranks_and_their_children_end_with_paralign(tmp_path, number):
     mark = mark_of(children[0])
     assert len(marked.bearers(mark)) >= 7  # the launcher; of each rank the watching process, the job and its child
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     assert "Traceback" not in errors
     until = time.monotonic() + LIMIT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_a_fall_is_no_growth():
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _alone():
+    """Leave out what other tests have left in this process: every step looks at all objects that the collector knows."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def watched(tmp_path, functions, framework, what="forward", steps=10, side="candidate"):
