@@ -15,6 +15,8 @@ from paralign.locate.suspects import random_operations
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory, line_in
 
+from paralign.worker.protocol import RandomOperation
+
 X = {"x": np.random.default_rng(1).normal(size=(6, 8))}
 P = {f"w{i}": np.random.default_rng(10 + i).normal(size=(8, 8)) / 3 for i in range(4)}
 
@@ -274,7 +276,7 @@ def test_a_loss_that_is_a_multiple_is_suspected_at_its_end(tmp_path):
 
 
 def said(family="mask", p=0.5, shape=(4, 4), module="", name="draw 0", op="dropout"):
-    return {"family": family, "p": p, "shape": list(shape), "module": module, "name": name, "op": op, "number": 0, "source": "m.py:1"}
+    return RandomOperation(0, op, module, "m.py:1", family, p, list(shape), name)
 
 
 def test_random_operations_are_paired_in_order():
@@ -287,7 +289,7 @@ def test_one_too_few_and_one_too_many_leave_the_others_in_place():
     ours = [said(module="a", shape=(2, 2)), said(module="b", shape=(4, 4)), said(module="c", shape=(8, 8))]
     theirs = [ours[0], ours[2], said(module="d", shape=(3, 3))]
     pairs = random_operations.aligned(ours, theirs)
-    assert [(a and a["module"], b and b["module"]) for a, b in pairs] == [("a", "a"), ("b", None), ("c", "c"), (None, "d")]
+    assert [(a and a.module, b and b.module) for a, b in pairs] == [("a", "a"), ("b", None), ("c", "c"), (None, "d")]
     causes = [finding.cause for finding in random_operations.findings(pairs)]
     assert len(causes) == 2
     assert "the candidate has no random operation there" in causes[0]
@@ -317,7 +319,7 @@ def test_the_same_difference_at_many_modules_is_one_finding():
     assert missing[0].cause.endswith("; likewise at 43 more: blocks.1.drop, blocks.2.drop, blocks.3.drop …")
     extra = random_operations.findings([(None, one) for one in ours[:2]])
     assert [finding.cause.endswith("likewise at 1 more: blocks.1.drop") for finding in extra] == [True]
-    other = random_operations.findings([(one, said(module=one["module"], p=one["p"] / 2)) for one in ours])
+    other = random_operations.findings([(one, said(module=one.module, p=one.p / 2)) for one in ours])
     assert len(other) == 1
     assert other[0].fix.startswith("set the probability to 0.01; set the probability to 0.02; ")
     two = [(said(module="a"), None), (said(module="b", op="rrelu"), None), (None, said(module="c"))]

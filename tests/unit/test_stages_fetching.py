@@ -21,6 +21,7 @@ from paralign.locate.runs.dataflow import Graph
 from paralign.locate.suspects.patching import Patch
 from paralign.model import Manifest
 from paralign.run.recorder import Outdated
+from paralign.worker.protocol import Operations
 
 X, P = {"x": drawn(1, 4, 6)}, {"w": drawn(2, 6, 5), "b": drawn(3, 5)}
 RUN = "float64"
@@ -139,7 +140,7 @@ def laboratory(tmp_path, reused=(), **changed):
         for name in ("reference", "candidate")
     ]
     context = SimpleNamespace(reference=sides[0], candidate=sides[1], plan=None)
-    return Watched(context, {}, {}, captures=(capture(tmp_path), capture(tmp_path)))
+    return Watched(context, Operations([]), {}, captures=(capture(tmp_path), capture(tmp_path)))
 
 
 def test_a_reused_reference_that_computes_otherwise_now_is_outdated(tmp_path):

@@ -24,7 +24,7 @@ from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Point, StageResult
 from paralign.run.recorder import both
-from paralign.worker.protocol import Operations, Redraw, Watch, runs_of
+from paralign.worker.protocol import Operations, Redraw, Watch, has_operations, runs_of, watched_pass
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.training import MODES
 
@@ -138,30 +138,30 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     )
     doubles = [c for c in (reference, candidate) if DOUBLE in runs_of(c).runs]
     if len(doubles) < 2:  # noqa: PLR2004 - both sides
-        drawn = [c.manifest.settings["operations"][DOUBLE]["random"] for c in doubles]
-        if mode == "eval" and drawn == [[]]:  # the side that can be asked draws nothing: operations are compared as they are
+        known = [watched_pass(c, DOUBLE).random for c in doubles]
+        if mode == "eval" and known == [[]]:  # the side that can be asked draws nothing: operations are compared as they are
             return None
         return Replay([], [], [f"what is random in {mode} mode was not replayed: a side does not run in float64"])
-    sides = [c.manifest.settings["operations"][DOUBLE]["random"] for c in (reference, candidate)]
+    sides = [watched_pass(c, DOUBLE).random for c in (reference, candidate)]
     if not any(sides):
         return None
     pairs = random_operations.packed(random_operations.aligned(*sides))
-    use = {str(two["number"]): one["name"] for one, two in pairs if one is not None and two is not None}
+    use = {str(two.number): one.name for one, two in pairs if one is not None and two is not None}
     watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
     found, notes = guilty(watched, watched.judgement())
     divergences = merged([divergence(guilt) for guilt in found])
     if plain.backward and not found:
         faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
         divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
-    drawn = again.manifest.settings["operations"][DOUBLE]["random"]
-    done = [said["given"] for said in drawn]
-    pairs = random_operations.apart(pairs, {said["number"] for said in drawn if said["given"] is not None})
+    drawn = watched_pass(again, DOUBLE).random
+    done = [said.given for said in drawn]
+    pairs = random_operations.apart(pairs, {said.number for said in drawn if said.given is not None})
     notes.append(
         f"{mode} mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
         f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
         f"{', the loss and every gradient were' if plain.backward else ' was'} compared so"
     )
-    places = {said["number"]: place for place, said in enumerate(sides[1])}
+    places = {said.number: place for place, said in enumerate(sides[1])}
     return Replay(
         divergences,
         random_operations.findings(pairs),
@@ -267,7 +267,7 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
         UsageError: a capture that holds no operations.
     """
     for side, capture in (("reference", reference), ("candidate", candidate)):
-        if "operations" not in capture.manifest.settings or not capture.complete:
+        if not has_operations(capture) or not capture.complete:
             raise UsageError(
                 f"the {side}'s capture holds no operations" if capture.complete else f"the {side}'s capture is incomplete",
                 where=str(capture.path),

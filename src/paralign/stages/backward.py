@@ -38,7 +38,7 @@ from paralign.stages import (
 )
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.places import Kind, PairKey, key_of
-from paralign.worker.protocol import Backward, Lowered
+from paralign.worker.protocol import Backward, Lowered, built_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -553,7 +553,7 @@ def _first_wrong(context: Context, result: StageResult) -> Divergence | None:
     ends = (found.pair.reference, found.pair.candidate) if found.pair is not None else ()
     held = any(record is not None and record.role != "scalar" for record in ends)  # a loss or a rate belongs to no layer
     for point, capture in zip((found.reference, found.candidate), captures, strict=True):
-        built = capture.manifest.settings.get("built", {}).get(point.name.rpartition(".")[0]) if point is not None and held else None
+        built = built_of(capture).get(point.name.rpartition(".")[0]) if point is not None and held else None
         if built and point is not None and point.source is None:
             point.source, point.lines = built[0], built[1:]
             point.code = code_at(built[0])

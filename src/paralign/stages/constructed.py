@@ -6,7 +6,7 @@ brings and what training changes (statistics, queues, averages) is not built, an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from paralign.comparison import compare_pair
 from paralign.dtypes import EPS, Typed, is_floating, widen
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Unjudged
-from paralign.worker.protocol import Changing, Rebuilt
+from paralign.worker.protocol import Changing, Rebuilt, TensorHistory, history_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def compare(context: Context, result: StageResult, plan: Plan, captures: tuple[C
     pairs = [pair for source in plan.sources if (pair := _pair(plan, source, captures)) is not None]
     suspects = [p for p in pairs if not _agrees(p)]
     drawn = _drawn(context, suspects, plan, captures) if suspects else set()
-    origins = [c.manifest.settings.get("history", {}) for c in captures]
+    origins = [history_of(c) for c in captures]
     decided = _decided_by_running(context, [p for p in suspects if p.key not in drawn], plan, origins)
     unknown = []
     for pair in suspects:
@@ -160,10 +160,10 @@ def _is_unsure(pair: Pair) -> bool:
     return floating and first is not None and pair.error is not None and pair.error <= GATHERED * max(first.shape, default=1)
 
 
-def _origin(pair: Pair, origins: list[dict[str, Any]]) -> str:
+def _origin(pair: Pair, origins: list[dict[str, TensorHistory]]) -> str:
     """``constructed`` where both sides' values are, ``loaded`` where a checkpoint has changed the reference's, else ``given``: unknown."""
     records = [r for r in (pair.reference, pair.candidate) if r is not None]
-    found = [known.get(r.name, {}).get("origin", "given") for r, known in zip(records, origins, strict=True)]
+    found = [known.get(r.name, TensorHistory()).origin for r, known in zip(records, origins, strict=True)]
     if found[0] == "loaded":
         return "loaded"
     if all(not r.attrs.get("persistent", True) for r in records):  # no checkpoint holds it
@@ -171,15 +171,17 @@ def _origin(pair: Pair, origins: list[dict[str, Any]]) -> str:
     return "constructed" if set(found) == {"constructed"} else "given"
 
 
-def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, origins: list[dict[str, Any]]) -> dict[str, Unjudged]:
+def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, origins: list[dict[str, TensorHistory]]) -> dict[str, Unjudged]:
     """Why the values of some are decided by what was run, not by construction: key -> reason.
 
     Where both sides still hold what they registered, the two are where training starts, and that is compared.
     """
     names = {p.key: _names(p, plan) for p in suspects}
-    records = {p.key: [own.get(name, {}) for own, each in zip(origins, names[p.key], strict=True) for name in each] for p in suspects}
-    asked = [p for p in suspects if any(r.get("origin") != "constructed" for r in records[p.key])]
-    found = {p.key: Unjudged.FILLED for p in asked if any(r.get("ran") for r in records[p.key])}
+    records = {
+        p.key: [own.get(name, TensorHistory()) for own, each in zip(origins, names[p.key], strict=True) for name in each] for p in suspects
+    }
+    asked = [p for p in suspects if any(r.origin != "constructed" for r in records[p.key])]
+    found = {p.key: Unjudged.FILLED for p in asked if any(r.ran for r in records[p.key])}
     for index, recorder in enumerate((context.reference, context.candidate)):
         own = sorted({name for p in asked for name in names[p.key][index]})
         changed = _changing(context, recorder, own) if own else set()
@@ -208,7 +210,7 @@ def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[C
     """
     found: set[str] = set()
     for index, recorder in enumerate((context.reference, context.candidate)):
-        known = {name for name, h in captures[index].manifest.settings.get("history", {}).items() if h["origin"] != "given"}
+        known = {name for name, known_ in history_of(captures[index]).items() if known_.origin != "given"}
         asked = {p.key: [name for name in _names(p, plan)[index] if name in known] for p in suspects}
         names = sorted({name for own in asked.values() for name in own})
         if not names:

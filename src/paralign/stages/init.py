@@ -13,7 +13,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult, overall
 from paralign.stages.starts import Judged, Start, joined, judge, kept
 from paralign.stages.wording import Reading, instead, sensitivity
-from paralign.worker.protocol import Initial, Started
+from paralign.worker.protocol import Initial, Started, built_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -153,7 +153,7 @@ class _Words:
     def __init__(self, context: Context, side: str) -> None:
         self.framework = context.framework(side)
         capture: Capture | None = context.artifacts["weights"][side == "candidate"] if "weights" in context.artifacts else None
-        self.built = {} if capture is None else capture.manifest.settings.get("built", {})
+        self.built = {} if capture is None else built_of(capture)
         self.records = [] if capture is None else capture.records
 
     def reading(self, record: Record) -> Reading:
@@ -166,8 +166,9 @@ class _Words:
         owner = str(record.attrs.get("owner", record.name.rpartition(".")[0]))
         while owner and owner not in self.built:
             owner = owner.rpartition(".")[0]
-        lines = self.built.get(owner) or [None]
-        return Point(record.name, record.op, lines[0], code_at(lines[0]), list(lines[1:]))
+        lines = self.built.get(owner, [])
+        line = next(iter(lines), None)
+        return Point(record.name, record.op, line, code_at(line), lines[1:])
 
 
 def _say_dependence(context: Context, result: StageResult, groups: list[_Group], judged: list[Judged], answers: list[Started]) -> None:

@@ -94,8 +94,9 @@ def _point(run: Run, name: str | None) -> Point:
     modules = {} if run.answer is None else run.answer.modules
     while owner and owner not in modules:
         owner = owner.rpartition(".")[0]
-    lines: list[str | None] = [*modules.get(owner, [])] or [run.lines.get("optimizer") or run.lines.get("model")]
-    return Point(name or "train(log)", "", lines[0], code_at(lines[0]), [line for line in lines[1:] if line is not None])
+    lines = modules.get(owner) or [line for line in (run.lines.get("optimizer") or run.lines.get("model"),) if line]
+    first = next(iter(lines), None)
+    return Point(name or "train(log)", "", first, code_at(first), lines[1:])
 
 
 def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:

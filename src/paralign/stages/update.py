@@ -24,7 +24,7 @@ from paralign.run.recorder import both
 from paralign.stages import resolution
 from paralign.stages.judging import CONSTANTS
 from paralign.stages.places import Kind, key_of
-from paralign.worker.protocol import Stepping, Update, runs_of
+from paralign.worker.protocol import Stepping, Update, built_of, runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -427,7 +427,7 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     weights = context.artifacts.get("weights", (None, None))
     for capture, record, state in zip((experiment.reference, experiment.candidate), records, weights, strict=True):
         answer, name = Update.answer(capture), record.name if record is not None else ""
-        built = state.manifest.settings.get("built", {}).get(name.rpartition(".")[0], ()) if state is not None else ()
+        built = built_of(state).get(name.rpartition(".")[0], ()) if state is not None else ()
         own = answer.optimizer["parameters"].get(name, {}).get("rate", 1.0) != 1.0 and len(answer.optimizer["groups"]) == 1
         varies = _varies(experiment, blamed, own=own) if term == "rates" else False
         source = setting_lines.term_line(answer, term, capture.manifest.files, next(iter(built), None), varies=varies)

@@ -14,7 +14,7 @@ from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
 from paralign.stages.judging import Method, conclude
 from paralign.weights import is_computed
-from paralign.worker.protocol import Load, Weights
+from paralign.worker.protocol import Load, Weights, built_of, history_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,6 +199,8 @@ def _point(record: Record | None, capture: Capture) -> Point | None:
     """A tensor, with the lines that registered it, or else constructed its layer."""
     if record is None:
         return None
-    known = capture.manifest.settings.get("history", {}).get(record.name, {}).get("lines")
-    lines = known or capture.manifest.settings.get("built", {}).get(record.name.rpartition(".")[0]) or [None]
-    return Point(record.name, record.op, lines[0], code_at(lines[0]), list(lines[1:]))
+    known = history_of(capture).get(record.name)
+    registered = known.lines if known is not None else []
+    lines = registered or built_of(capture).get(record.name.rpartition(".")[0], [])
+    line = next(iter(lines), None)
+    return Point(record.name, record.op, line, code_at(line), lines[1:])

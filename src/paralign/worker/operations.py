@@ -28,7 +28,8 @@ from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.feed import batches
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
-from paralign.worker.protocol import Operations, Ran, Watch
+from paralign.worker.protocol import Operations, Ran, Watch, WatchedPass
+from paralign.worker.protocol.wire import encode
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.training import part_of, scalar_of, train, trainer
@@ -134,7 +135,7 @@ class OperationRecorder:
         self._inputs: List[int] = []
         self._entries = {id(entry.tensor): entry for entry in reversed(session.entries())}
         self._given: Dict[int, str] = {}
-        self._said: Dict[str, Any] = {}
+        self._said = WatchedPass()
 
     def recomputing(self) -> "AbstractContextManager[None]":
         """To be entered for the backward pass."""
@@ -189,7 +190,11 @@ class OperationRecorder:
 
     def settle(self, what: str, tree: Any) -> None:
         """Note which values are the model's outputs, or the loss."""
-        self._said[what] = {path: self._identify(leaf) for path, leaf in self._leaves(tree)}
+        found = {path: self._identify(leaf) for path, leaf in self._leaves(tree)}
+        if what == "loss":
+            self._said.loss = found
+        else:
+            self._said.outputs = found
 
     def parameter_gradients(self) -> None:
         """Note which parameters got no gradient, and which are frozen."""
@@ -197,7 +202,7 @@ class OperationRecorder:
         without = [name for name, gradient in self.adapter.gradients(self.session.model).items() if gradient is None]
         tensors = {entry.name: entry.tensor for entry in self.session.entries()}
         lines = {name: list(self.session.built.get(id(tensors[name]), ())) for name in frozen}
-        self._said.update(frozen=lines, without_gradient=without, hooked=sorted(self._hooked))
+        self._said.frozen, self._said.without_gradient, self._said.hooked = lines, without, sorted(self._hooked)
 
     def __enter__(self) -> "OperationRecorder":  # noqa: PYI034 - Self is not in the typing of Python 3.8
         return self
@@ -211,14 +216,15 @@ class OperationRecorder:
     def _finish(self) -> None:
         """Write what is left, and what is said once."""
         self._write_sketches()
-        said = {**self._said, "random": self._draws.random, **self._layers()}
-        self.writer.manifest.settings.setdefault("operations", {})[self.run] = said
+        self._said.random = self._draws.random
+        self._say_layers(self._said)
+        self.writer.manifest.settings.setdefault("operations", {})[self.run] = encode(self._said)
 
-    def _layers(self) -> Dict[str, Any]:
+    def _say_layers(self, said: WatchedPass) -> None:
         """Where each module was constructed, and which layer of the framework it is."""
         modules = self.adapter.modules(self.session.model)
-        built = {path: list(lines) for path, module in modules if (lines := self.session.built.get(id(module)))}
-        return {"built": built, "kinds": {path: kind for path, module in modules if (kind := self.adapter.kind(module))}}
+        said.built = {path: list(lines) for path, module in modules if (lines := self.session.built.get(id(module)))}
+        said.kinds = {path: kind for path, module in modules if (kind := self.adapter.kind(module))}
 
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor

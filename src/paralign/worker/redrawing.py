@@ -17,6 +17,7 @@ from paralign.dtypes import Typed, widen
 from paralign.errors import UnsupportedTensor
 from paralign.worker.arranged import arranged
 from paralign.worker.draws import MASK, UNIFORM, bare, drawn, replayed, turned
+from paralign.worker.protocol import RandomOperation
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -46,7 +47,7 @@ class Redrawing:
         given: "Optional[Capture]",
         step: Optional[int] = None,
     ) -> None:
-        self.random: List[Dict[str, Any]] = []
+        self.random: List[RandomOperation] = []
         self._fields: Dict[str, Any] = {"run": run} if step is None else {"run": run, "step": step}
         self._adapter, self._writer, self._given = adapter, writer, given
         chosen = [] if given is None else given.select(role="sample", **self._fields)
@@ -84,8 +85,7 @@ class Redrawing:
     def _say(self, operation: "Operation", draw: "Draw", shape: List[int]) -> None:
         """Note a random operation, and record its draw if it is to be kept."""
         name, source = f"draw {len(self.random)}", operation.stack[0] if operation.stack else None
-        said = {"number": operation.index, "op": operation.op, "module": operation.module, "source": source}
-        self.random.append({**said, "family": draw.family, "p": draw.p, "shape": shape, "name": name, "given": None})
+        self.random.append(RandomOperation(operation.index, operation.op, operation.module, source, draw.family, draw.p, shape, name))
         if self._keep and draw.value is not None:
             attrs = {"operation": "draw", "family": draw.family, "p": draw.p}
             self._writer.add(name, self._adapter.to_array(draw.value), role="sample", attrs=attrs, **self._fields)
@@ -109,7 +109,7 @@ class Redrawing:
         value = self._adapter.from_array(Typed(np.ascontiguousarray(array), given.dtype))
         found = replayed(operation, family, value)
         if found is not None:
-            self.random[-1]["given"] = record.name
+            self.random[-1].given = record.name
             self._again.remember(operation, family, value)
         return found
 

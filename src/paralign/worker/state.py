@@ -8,7 +8,8 @@ import numpy as np
 
 from paralign.adapters.base import Observing, Training
 from paralign.dtypes import widen
-from paralign.worker.protocol import Describe, Description, Entries, Load, Nothing, Rebuilt, Weights
+from paralign.worker.protocol import Describe, Description, Entries, Load, Nothing, Rebuilt, TensorHistory, Weights
+from paralign.worker.protocol.wire import encode
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Entry
@@ -61,7 +62,7 @@ def weights(session: Session, writer: CaptureWriter, options: Weights, values: D
         )
     modules = session.adapter.modules(session.model)
     writer.manifest.settings["built"] = {path: list(session.built[id(module)]) for path, module in modules if id(module) in session.built}
-    writer.manifest.settings["history"] = histories(session)
+    writer.manifest.settings["history"] = encode(histories(session))
     return Entries(len(entries))
 
 
@@ -74,12 +75,8 @@ def rebuilt(session: Session, writer: CaptureWriter, options: Rebuilt, values: D
     return Nothing()
 
 
-def histories(session: Session) -> Dict[str, Dict[str, Any]]:
-    """Where the values of untrained tensors come from, and the lines that registered them, by the tensors' names.
-
-    ``origin`` is ``constructed``; ``loaded`` where a checkpoint has changed it; ``changed`` where something else has, since it was
-    registered; ``given`` where it is not known, because the model was not built here. ``ran`` says that a call of the model has changed it.
-    """
+def histories(session: Session) -> Dict[str, TensorHistory]:
+    """Where the values of untrained tensors come from, and the lines that registered them, by the tensors' names."""
     modules = dict(session.adapter.modules(session.model))
     found = {}
     for entry in session.entries():
@@ -87,7 +84,7 @@ def histories(session: Session) -> Dict[str, Dict[str, Any]]:
             place = id(modules[entry.owner]), entry.leaf
             lines = session.history.lines.get(place, ()) if session.history is not None else ()
             ran = session.history is not None and place in session.history.ran
-            found[entry.name] = {"origin": _origin(session, entry, place), "lines": list(lines), "ran": ran}
+            found[entry.name] = TensorHistory(_origin(session, entry, place), list(lines), ran)
     return found
 
 

@@ -22,7 +22,7 @@ from paralign.worker.forward import attempt_run
 from paralign.worker.fused import taken_apart
 from paralign.worker.operations import OperationRecorder
 from paralign.worker.optimizers import apart
-from paralign.worker.protocol import Ran, Stepping
+from paralign.worker.protocol import Ran, Stepping, WatchedPass
 from paralign.worker.schedule import advance_after
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import trainer
@@ -246,9 +246,8 @@ class StepRecorder(OperationRecorder):
             far, whole = float((change * change).sum()), float((anchor * anchor).sum())
             return change * APART if STILL**2 * whole < far <= NEAR**2 * whole else None
 
-    def _layers(self) -> Dict[str, Any]:
-        """No module runs in a step."""
-        return {"built": {}, "kinds": {}}
+    def _say_layers(self, said: WatchedPass) -> None:
+        """Nothing: no module runs in a step."""
 
 
 def sources_of(cls: type) -> Set[str]:

@@ -271,7 +271,7 @@ class _Training:
             for name, gradient in self.adapter.gradients(session.model).items():
                 add_gradient(session, self.writer, name, gradient, **fields)
         random = [] if draws is None else draws.random
-        return len(random), sum(said["given"] is not None for said in random)
+        return len(random), sum(said.given is not None for said in random)
 
 
 def drawing(session: Session, writer: CaptureWriter, redraw: Redraw, given: "Optional[Capture]", fields: Dict[str, Any]) -> Redrawing:

@@ -222,7 +222,7 @@ class WatchedLog(TrainLog):
         self.witness.close()
         self._stack.close()
         if self._sink is not None:
-            self.draws.append((len(self._sink.random), sum(said["given"] is not None for said in self._sink.random)))
+            self.draws.append((len(self._sink.random), sum(said.given is not None for said in self._sink.random)))
             self._sink = None
         step = Step(epoch, number, self._interval.last_samples, dict(self._interval.last), self._rates)
         self.steps.append(step)

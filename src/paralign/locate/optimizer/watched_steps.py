@@ -13,6 +13,7 @@ from paralign.locate.runs.dataflow import Graph
 from paralign.locate.runs.judgement import Judgement, Scale
 from paralign.locate.suspects.patching import guilty
 from paralign.run.recorder import both
+from paralign.worker.protocol import watched_pass
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _hunted(watched: Stepped, names: list[str]) -> tuple[list[Guilt], list[str]]
 
 def _outputs(graph: Graph, names: Sequence[str]) -> dict[str, Value]:
     """The parameters of some names after the last step."""
-    numbers = graph.capture.manifest.settings["operations"][graph.run]["outputs"]
+    numbers = watched_pass(graph.capture, graph.run).outputs
     return {name: graph.values[numbers[name]] for name in names if name in numbers}
 
 

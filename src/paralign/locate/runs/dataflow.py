@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.capture import digest as digests
+from paralign.worker.protocol import watched_pass
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -111,17 +112,12 @@ class Graph:
         self.operations: list[Operation] = []
         #: (operation, place) -> digest of what an operation made before it was replaced
         self.made: dict[tuple[int, int], str] = {}
-        settings = capture.manifest.settings["operations"][run]
-        self.built: dict[str, list[str]] = settings["built"]
-        self.kinds: dict[str, str] = settings["kinds"]
-        #: the random operations that drew something, in order
-        self.random: list[dict[str, Any]] = list(settings.get("random", ()))
-        #: frozen parameters -> the lines that froze them, as far as they are known
-        self.frozen: dict[str, list[str]] = dict(settings.get("frozen", {}))
+        said = watched_pass(capture, run)
+        self.built, self.kinds, self.random, self.frozen = said.built, said.kinds, said.random, said.frozen
         self._read([record for record in capture.records if record.run == run])
-        self.hooked: set[int] = set(settings.get("hooked", ()))
-        self.outputs: dict[str, Value] = {path: self.values[number] for path, number in settings.get("outputs", {}).items()}
-        self.loss: Value | None = next((self.values[number] for number in settings.get("loss", {}).values()), None)
+        self.hooked = set(said.hooked)
+        self.outputs: dict[str, Value] = {path: self.values[number] for path, number in said.outputs.items()}
+        self.loss: Value | None = next((self.values[number] for number in said.loss.values()), None)
 
     def _read(self, records: list[Record]) -> None:
         made: dict[tuple[int, str], Operation] = {}

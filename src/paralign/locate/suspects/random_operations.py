@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paralign.model import Finding
 from paralign.worker.draws import MASK, UNIFORM, fits
+from paralign.worker.protocol import RandomOperation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Value
     from paralign.locate.runs.judgement import Judgement
 
-Said = dict[str, Any]
+Said = RandomOperation
 
 #: two operations that could be one another's are worth this much, a like kind of numbers, alike probabilities and names of modules more
 _PAIR, _FAMILY, _PROBABILITY, _NAME = 1.0, 0.5, 0.3, 0.2
@@ -24,7 +25,7 @@ def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[
     """The random operations of both sides in order, paired as far as their sizes and kinds allow; what is left over alone.
 
     Args:
-        reference: descriptions of the reference's (``family``, ``shape``, ``p``, ``module``, …), in order.
+        reference: those of the reference, in order.
         candidate: the candidate's.
     """
     rows, columns = len(reference), len(candidate)
@@ -65,7 +66,7 @@ def apart(pairs: Sequence[tuple[Said | None, Said | None]], given: set[int]) -> 
     """The pairs, those of other sizes alone again whose numbers did not fit: ``given`` are the candidate's that did."""
     found: list[tuple[Said | None, Said | None]] = []
     for one, other in pairs:
-        if one is None or other is None or other["number"] in given or math.prod(one["shape"]) == math.prod(other["shape"]):
+        if one is None or other is None or other.number in given or math.prod(one.shape) == math.prod(other.shape):
             found.append((one, other))
         else:
             found += [(one, None), (None, other)]
@@ -74,18 +75,17 @@ def apart(pairs: Sequence[tuple[Said | None, Said | None]], given: set[int]) -> 
 
 def _of_rows(reference: Said, candidate: Said) -> bool:
     """Whether two masks drop the same share of rows of one length."""
-    known = reference["p"] is not None and candidate["p"] is not None and reference["family"] == candidate["family"] == MASK
-    return known and not _differ(reference, candidate) and reference["shape"][-1:] == candidate["shape"][-1:] != []
+    known = reference.p is not None and candidate.p is not None and reference.family == candidate.family == MASK
+    return known and not _differ(reference, candidate) and reference.shape[-1:] == candidate.shape[-1:] != []
 
 
 def _worth(reference: Said, candidate: Said) -> float:
     """How well two random operations go together; 0 where one's numbers cannot be the other's."""
-    if math.prod(reference["shape"]) != math.prod(candidate["shape"]) or not fits(reference["family"], candidate["family"]):
+    if math.prod(reference.shape) != math.prod(candidate.shape) or not fits(reference.family, candidate.family):
         return 0.0
-    known = reference["p"] is not None and candidate["p"] is not None
-    alike = known and abs(reference["p"] - candidate["p"]) < SAME
-    ends = [said["module"].rpartition(".")[2] for said in (reference, candidate)]
-    same = reference["family"] == candidate["family"]
+    alike = reference.p is not None and candidate.p is not None and abs(reference.p - candidate.p) < SAME
+    ends = [said.module.rpartition(".")[2] for said in (reference, candidate)]
+    same = reference.family == candidate.family
     return _PAIR + (_FAMILY if same else 0.0) + (_PROBABILITY if alike else 0.0) + (_NAME if ends[0] == ends[1] and ends[0] else 0.0)
 
 
@@ -93,8 +93,8 @@ def mirrors(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[list[int]]
     """Numbers of the candidate's operations whose draws are, or come from, uniform numbers, those of one line together."""
     lines: dict[str, list[int]] = {}
     for one, other in pairs:
-        if one is not None and other is not None and UNIFORM in (one["family"], other["family"]):
-            lines.setdefault(other["source"] or "", []).append(other["number"])
+        if one is not None and other is not None and UNIFORM in (one.family, other.family):
+            lines.setdefault(other.source or "", []).append(other.number)
     return list(lines.values())
 
 
@@ -125,22 +125,22 @@ def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
         if one is None and other is not None:
             cause = f"{_at(other)} is random; the reference has no random operation there"
             found = Finding("random operation", cause, "remove it, or see why it is off in the reference's train mode")
-            groups.setdefault(("extra", other["op"]), []).append((other, found))
+            groups.setdefault(("extra", other.op), []).append((other, found))
         elif other is None and one is not None:
             cause = f"the reference is random at {_at(one)}{_share(one)}; the candidate has no random operation there"
             found = Finding("random operation", cause, "add it, or see whether the layer is in train mode")
-            groups.setdefault(("missing", one["op"]), []).append((one, found))
+            groups.setdefault(("missing", one.op), []).append((one, found))
         elif one is not None and other is not None and _differ(one, other):
-            cause = f"{_at(other)} drops {other['p']:.6g} of its input, the reference {one['p']:.6g} ({_at(one)})"
-            found = Finding("probability", cause, f"set the probability to {one['p']:.6g}")
-            groups.setdefault(("probability", one["op"], other["op"]), []).append((other, found))
+            cause = f"{_at(other)} drops {other.p:.6g} of its input, the reference {one.p:.6g} ({_at(one)})"
+            found = Finding("probability", cause, f"set the probability to {one.p:.6g}")
+            groups.setdefault(("probability", one.op, other.op), []).append((other, found))
     return [_with_others(group) for group in groups.values()]
 
 
 def _with_others(group: list[tuple[Said, Finding]]) -> Finding:
     """The first finding of a group, with the modules of the others."""
     finding = group[0][1]
-    others = list(dict.fromkeys(said["module"] or "the model itself" for said, _ in group[1:]))
+    others = list(dict.fromkeys(said.module or "the model itself" for said, _ in group[1:]))
     if len(group) > 1:
         shown = ", ".join(others[:NAMED]) + (" …" if len(others) > NAMED else "")
         finding.cause += f"; likewise at {len(group) - 1} more: {shown}"
@@ -151,12 +151,12 @@ def _with_others(group: list[tuple[Said, Finding]]) -> Finding:
 
 
 def _differ(one: Said, other: Said) -> bool:
-    return one["p"] is not None and other["p"] is not None and abs(one["p"] - other["p"]) > SAME
+    return one.p is not None and other.p is not None and abs(one.p - other.p) > SAME
 
 
 def _share(said: Said) -> str:
-    return f", which drops {said['p']:.6g}" if said["p"] is not None else ""
+    return f", which drops {said.p:.6g}" if said.p is not None else ""
 
 
 def _at(said: Said) -> str:
-    return "  ".join(part for part in (said["module"], said["op"], said["source"] or "") if part)
+    return "  ".join(part for part in (said.module, said.op, said.source or "") if part)

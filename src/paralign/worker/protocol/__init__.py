@@ -69,6 +69,15 @@ from paralign.worker.protocol.program_tasks import (
     PredictionTraced,
     Provenance,
 )
+from paralign.worker.protocol.said_once import (
+    RandomOperation,
+    TensorHistory,
+    WatchedPass,
+    built_of,
+    has_operations,
+    history_of,
+    watched_pass,
+)
 from paralign.worker.protocol.side_tasks import (
     BuildFailure,
     Changed,
@@ -178,6 +187,7 @@ __all__ = [
     "Provenance",
     "Raised",
     "Ran",
+    "RandomOperation",
     "RankTold",
     "Ranked",
     "ReadThrough",
@@ -204,6 +214,7 @@ __all__ = [
     "Stepping",
     "StepsTraced",
     "Task",
+    "TensorHistory",
     "Trace",
     "Traced",
     "Train",
@@ -211,7 +222,12 @@ __all__ = [
     "Update",
     "Updated",
     "Watch",
+    "WatchedPass",
     "Weights",
     "WitnessTold",
+    "built_of",
+    "has_operations",
+    "history_of",
     "runs_of",
+    "watched_pass",
 ]
