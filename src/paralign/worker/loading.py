@@ -32,7 +32,8 @@ def loading(session: Session, writer: CaptureWriter, options: Loading, values: D
     """Read the loader with several numbers of workers, and time a training step."""
     session.seed()
     loader = session.function("build_dataloader")(options.split)
-    own = getattr(loader, "num_workers", None)
+    told = getattr(loader, "num_workers", None)
+    own = told if isinstance(told, int) else None
     answer = LoaderTold(own, _cores())
     seen: List[Any] = []
     answer.tried.append(_timed(loader, own, options.seconds, seen))
