@@ -204,7 +204,9 @@ def test_every_value_is_had_again_also_one_that_was_changed_through_another_view
     graph = recorded(tmp_path, framework, "view")
     wanted = [v for v in graph.values.values() if v.maker is not None]
     assert any(v.maker.written for v in wanted)
-    found = fetch(wanted, "native", lambda places: recorded(tmp_path, framework, "view", keep=places).capture)
+    found = fetch(
+        wanted, "native", lambda places: recorded(tmp_path, framework, "view", watch={"keep": [list(place) for place in places]}).capture
+    )
     assert set(found) == set(wanted)
     assert all(agree(moments(found[v].array), v.digest, 1e-6) for v in wanted)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.locate.suspects import random_operations
 from paralign.stages.drawn_steps import DRAWN
-from paralign.worker.protocol import OwnSteps, Redraw
+from paralign.worker.protocol import OwnSteps, RandomOperation, Redraw
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -41,26 +41,27 @@ def record(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str
         if not all(random) or any(len(step) != len(random[0][0]) for step in random[0]):
             return "later steps have other random operations than the first"
         pairs = random_operations.aligned(*(_numbered(steps[0]) for steps in random))
-        if any(one is None or other is None for one, other in pairs):
+        whole = [(one, other) for one, other in pairs if one is not None and other is not None]
+        if len(whole) < len(pairs):
             return f"{len(random[0][0])} random operations in the reference's first step, {len(random[1][0])} in the candidate's"
         given = {**values, "draws": reference}
-        asked = [replace(theirs, redraw=each) for each in _ways(pairs)]
+        asked = [replace(theirs, redraw=each) for each in _ways(whole)]
         found = [context.candidate.record(f"own steps redrawn {n}", order, given) for n, order in enumerate(asked)]
     except WorkerFailed as failure:
         return f"with the reference's draws the {failure.side} failed with {failure.type}: {failure.message}"
     return _usable(reference, found)
 
 
-def _ways(pairs: list[tuple[Any, Any]]) -> list[Redraw]:
+def _ways(pairs: list[tuple[RandomOperation, RandomOperation]]) -> list[Redraw]:
     """The draws in place, as they are; where uniform numbers are among them, also counted from above."""
-    use = {str(two["number"]): one["name"] for one, two in pairs}
+    use = {str(two.number): one.name for one, two in pairs}
     turned = sorted(number for line in random_operations.mirrors(pairs) for number in line)
     return [Redraw(use=use), *([Redraw(use=use, mirrored=turned)] if turned else [])]
 
 
-def _numbered(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _numbered(step: list[RandomOperation]) -> list[RandomOperation]:
     """What one step drew, numbered among the random operations alone."""
-    return [{**said, "number": number} for number, said in enumerate(steps)]
+    return [replace(said, number=number) for number, said in enumerate(step)]
 
 
 def _usable(reference: Capture, found: list[Capture]) -> Captures | str:
@@ -69,5 +70,5 @@ def _usable(reference: Capture, found: list[Capture]) -> Captures | str:
         failed = OwnSteps.answer(capture).failed
         if failed:
             return f"the {side} fails: {next(iter(failed.values()))}"
-    whole = [c for c in found if all(said["given"] is not None for step in OwnSteps.answer(c).random for said in step)]
+    whole = [c for c in found if all(said.given is not None for step in OwnSteps.answer(c).random for said in step)]
     return [(reference, c) for c in whole] or "not every draw has a counterpart"

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+from paralign.worker.protocol.said_once import RandomOperation  # noqa: TC001 - fields' types are looked up
 from paralign.worker.protocol.task import InRuns, Ran, Task
 from paralign.worker.protocol.watching_options import Redraw, Watch
 
@@ -233,7 +234,7 @@ class OwnStepped(Ran):
     """
 
     updates: Dict[str, List[int]] = field(default_factory=dict)
-    random: List[List[Dict[str, Any]]] = field(default_factory=list)
+    random: List[List[RandomOperation]] = field(default_factory=list)
     line: Optional[str] = None
     defined: Optional[str] = None
     optimizer: Optional[str] = None
