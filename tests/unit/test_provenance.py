@@ -10,6 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
 from paralign.worker.provenance.fresh_imports import rewritten
@@ -21,10 +22,10 @@ RIGHT = "# right"
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    """Record ``run()`` of a program given as a text; further files by name. Gives the graph and the root."""
+    """Record ``run()`` of a program given as a text; further files by name; ``drive`` goes on with what it returns."""
     count = iter(range(1000))
 
-    def act(text, **files):
+    def act(text, drive=None, **files):
         folder = tmp_path / f"side{next(count)}"
         folder.mkdir()
         for name, content in {"program": text, **files}.items():
@@ -39,11 +40,12 @@ def record(tmp_path, monkeypatch):
         recorder = Recorder()
         with rewritten({"run": plain.run}, recorder) as functions:
             result, roots = recorder.run(functions["run"], {})
+            rates = drive(recorder, result, roots) if drive is not None else ()
         assert sys.modules["program"] is plain, "the session's own module is put back"
-        assert repr(result) == repr(plain.run()), "the rewritten program means the same"
+        assert drive is not None or repr(result) == repr(plain.run()), "the rewritten program means the same"
         for name in ["program", *files]:
             sys.modules.pop(name, None)
-        return ValueGraph(lines_of(recorder), recorder.numbers.array(), roots)
+        return ValueGraph(lines_of(recorder), recorder.numbers.array(), roots, rates or ())
 
     return act
 
@@ -486,3 +488,146 @@ def test_what_is_not_followed_is_told(tmp_path, monkeypatch):
     assert recorder.exhausted
     assert len(recorder.events) <= 5
     sys.modules.pop("bounded", None)
+
+
+#: what stands for a framework's optimizer and schedule: classes that are not the user's
+BUILT = """
+    import argparse
+    def schedule(peak, warmup=4, total=12, lowest=0.0004):
+        def factor(step):
+            if step < warmup:
+                return 0.1 + 0.9 * step / warmup
+            phase = (step - warmup) / (total - warmup)
+            left = 1 - phase
+            return (lowest + (peak - lowest) * left ** 1.5) / peak
+        return argparse.Namespace(learning_rate=peak, step=factor)
+    def run():
+        settings = {"epsilon": 1e-7, "beta2": 0.99}
+        rate = schedule(0.004)
+        return argparse.Namespace(learning_rate=rate, **settings)
+"""
+INLINE = """
+    import argparse
+    def run():
+        peak = 0.004
+        lowest = 0.1
+        def rate(step):
+            if step < 4:
+                return 0.1 + 0.9 * step / 4
+            return lowest + (1 - lowest) * (1 - (step - 4) / 8) ** 1.5
+        return argparse.Namespace(learning_rate=argparse.Namespace(learning_rate=peak, step=rate), beta2=0.99, epsilon=1e-7)
+"""
+
+
+def _stepped(recorder, optimizer, roots):
+    """Advance a schedule as the task does: the recorder is told before each step; the schedule calls the user's function itself."""
+    roots["model"] = -1
+    roots["optimizer"] = recorder.made_by(optimizer)
+    roots["scheduler"] = recorder.made_by(optimizer.learning_rate)
+    rates = []
+    for number in range(12):
+        rates.append([optimizer.learning_rate.learning_rate * optimizer.learning_rate.step(number)])
+        roots[f"step:{number}"] = len(recorder.events) - 1
+    return rates
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("(total - warmup)", "total", 6),
+        ("left ** 1.5", "left ** 1.25", 8),
+        ("total=12", "total=11", 2),
+        ("step / warmup", "step / 5", 5),
+    ],
+)
+def test_the_rates_of_a_schedule(record, old, new, line):
+    sides = tracing_back.Sides(record(INLINE, _stepped), record(BUILT.replace(old, new), _stepped))
+    found = tracing_back.of_rates(sides)
+    assert found is not None
+    assert found.expression.line == line
+
+
+def test_right_rates_name_nothing(record):
+    sides = tracing_back.Sides(record(INLINE, _stepped), record(BUILT, _stepped))
+    assert tracing_back.of_rates(sides) is None
+
+
+def test_a_setting_of_an_optimizer(record):
+    sides = tracing_back.Sides(record(INLINE, _stepped), record(BUILT.replace("1e-7", "1e-5"), _stepped))
+    found = tracing_back.of_setting(sides, ("eps", "epsilon"))
+    assert found is not None
+    assert found.expression.line == 11
+    assert tracing_back.said(found).startswith("the value comes from here: 1e-05; the reference has 1e-07")
+    assert tracing_back.of_setting(sides, ("momentum",)) is None, "the call does not give it"
+
+
+def test_one_number_in_place_of_another(record):
+    program = """
+        import argparse
+        class Both:
+            def __init__(self):
+                self.first = argparse.Namespace(milestones=[6, 11], gamma=0.3)
+                self.second = argparse.Namespace(rate=0.002)
+        def run():
+            return Both()
+    """
+
+    def marked(_, result, roots):
+        roots["model"] = -1
+
+    right = record(program, marked)
+    for old, new, line in (("11]", "12]", 4), ("0.002", "0.02", 5)):
+        found = tracing_back.of_building(tracing_back.Sides(right, record(program.replace(old, new), marked)))
+        assert found is not None
+        assert found.expression.line == line
+    several = record(program.replace("11]", "12]").replace("0.002", "0.02"), marked)
+    assert tracing_back.of_building(tracing_back.Sides(right, several)) is None
+    assert tracing_back.of_building(tracing_back.Sides(right, record(program.replace("gamma=0.3", ""), marked))) is None
+
+
+PASS = """
+    import numpy as np
+    def made(width, shift=0.125):
+        return np.arange(width) / width + shift
+    def run(x=np.array([3.25, 4.5, 7.125, 9.0625])):
+        table = made(4)
+        return (x * table).sum()
+"""
+
+
+def _passed(recorder, result, roots):
+    """Inputs come from outside: what is computed of them is not of numbers alone."""
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [("shift=0.125", "shift=0.3", 2), ("made(4)", "made(4, 0.3)", 5), ("/ width", "/ 7", 3)])
+def test_numbers_that_a_line_computes_with(record, old, new, line):
+    program = PASS.replace("def run(x=np.array([3.25, 4.5, 7.125, 9.0625]))", "def run(x=np.random.RandomState(0).randn(4))")
+    reference = program.replace("np.arange(width) / width + shift", "np.array([n / width + shift for n in range(width)])")
+    sides = tracing_back.Sides(record(reference), record(program.replace(old, new)))
+    source = next(e.source for e in sides.candidate.expressions if e.label == "Mult")
+    found = tracing_back.of_lines(sides, [source])
+    assert found is not None
+    assert found.expression.line == line
+    assert tracing_back.of_lines(tracing_back.Sides(sides.reference, record(program)), [source]) is None
+
+
+def test_a_default_that_is_right_for_others(record):
+    """Another call takes the same default rightly: the call that leaves the argument out is at fault, not the default."""
+    program = """
+        def scaled(by, rate=0.125):
+            return rate * by
+        def run():
+            first = scaled(3)
+            return scaled(7, 0.25)
+    """
+    found = []
+    for own in (program.replace("scaled(7, 0.25)", "scaled(7)"), program.replace("0.25", "0.5").replace("0.125", "0.125")):
+        sides = record(program), record(own)
+        found.append(Search(sides[1].root(""), sides[0].root(""), defaults=sides[0].expressions).first())
+    assert [each.expression.line for each in found] == [5, 5]
+
+
+def test_arguments_are_compared_as_calls_mean_them():
+    """A stride of 1 along both axes is a stride of 1; truth values and what only one side has are no settings."""
+    own = {"stride": [1, 1], "epsilon": 1e-5, "is_test": True, "groups": 2}
+    assert tracing_back.differing_values(own, {"stride": 1, "eps": 1e-3, "is_test": False}) == [(1e-5, 1e-3)]

@@ -15,6 +15,7 @@ from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.lines import choose, tables
 from paralign.locate.lines.kinds import Kind, classify
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import tracing_back
 from paralign.locate.runs import construction as built_at
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import FLOOR, Judgement
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
+    from paralign.locate.provenance.blame import Blamed
     from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.locate.types import Guilt
     from paralign.model import Point as PointType
@@ -363,12 +365,15 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
     if guilt.repair is not None and guilt.repair.number is not None and watched is not None:
         number = watched.number_line(guilt.repair.line, guilt.repair.number)
         source, rule = (source, rule) if number is None else (number, "origin-of-number")
+    traced = _traced(guilt, what, (operation, other), watched) if watched is not None and guilt.repair is None else None
+    if traced is not None and source is not None:
+        source, further, rule = traced.source, (*(e.source for e in traced.chain if e.file), source, *further), tracing_back.RULE
     built = source is not None and source in built_at.constructed(judgement.candidate, operation.module)
     before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
     chain = _chain(judgement, operation)
     return Divergence(
         _point(judgement.reference, other, built_at.reference_line(judgement.reference, other, built=built), ()),
-        _point(judgement.candidate, operation, source, further),
+        _point(judgement.candidate, operation, source, tuple(dict.fromkeys(further))),
         inputs_agree=what != Kind.GIVEN,
         last_agreeing=chain[-1] if chain else None,
         confirmed=guilt.confirmed,
@@ -380,9 +385,25 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         noise=max(FLOOR, judgement.scale.floor),
         repeats=len(guilt.repeats),
         chain=chain,
-        notes=_notes(guilt, what, other),
+        notes=_notes(guilt, what, other) + ([tracing_back.said(traced)] if traced is not None else []),
         hidden=guilt.hidden,
     )
+
+
+def _traced(guilt: Guilt, what: Kind, ends: tuple[Operation, Operation | None], watched: Watched) -> Blamed | None:
+    """The expression that made wrong what an operation, or a region of several, is given besides tensors."""
+    operation, other = ends
+    if what == Kind.DIFFERENT and other is not None and other.kind == operation.kind:
+        if not tracing_back.differing_values(operation.arguments, other.arguments):
+            return None
+        sides = tracing_back.recorded(watched.context, "model", {"inputs": watched.given["inputs"]})
+        built = bool(built_at.constructed(guilt.judgement.candidate, operation.module))
+        return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built)
+    if what not in (Kind.REGION, Kind.GIVEN):
+        return None
+    sides = tracing_back.recorded(watched.context, "model", {"inputs": watched.given["inputs"]})
+    lines = [line for each in (operation, *guilt.trial.region) for line in each.stack[:1]]
+    return None if sides is None else tracing_back.of_lines(sides, lines)
 
 
 def _made(guilt: Guilt, what: Kind, operation: Operation, watched: Watched) -> str | None:

@@ -18,6 +18,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import tracing_back
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult, Unjudged
 from paralign.stages import (
@@ -108,6 +109,8 @@ def _run(context: Context) -> StageResult:
     _judge_native(context, result, (reference, candidate))
     _require_steps(result, methods)
     if result.verdict == DIVERGED:
+        if result.divergence is None:
+            tracing_back.follow_rates(context, scheduled)
         result.divergence = result.divergence or scheduled or _first_wrong(context, result)
     return result
 

@@ -9,7 +9,7 @@ import numpy as np
 from paralign.comparison import judge, measure
 from paralign.context import spent
 from paralign.locate.provenance import tracing_back
-from paralign.model import DIVERGED, Coverage, Noise, StageResult
+from paralign.model import ALIGNED, DIVERGED, Coverage, Noise, StageResult
 from paralign.stages import evaluating, metric_lines, nonfinite, probing
 from paralign.stages.data import first
 from paralign.stages.judging import ROUNDING, conclude, paired, points_of
@@ -71,7 +71,8 @@ def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> N
     if sides is None or wrong is None or wrong.candidate is None or wrong.reference is None:
         return
     names = [f"{r.name}:{r.leaf}" for r in (wrong.candidate, wrong.reference)]
-    found = tracing_back.of_value(sides, names[0], names[1])
+    right = [f"{p.candidate.name}:{p.candidate.leaf}" for p in result.pairs if p.verdict == ALIGNED and p.candidate is not None]
+    found = tracing_back.of_value(sides, names[0], names[1], right)
     if found is not None and result.divergence is not None:
         result.divergence.pair = wrong
         tracing_back.name(result.divergence, found)

@@ -9,6 +9,7 @@ import numpy as np
 
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.context import spent
+from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
 from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
@@ -56,6 +57,7 @@ def run(context: Context) -> StageResult:
     if experiment is not None:
         result.tables += groups.tell(result, experiment)
     if result.verdict == DIVERGED:
+        tracing_back.follow_rates(context, scheduled)
         result.divergence = scheduled or result.divergence
     if result.verdict == ALIGNED and (any(c.total is not None and c.compared < c.total for c in result.coverage) or experiment is None):
         result.verdict = UNDERPOWERED

@@ -19,6 +19,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import explain as causes
 from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
 from paralign.locate.optimizer.update_rules import RULES, Terms, Trace
+from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult, Unjudged
 from paralign.run.recorder import both
 from paralign.stages import resolution
@@ -175,6 +176,7 @@ def explain(context: Context, result: StageResult, given: Given, *, agreed: bool
         _choose(result.divergence, found, known, experiment)
         blamed = next((d for d in found if d.terms[0] != "inherent"), None)
         rule = None if known[0].left else next(iter(known[0].recipe.values()), None)
+        _trace_back(context, result.divergence, experiment, blamed)
         _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
     return experiment
 
@@ -435,6 +437,21 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
     )
+
+
+def _trace_back(context: Context, divergence: Divergence | None, experiment: Experiment, blamed: Difference | None) -> None:
+    """Follow the setting that differs to the expression that made it, in whatever module."""
+    rates = experiment.rates_differ(len(experiment.steps))
+    term = blamed.terms[0] if blamed is not None else "rates" if rates else ""
+    words = (*setting_lines.WRITTEN.get(term, ()), *read_config.WORDS.get(term, ()))
+    if divergence is None or term == "moves":
+        return
+    if term == "rates" or not words:
+        tracing_back.follow_rates(context, divergence)
+        return
+    sides = tracing_back.recorded(context, "optimizer", steps=tracing_back.STEPS)
+    if sides is not None:
+        tracing_back.name(divergence, tracing_back.of_setting(sides, words) or tracing_back.of_building(sides))
 
 
 def _choose(divergence: Divergence | None, found: list[Difference], known: tuple[Known, Known], experiment: Experiment) -> None:

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.value_graph import Seen, behind
+from paralign.locate.provenance.value_graph import COMMON, Seen, behind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paralign.locate.provenance.value_graph import Expression
 
 #: distinct numbers of a value that was seen, from which on what it is made of cannot be wrong
@@ -19,6 +21,9 @@ SAME_RMS = 1e-5
 
 #: operators whose operands may change places
 _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
+
+#: roles in a call that are no arguments
+_CALLED = frozenset({"self", "function"})
 
 #: kinds of expressions whose result is as wrong as what they take
 _FAITHFUL = frozenset({"operation", "call"})
@@ -45,13 +50,24 @@ class Search:
         candidate: the wrong value.
         reference: its counterpart; None where it is not known, then ``seen`` has all that the reference made.
         seen: what counts as right; by default what the counterpart was made of.
+        defaults: the reference's expressions, among which are the defaults of its functions.
+        excused: values of the candidate that are right: an expression that made the same for them is not at fault.
     """
 
-    def __init__(self, candidate: Expression, reference: Expression | None, seen: Seen | None = None) -> None:
-        self.root, self.reference = candidate, reference
+    def __init__(
+        self,
+        candidate: Expression,
+        reference: Expression | None,
+        seen: Seen | None = None,
+        defaults: Sequence[Expression] = (),
+        *,
+        excused: Sequence[Expression] = (),
+    ) -> None:
+        self.root, self.reference, self.defaults = candidate, reference, defaults
         self.seen = seen or Seen(behind(reference) if reference is not None else ())
         self._right: dict[Expression, bool | None] = {}
         self._excused: dict[Expression, bool] = {}
+        self._led = {_known(e) for root in excused for e in _decisive(root) if e.kind in _FAITHFUL and not _is_simple(e)}
 
     def is_right(self, each: Expression) -> bool | None:
         """Whether a value is the reference's; None where that cannot be told."""
@@ -61,9 +77,11 @@ class Search:
 
     def is_excused(self, each: Expression) -> bool:
         """Whether a right result of many numbers was computed of a value: then it was only written in another way."""
+        if each.numbers is not None and _known(each) in self._led:
+            return True
         if each not in self._excused:
             self._excused[each] = False
-            users = [u for u in each.users if u is not self.root and (u.kind in _FAITHFUL or u.is_copy)]
+            users = [u for u in each.users if u is not self.root and (u.is_copy or (u.kind in _FAITHFUL and not _is_simple(u)))]
             self._excused[each] = any((self._shows(u) and not u.is_copy) or self.is_excused(u) for u in users)
         return self._excused[each]
 
@@ -91,7 +109,7 @@ class Search:
         while due is not None and due.is_copy:
             due = due.values[0][1]
         if each.is_copy:
-            return each.values[0][1], due
+            return (None if self._is_call_at_fault(each) else each.values[0][1]), due
         known = [(role, inner) for role, inner in each.values if inner.kind != "input"]
         if not known:
             return None, due
@@ -104,9 +122,17 @@ class Search:
                 verdict = not self._has_wrong_behind(inner)
             if not verdict and not self.is_excused(inner):
                 wrong.append((inner, twin))
-        if not wrong:
+        if not wrong or any(_lacks_an_operand(each, inner, twin) for inner, twin in wrong):
             return None, due
         return min(wrong, key=lambda pair: (pair[0].numbers is None, pair[0].number))
+
+    def _is_call_at_fault(self, each: Expression) -> bool:
+        """Whether a call leaves an argument to a default that is right: other calls take it too, and the reference has it as a default."""
+        if each.kind != "omitted":
+            return False
+        default = each.values[0][1]
+        elsewhere = any(user.source != each.source for user in default.users)
+        return elsewhere and any(e.kind == "default" and e.mark == default.mark for e in self.defaults)
 
     def _has_wrong_behind(self, each: Expression) -> bool:
         """Whether something is wrong in an object that cannot be compared itself."""
@@ -114,10 +140,12 @@ class Search:
 
     def _beside(self, each: Expression, due: Expression | None) -> dict[str, Expression]:
         """The operands of the reference's expression, by role, where it is the same operation."""
-        if due is None or due.kind != each.kind or _word(due) != _word(each):
+        if due is None or due.kind != each.kind:
             return {}
         theirs, own = dict(due.values), dict(each.values)
-        if set(theirs) != set(own):
+        if each.kind == "call" and _word(due) != _word(each):  # StepLR and StepDecay: arguments of one name
+            return {role: inner for role, inner in theirs.items() if role in own and not role.isdecimal() and role not in _CALLED}
+        if _word(due) != _word(each) or set(theirs) != set(own):
             return {}
         if each.label in _EXCHANGEABLE and set(own) == {"left", "right"}:
             crossed = [_equal(own["left"], theirs["right"]), _equal(own["right"], theirs["left"])]
@@ -146,6 +174,43 @@ def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -
         chain.pop()
         each = chain[-1] if chain else each
     return Blamed(each, chain[::-1], due) if chain else None
+
+
+def _decisive(root: Expression) -> list[Expression]:
+    """A right value and what it was made of, but not what made a simple number: zero is zero times anything."""
+    found: dict[Expression, None] = {}
+    todo = [root]
+    while todo:
+        each = todo.pop()
+        if each not in found:
+            found[each] = None
+            todo += [inner for _, inner in each.inputs] if each.is_copy or not _is_simple(each) else []
+    return list(found)
+
+
+def _is_simple(each: Expression) -> bool:
+    """Whether a value is a number that any other operands might have given too."""
+    return each.mark[0] == "s" and each.scalar in COMMON
+
+
+def _known(each: Expression) -> tuple[str, str, str, str]:
+    """What tells that an expression made the same once more."""
+    return each.source, each.kind, each.label, str(each.mark[:3])
+
+
+def _lacks_an_operand(each: Expression, inner: Expression, twin: Expression | None) -> bool:
+    """Whether a constant becomes the reference's number by one operation with another number that goes in: ``total`` for ``total - 4``."""
+    leaf = inner
+    while leaf.is_copy:
+        leaf = leaf.values[0][1]
+    if leaf.values or twin is None or leaf.numbers is None or twin.numbers is None or leaf.numbers.size != 1 or twin.numbers.size != 1:
+        return False
+    own, due = float(leaf.numbers[0]), float(twin.numbers[0])
+    others = [e for e in behind(each) if e.mark[0] == "s" and e.kind != "input" and e.numbers is not None and not _is_simple(e)]
+    for other in (float(e.scalar) for e in others if e.scalar not in (own, due)):
+        if any(math.isclose(made, due, rel_tol=SAME_RMS) for made in (own + other, own - other, own * other, own / other)):
+            return True
+    return False
 
 
 def _word(each: Expression) -> str:

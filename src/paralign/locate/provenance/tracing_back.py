@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.registry import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
+from paralign.locate.provenance.blame import Blamed, Search
+from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind, of_numbers_alone
+from paralign.locate.source.call_arguments import plain
 from paralign.run.recorder import both
 from paralign.worker.protocol import Provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.locate.provenance.blame import Blamed
     from paralign.locate.provenance.value_graph import Expression
+    from paralign.locate.runs.dataflow import Operation
     from paralign.model import Divergence
 
 #: the id of the rule in ``report.json``
@@ -27,6 +29,13 @@ RULE = "provenance"
 
 #: lines of a chain that are kept, and characters of a value that are shown
 CHAIN, SHOWN = 8, 60
+
+
+#: steps of a schedule that are looked at: an optimizer that is not stepped costs nothing but the recording
+STEPS = 64
+
+#: what a call of an optimizer may name its rate, or its schedule
+RATES = ("lr", "learning_rate")
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,9 @@ class Sides:
     candidate: ValueGraph
 
 
-def recorded(context: Context, part: str, values: dict[str, Capture] | None = None, *, paths: Sequence[str] = ()) -> Sides | None:
+def recorded(
+    context: Context, part: str, values: dict[str, Capture] | None = None, *, paths: Sequence[str] = (), steps: int = 0
+) -> Sides | None:
     """Both sides' expressions while a part of their programs runs; None where a side cannot be run so.
 
     Args:
@@ -45,10 +56,11 @@ def recorded(context: Context, part: str, values: dict[str, Capture] | None = No
         part: ``model``, ``optimizer``, ``metric`` or ``infer``.
         values: captures that the part takes.
         paths: of ``infer``.
+        steps: of ``optimizer``: how far its schedule is followed.
     """
     if RULE in ablated():
         return None
-    order = Provenance(part, list(paths))
+    order = Provenance(part, list(paths), steps)
     try:
         captures = both(
             lambda: context.reference.record(f"provenance-{part}", order, values),
@@ -62,37 +74,200 @@ def recorded(context: Context, part: str, values: dict[str, Capture] | None = No
     return Sides(*(ValueGraph.of(capture) for capture in captures))
 
 
-def of_value(sides: Sides, candidate: str, reference: str) -> Blamed | None:
+def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] = ()) -> Blamed | None:
     """The expression that made a root of the candidate's wrong; None where none is known.
 
     Args:
         sides: what was recorded.
         candidate: the root's name.
         reference: that of its counterpart.
+        right: names of roots of the candidate that are right: what led to them is.
     """
     wrong, due = sides.candidate.root(candidate), sides.reference.root(reference)
     if wrong is None or due is None:
         return None
-    return Search(wrong, due).first()
+    led = [root for name in right if (root := sides.candidate.root(name)) is not None]
+    return Search(wrong, due, defaults=sides.reference.expressions, excused=led).first()
 
 
-def of_argument(sides: Sides, candidate: Expression, reference: Expression | None, names: Iterable[str]) -> Blamed | None:
-    """The expression that made an argument of a call wrong; None where the call does not give it, or it is right.
+def of_operation(sides: Sides, operations: tuple[Operation, Operation], *, built: bool) -> Blamed | None:
+    """The expression that made an argument of an operation, or of the layer that does it, other than the reference's.
 
     Args:
-        sides: what was recorded.
-        candidate: the call.
-        reference: the reference's call in its place.
-        names: what the argument may be called.
+        sides: what was recorded of construction and a pass.
+        operations: the candidate's and the reference's.
+        built: whether the arguments are those of the layer's construction.
+
+    Returns:
+        None where the call does not give the argument, or several are at fault.
     """
-    wanted = set(names)
-    wrong = [inner for role, inner in candidate.inputs if role in wanted]
-    due = [inner for role, inner in reference.inputs if role in wanted] if reference is not None else []
-    if len(wrong) != 1:
+    wrong = differing_values(operations[0].arguments, operations[1].arguments)
+    calls = [_calls(graph, operation, built=built) for graph, operation in zip((sides.candidate, sides.reference), operations, strict=True)]
+    found = {}
+    for own, theirs in wrong:
+        inner, due = (_holding(held, value) for held, value in zip(calls, (own, theirs), strict=True))
+        if inner is None:
+            continue
+        known = behind(due) if due is not None else [e for call in calls[1] for e in behind(call)]
+        blamed = Search(inner, due, Seen(known), sides.reference.expressions).first()
+        if blamed is not None:
+            found[blamed.source] = blamed
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """The values of arguments that both have under one name, and that differ: the candidate's and the reference's."""
+    theirs = {plain(name): value for name, value in reference.items()}
+    pairs = [(value, theirs[plain(name)]) for name, value in candidate.items() if plain(name) in theirs]
+    return [(own, due) for own, due in pairs if not isinstance(own, bool) and _spread(own) != _spread(due)]
+
+
+def _spread(value: Any) -> Any:
+    """A list of equal values as the one value: a stride of ``[1, 1]`` is a stride of 1."""
+    if isinstance(value, (list, tuple)) and value and all(item == value[0] for item in value):
+        return value[0]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _calls(graph: ValueGraph, operation: Operation, *, built: bool) -> list[Expression]:
+    """The calls that give an operation its arguments: the one that constructed the layer, or those in the operation's line."""
+    if built:
+        made = graph.root(f"module:{operation.module}")
+        return [made] if made is not None else []
+    return [e for e in graph.expressions if e.kind == "call" and e.source == operation.source]
+
+
+def _holding(calls: Iterable[Expression], value: Any) -> Expression | None:
+    """The argument of some calls that has a value; None where none has."""
+    inner = (each for call in calls for role, each in call.inputs if role not in ("self", "function"))
+    return next((each for each in inner if _is(each, value)), None)
+
+
+def _is(each: Expression, value: Any) -> bool:
+    """Whether an expression has a value; a list of equal numbers is as good as the number."""
+    if isinstance(value, str):
+        return bool(each.scalar == value)
+    numbers = value if isinstance(value, (list, tuple)) else [value]
+    if each.mark[0] not in ("s", "l") or each.numbers is None or not numbers or not all(_is_number(n) for n in numbers):
+        return False
+    own = each.mark[1] if each.mark[0] == "l" else [each.mark[1]]
+    same = len(own) == len(numbers) or len({*own}) == len({*numbers}) == 1
+    return same and all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-30) for a, b in zip(own, numbers, strict=False))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
+    """The expression that made wrong what some lines compute with, of numbers alone: the reference computes with it nowhere.
+
+    None where all of it is the reference's, or there are several of several lines.
+
+    Args:
+        sides: what was recorded of construction and a pass.
+        lines: of operations at fault, each ``file:line``.
+    """
+    seen = Seen(of_numbers_alone(sides.reference.expressions))
+    bare, wanted = set(of_numbers_alone(sides.candidate.expressions)), set(lines)
+    found: dict[str, Blamed] = {}
+    for each in sides.candidate.expressions:
+        taken = each.values if each.source in wanted and not each.is_copy and each not in bare else []
+        for inner in (i for _, i in taken if i in bare and i.numbers is not None and not seen.has(i)):
+            blamed = Search(inner, None, seen, sides.reference.expressions).first()
+            if blamed is not None:
+                found.setdefault(blamed.source, blamed)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
+    """The expression that made a setting of an optimizer wrong; None where its constructor is not given the setting.
+
+    A schedule, a clipping rule or a penalty is looked into: what it was constructed of.
+
+    Args:
+        sides: what was recorded of the optimizer's construction.
+        words: what the setting may be called.
+    """
+    roots = [[graph.root(name) for name in ("optimizer", "scheduler")] for graph in (sides.candidate, sides.reference)]
+    wrong, due = ([e for root in held[:1] if root is not None for role, e in root.inputs if role in words] for held in roots)
+    known = [e for root in roots[1] if root is not None for e in behind(root)]
+    if len(wrong) != 1 or not known:
         return None
     twin = due[0] if len(due) == 1 else None
-    known = twin or reference
-    return Search(wrong[0], twin, Seen(behind(known) if known is not None else sides.reference.expressions)).first()
+    if wrong[0].kind == "call" and roots[1][1] is not None and wrong[0].mark[0] == "k":
+        twin = roots[1][1]  # a schedule: the reference's is an object of its own
+    found = Search(wrong[0], twin, Seen(known), sides.reference.expressions).first()
+    return found if found is not None and (found.expression.numbers is not None or found.expression.scalar is not None) else None
+
+
+def of_building(sides: Sides) -> Blamed | None:
+    """The one number that building the candidate's optimizer and schedule takes in place of one of the reference's.
+
+    For optimizers that are put together in classes of the user's own. None unless each side has one number that the other has not.
+    """
+    parts = [graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")] for graph in (sides.candidate, sides.reference)]
+    strange = []
+    for own, other in (parts, parts[::-1]):
+        seen = Seen(other)
+        strange.append([e for e in own if e.kind == "constant" and e.numbers is not None and not seen.has(e)])
+    alone = [{(e.source, e.scalar): e for e in held} for held in strange]
+    if any(len(held) != 1 for held in alone):
+        return None
+    wrong, due = (next(iter(held.values())) for held in alone)
+    return Blamed(wrong, [wrong], due)
+
+
+def of_rates(sides: Sides) -> Blamed | None:
+    """The expression that made the first learning rate wrong in which both sides' schedules differ; None where none is the user's.
+
+    A schedule's own function may give the rate itself or a factor of it.
+    """
+    rates = sides.candidate.rates, sides.reference.rates
+    step = next((n for n, (own, due) in enumerate(zip(*rates, strict=False)) if not _are_close(own, due)), None)
+    if not step:  # the first rate is a setting
+        return None
+    graphs = sides.candidate, sides.reference
+    alone = [[r for r in rates[n][step] if not any(_is_close(r, o) for o in rates[1 - n][step])] for n in (0, 1)]
+    ends = [_rate(graph, graph.of_step(step), own[0]) if own else None for graph, own in zip(graphs, alone, strict=True)]
+    settings = [e for name in ("optimizer", "scheduler") if (root := sides.reference.root(name)) is not None for e in behind(root)]
+    if ends[0] is None:
+        return None
+    seen = Seen([*settings, *sides.reference.of_step(step), *(behind(ends[1]) if ends[1] is not None else ())])
+    right = [_rate(graphs[0], graphs[0].of_step(n), rates[0][n][0]) for n in range(1, len(rates[0])) if _is_step_right(rates, n)]
+    return Search(ends[0], ends[1], seen, sides.reference.expressions, excused=[e for e in right if e is not None]).first()
+
+
+def _is_step_right(rates: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]], step: int) -> bool:
+    return step < len(rates[1]) and _are_close(rates[0][step], rates[1][step])
+
+
+def follow_rates(context: Context, divergence: Divergence | None) -> None:
+    """Name the expression that made a schedule's rates wrong: in a function that the schedule calls, else among what it was built of."""
+    sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
+    if sides is not None:
+        name(divergence, of_rates(sides) or of_setting(sides, RATES) or of_building(sides))
+
+
+def _rate(graph: ValueGraph, expressions: list[Expression], rate: float) -> Expression | None:
+    """The last expression of a step that is the rate, else the last that is the rate over a number which the optimizer was given."""
+    base = [e.scalar for name in ("optimizer", "scheduler") if (root := graph.root(name)) is not None for _, e in root.inputs]
+    wanted = [rate, *(rate / b for b in base if _is_number(b) and b)]
+    for value in wanted:
+        found = [e for e in expressions if _is_number(e.scalar) and _is_close(float(e.scalar), value) and e.kind != "input"]
+        if found:
+            return found[-1]
+    return None
+
+
+def _are_close(own: Sequence[float], due: Sequence[float]) -> bool:
+    """Whether each rate of the candidate's groups is one of the reference's; groups may be cut in other ways."""
+    return all(any(_is_close(a, b) for b in due) for a in own)
+
+
+def _is_close(own: float, due: float) -> bool:
+    """Whether two rates are one, as the stages judge them: constants are kept in float32."""
+    return math.isclose(own, due, rel_tol=1e-6, abs_tol=1e-12)
 
 
 def name(divergence: Divergence | None, found: Blamed | None) -> None:

@@ -15,7 +15,7 @@ from paralign.worker.protocol import Provenance
 from paralign.worker.provenance.recording import EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -32,8 +32,8 @@ _ASIDE = frozenset({"test"})
 #: relative difference up to which numbers are one: float32 rounding that a few operations gather
 SAME = 5e-6
 
-#: distinct numbers among which any number has a neighbour by chance: then an array counts as seen only as a whole
-DENSE = 20_000
+#: distinct numbers of an array beyond which it counts as seen only as a whole: among so many, any number has a neighbour by chance
+DENSE = 4_096
 
 #: numbers that stand in every program, and show nothing
 COMMON = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5})
@@ -54,8 +54,8 @@ class Expression:
     label: str
     mark: list[Any]
     numbers: Numbers | None
-    inputs: list[tuple[str, Expression]] = field(default_factory=list)
-    users: list[Expression] = field(default_factory=list)
+    inputs: list[tuple[str, Expression]] = field(default_factory=list, repr=False)
+    users: list[Expression] = field(default_factory=list, repr=False)
 
     @property
     def source(self) -> str:
@@ -98,10 +98,11 @@ class ValueGraph:
         lines: of JSON, as the recorder writes them: the sites, then the events.
         pool: the distinct numbers of all arrays.
         roots: name -> number of the event that made what the name stands for.
+        rates: the learning rates before each step of a schedule.
     """
 
-    def __init__(self, lines: Iterable[str], pool: Numbers, roots: dict[str, int]) -> None:
-        self._roots = roots
+    def __init__(self, lines: Iterable[str], pool: Numbers, roots: dict[str, int], rates: Sequence[Sequence[float]] = ()) -> None:
+        self._roots, self.rates = roots, rates
         self.expressions: list[Expression] = []
         self._read((json.loads(line) for line in lines), pool)
 
@@ -116,7 +117,8 @@ class ValueGraph:
         try:
             text = np.asarray(capture.array(held[EVENTS]), dtype=np.uint8).tobytes().decode()
             pool = np.asarray(capture.array(held["numbers"]), dtype=np.float64)
-            return cls(text.splitlines(), pool, Provenance.answer(capture).roots)
+            answer = Provenance.answer(capture)
+            return cls(text.splitlines(), pool, answer.roots, answer.rates)
         except (ValueError, LookupError, TypeError) as fault:
             raise CaptureFormatError(f"the recorded expressions cannot be read: {fault}", where=str(capture.path)) from fault
 
@@ -134,6 +136,16 @@ class ValueGraph:
                 found.inputs.append((role, self.expressions[number]))
                 self.expressions[number].users.append(found)
             self.expressions.append(found)
+
+    def of_step(self, number: int) -> list[Expression]:
+        """What was computed when a schedule was advanced to a step; to the first: what came before."""
+        ends = [self._roots.get(f"step:{n}") for n in (number - 1, number)]
+        first = 0 if ends[0] is None else ends[0] + 1
+        return self.expressions[first : len(self.expressions) if ends[1] is None else ends[1] + 1]
+
+    def place(self, name: str) -> int | None:
+        """The number of an event that the recorder calls by a name."""
+        return self._roots.get(name)
 
     def root(self, name: str) -> Expression | None:
         """The expression that made what the recorder calls by a name; None where it is not known."""
@@ -173,6 +185,21 @@ def behind(root: Expression) -> list[Expression]:
     return list(found)
 
 
+#: parts of names of functions whose results no constant decides
+_DRAWN = ("rand", "normal", "uniform", "param", "shuffle", "choice", "permut", "sample", "seed", "dropout", "load")
+
+
+def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
+    """Those that were made of constants, not of inputs, parameters or draws; in their order, which has to be that of the graph."""
+    found: dict[Expression, None] = {}
+    for each in expressions:
+        drawn = each.kind == "call" and any(part in each.label.lower() for part in _DRAWN)
+        unknown = each.kind in ("input", "attribute", "item") and not each.inputs
+        if not drawn and not unknown and all(inner in found for _, inner in each.inputs):
+            found[each] = None
+    return list(found)
+
+
 class Seen:
     """The values that some expressions have: every number, every text, every array in its order."""
 
@@ -182,7 +209,8 @@ class Seen:
         self._whole: dict[int, list[Numbers]] = defaultdict(list)
         for part in parts:
             self._whole[part.size].append(part)
-        self.numbers: Numbers = np.unique(np.concatenate(parts)) if parts else np.zeros(0)
+        few = [part for part in parts if part.size <= DENSE]
+        self.numbers: Numbers = np.unique(np.concatenate(few)) if few else np.zeros(0)
         self.texts = {e.scalar for e in held if isinstance(e.scalar, str)}
         self.names = {e.mark[1] for e in held if e.mark[0] == "k"}
         self._arrays = [e.mark for e in held if e.mark[0] == "a"]
@@ -194,8 +222,6 @@ class Seen:
             return numbers.size == 0
         if any(_alike(numbers, part) for part in self._whole.get(numbers.size, ())):
             return True
-        if numbers.size > 1 and self.numbers.size > DENSE:
-            return False
         place = np.searchsorted(self.numbers, numbers)
         near = [self.numbers[np.clip(place + step, 0, self.numbers.size - 1)] for step in (-1, 0)]
         far = np.minimum(*(np.abs(each - numbers) for each in near))

@@ -20,12 +20,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set[str]:
     """The names, as calls write them, of the arguments that two operations have with other values."""
-    theirs = {_plain(name): value for name, value in reference.items()}
-    found = {_plain(name) for name, value in candidate.items() if _plain(name) in theirs and theirs[_plain(name)] != value}
+    theirs = {plain(name): value for name, value in reference.items()}
+    found = {plain(name) for name, value in candidate.items() if plain(name) in theirs and theirs[plain(name)] != value}
     return found | {f"{name}s" for name in found}
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A name of an argument as both frameworks write it."""
     return {"eps": "epsilon"}.get(name, name.removesuffix("s"))
 
 

@@ -48,13 +48,16 @@ class ExpressionsTold:
 
     Args:
         roots: ``buffer:<name>``, ``module:<path>``, ``output:<path>``, ``optimizer``, ``scheduler``, ``batch_<n>:<path>`` of a metric,
-            ``predict_<n>:<path>`` -> number of the event that made it.
+            ``predict_<n>:<path>`` -> number of the event that made it; ``model`` and ``step:<n>``: the last event before the optimizer was
+            built, and before its schedule was advanced.
+        rates: the learning rates before each step of the schedule.
         exhausted: why not all was recorded, ''.
         failed: why there is no recording, or None.
         values: events that were recorded.
     """
 
     roots: Dict[str, int] = field(default_factory=dict)
+    rates: List[List[float]] = field(default_factory=list)
     exhausted: str = ""
     failed: Optional[str] = None
     values: int = 0
@@ -62,10 +65,14 @@ class ExpressionsTold:
 
 @dataclass(frozen=True)
 class Provenance(Task[ExpressionsTold], task="provenance"):
-    """Run a ``part`` of the side with its own modules rewritten: ``model``, ``optimizer``, ``metric`` or ``infer`` of some ``paths``."""
+    """Run a ``part`` of the side with its own modules rewritten: ``model``, ``optimizer``, ``metric`` or ``infer`` of some ``paths``.
+
+    Of an optimizer the schedule is advanced by ``steps`` steps.
+    """
 
     part: str
     paths: List[str] = field(default_factory=list)
+    steps: int = 0
 
 
 @dataclass

@@ -260,12 +260,21 @@ class CallHooks(ValueHooks):
             if place >= offset and place < len(function.parameters) and place - offset < len(positional):
                 found = same(positional[place - offset], value)
             found = found or same(words.get(name), value) or next((a for a in positional if a[1] is value and not is_common(value)), None)
-            if name in (function.starred, function.mapped):
+            if call is None:  # called by a framework on its own account
+                frame.names[function.prefix + name] = self._outside(number, name, value)
+            elif name in (function.starred, function.mapped):
                 self._bind_rest(name == function.mapped, function, positional, words, value, offset)
             elif found is not None:
                 frame.names[function.prefix + name] = None if found[2] is None else self._add(site, "parameter", [(name, found[2])], value)
             else:
                 frame.names[function.prefix + name] = self._default_of(number, name, value, site)
+
+    def _outside(self, number: int, name: str, value: Any) -> Optional[int]:
+        """What a framework hands to a function: a number is taken as it is; a default is known."""
+        known = self._defaults.get((number, name))
+        if known is not None and known[0] is value:
+            return known[1]
+        return self.given(name, value) if isinstance(value, (int, float)) else None
 
     def _default_of(self, number: int, name: str, value: Any, site: int) -> Optional[int]:
         known = self._defaults.get((number, name))

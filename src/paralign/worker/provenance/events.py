@@ -11,10 +11,11 @@ import time
 import types
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from paralign.worker.provenance.expressions import Site
 from paralign.worker.provenance.value_marks import Numbers, array_of, mark
 
 if TYPE_CHECKING:
-    from paralign.worker.provenance.expressions import FunctionSite, Site
+    from paralign.worker.provenance.expressions import FunctionSite
     from paralign.worker.provenance.value_marks import Convert
 
 #: events that are kept, and of one site: a loop over pixels would fill a capture (an event takes about 300 bytes)
@@ -192,6 +193,19 @@ class Ledger:
         except TypeError:
             return None
         return self._latest(known[1]) if known is not None and known[1] is not None and is_same(known[0], value) else None
+
+    def given(self, name: str, value: Any) -> Optional[int]:
+        """The event of a value that comes from outside, with those of its entries."""
+        if self._is_off():
+            return None
+        site = len(self.sites)
+        self.sites.append(Site(0, "input", name))
+        self.files.append("")
+        parts = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+        entries = {key: (item, self.given(f"{name}.{key}", item)) for key, item in parts}
+        if entries:
+            self._entries[self._keep(value)] = entries
+        return self._add(site, "input", [], value)
 
 
 def is_same(one: Any, other: Any) -> bool:

@@ -76,19 +76,6 @@ class Recorder(CallHooks):
         self.end(frame, site, result)
         return result, dict(self._leaves(result, frame.last.get(site), ""))
 
-    def given(self, name: str, value: Any) -> Optional[int]:
-        """The event of a value that comes from outside, with those of its entries."""
-        if self._is_off():
-            return None
-        site = len(self.sites)
-        self.sites.append(Site(0, "input", name))
-        self.files.append("")
-        parts = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, (list, tuple)) else []
-        entries = {key: (item, self.given(f"{name}.{key}", item)) for key, item in parts}
-        if entries:
-            self._entries[self._keep(value)] = entries
-        return self._add(site, "input", [], value)
-
     def _leaves(self, value: Any, number: Optional[int], path: str) -> Iterator[Tuple[str, int]]:
         entries = self._entries.get(id(value), {})
         parts = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, (list, tuple)) else []

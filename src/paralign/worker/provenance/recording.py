@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 import numpy as np
 
 from paralign.errors import UnsupportedTensor
 from paralign.worker.metrics import arrays_of, as_tensors
+from paralign.worker.pacing import advancing, wants_metric
 from paralign.worker.program import takes
 from paralign.worker.protocol import Evaluate, ExpressionsTold, Provenance
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.value_marks import array_of
+from paralign.worker.schedule import schedule_of
 from paralign.worker.session import NATIVE, Session
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def provenance(session: Session, writer: "CaptureWriter", options: Provenance, v
     try:
         with rewritten(session.functions, recorder) as functions:
             session.seed()
-            PARTS[options.part](_Run(session, recorder, functions, values, options, answer.roots))
+            PARTS[options.part](_Run(session, recorder, functions, values, options, answer.roots, answer.rates))
     except Exception as error:  # noqa: BLE001 - the user's code, imported a second time, may raise anything: then nothing is said of it
         answer.failed = f"{type(error).__name__}: {error}"
     if not answer.roots and not recorder.events:
@@ -77,6 +79,7 @@ class _Run(NamedTuple):
     values: "Dict[str, Capture]"
     options: Provenance
     roots: Roots
+    rates: List[List[float]]
 
     def root(self, name: str, number: Optional[int]) -> None:
         """Keep the event of what a name stands for, where it is known."""
@@ -126,14 +129,23 @@ def _model(run: _Run) -> None:
 
 
 def _optimizer(run: _Run) -> None:
-    """Construction of the model, the optimizer and the schedule."""
+    """Construction of the model, the optimizer and the schedule, which is then advanced by ``steps`` steps."""
     model = _construction(run)
+    run.root("model", len(run.recorder.events) - 1)
     optimizer, _ = run.recorder.run(run.functions["build_optimizer"], {"model": model})
     run.root("optimizer", run.recorder.made_by(optimizer))
-    inside = getattr(optimizer, "_learning_rate", None)  # where Paddle keeps its schedule
-    if "build_scheduler" in run.functions:
-        inside, _ = run.recorder.run(run.functions["build_scheduler"], {"optimizer": optimizer})
-    run.root("scheduler", run.recorder.made_by(inside))
+    given = run.recorder.run(run.functions["build_scheduler"], {"optimizer": optimizer})[0] if "build_scheduler" in run.functions else None
+    schedule = schedule_of(optimizer, given)
+    run.root("scheduler", run.recorder.made_by(schedule))
+    adapter: Any = run.session.adapter
+    advance = (
+        None if schedule is None or wants_metric(schedule) else advancing(schedule, None, by_update=run.options.get("by_update", True))
+    )
+    for number in range(run.options.steps if advance is not None else 0):
+        run.root(f"step:{number}", len(run.recorder.events) - 1)
+        run.rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
+        if advance is not None:
+            advance(number)
 
 
 def _metric(run: _Run) -> None:
