@@ -629,5 +629,5 @@ def test_a_default_that_is_right_for_others(record):
 
 def test_arguments_are_compared_as_calls_mean_them():
     """A stride of 1 along both axes is a stride of 1; truth values and what only one side has are no settings."""
-    own = {"stride": [1, 1], "epsilon": 1e-5, "is_test": True, "groups": 2}
-    assert tracing_back.differing_values(own, {"stride": 1, "eps": 1e-3, "is_test": False}) == [(1e-5, 1e-3)]
+    own = {"stride": [1, 1], "epsilon": 1e-5, "is_test": True, "groups": 2, "momentum": 0.97}
+    assert tracing_back.differing_values(own, {"stride": 1, "eps": 1e-3, "is_test": False, "momentum": 0.03}) == [(1e-5, 1e-3)]

@@ -99,15 +99,15 @@ def of_operation(sides: Sides, operations: tuple[Operation, Operation], *, built
         built: whether the arguments are those of the layer's construction.
 
     Returns:
-        None where the call does not give the argument, or several are at fault.
+        None where the call leaves an argument to the framework, or several are at fault.
     """
     wrong = differing_values(operations[0].arguments, operations[1].arguments)
     calls = [_calls(graph, operation, built=built) for graph, operation in zip((sides.candidate, sides.reference), operations, strict=True)]
     found = {}
     for own, theirs in wrong:
         inner, due = (_holding(held, value) for held, value in zip(calls, (own, theirs), strict=True))
-        if inner is None:
-            continue
+        if inner is None:  # left to a default of the framework's: then that is what differs
+            return None
         known = behind(due) if due is not None else [e for call in calls[1] for e in behind(call)]
         blamed = Search(inner, due, Seen(known), sides.reference.expressions).first()
         if blamed is not None:
@@ -119,7 +119,12 @@ def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any])
     """The values of arguments that both have under one name, and that differ: the candidate's and the reference's."""
     theirs = {plain(name): value for name, value in reference.items()}
     pairs = [(value, theirs[plain(name)]) for name, value in candidate.items() if plain(name) in theirs]
-    return [(own, due) for own, due in pairs if not isinstance(own, bool) and _spread(own) != _spread(due)]
+    return [(own, due) for own, due in pairs if not isinstance(own, bool) and _spread(own) != _spread(due) and not _is_complement(own, due)]
+
+
+def _is_complement(own: Any, due: Any) -> bool:
+    """Whether two shares add up to one: what one framework keeps of a statistic, the other takes anew."""
+    return _is_number(own) and _is_number(due) and math.isclose(own + due, 1.0, rel_tol=1e-9)
 
 
 def _spread(value: Any) -> Any:

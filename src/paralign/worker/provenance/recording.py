@@ -138,9 +138,7 @@ def _optimizer(run: _Run) -> None:
     schedule = schedule_of(optimizer, given)
     run.root("scheduler", run.recorder.made_by(schedule))
     adapter: Any = run.session.adapter
-    advance = (
-        None if schedule is None or wants_metric(schedule) else advancing(schedule, None, by_update=run.options.get("by_update", True))
-    )
+    advance = None if schedule is None or wants_metric(schedule) else advancing(schedule, None, by_update=True)
     for number in range(run.options.steps if advance is not None else 0):
         run.root(f"step:{number}", len(run.recorder.events) - 1)
         run.rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
