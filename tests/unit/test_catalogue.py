@@ -253,3 +253,12 @@ def test_a_package_that_breaks_is_said(tmp_path):
         [sys.executable, script, "odd_package"], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(tmp_path)}
     )
     assert done.stdout == "! odd_package: SystemError: broken\n"
+
+
+def test_another_type_of_result_is_silent_in_explain_as_in_scan(capsys, tmp_path):
+    entry = next(each for each in read_all() if each.outcome.value == "type")
+    assert main(["explain", entry.id]) == 0
+    assert f"[{entry.id}, silent, another type]" in capsys.readouterr().out
+    assert main(["explain", entry.id, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["entries"][0]
+    assert (told["outcome"], told["status"]) == ("type", "silent")

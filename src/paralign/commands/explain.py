@@ -62,7 +62,7 @@ def _print_json(found: Found) -> None:
     def plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return {key: value.value if isinstance(value, Enum) else value for key, value in pairs}
 
-    entries = [dataclasses.asdict(entry, dict_factory=plain) for entry in found.entries]
+    entries = [{**dataclasses.asdict(entry, dict_factory=plain), "status": _status(entry).partition(",")[0]} for entry in found.entries]
     json.dump({"names": found.names, "entries": entries}, sys.stdout, indent=1, ensure_ascii=False)
     print()
 
