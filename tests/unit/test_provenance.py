@@ -631,3 +631,38 @@ def test_arguments_are_compared_as_calls_mean_them():
     """A stride of 1 along both axes is a stride of 1; truth values and what only one side has are no settings."""
     own = {"stride": [1, 1], "epsilon": 1e-5, "is_test": True, "groups": 2, "momentum": 0.97}
     assert tracing_back.differing_values(own, {"stride": 1, "eps": 1e-3, "is_test": False, "momentum": 0.03}) == [(1e-5, 1e-3)]
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(6, 8)", None),
+        ("np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)", 5),
+        ("np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(6, 8)", 5),
+    ],
+)
+def test_numbers_in_another_order(record, table, line):
+    """The parts are right, and so is every number; how they are put together is not."""
+    reference = """
+        import numpy as np
+        def made():
+            angle = np.arange(6)[:, None] * np.exp(np.arange(4) * -0.7)
+            found = np.zeros((6, 8))
+            found[:, 0::2] = np.sin(angle)
+            found[:, 1::2] = np.cos(angle)
+            return found
+        def run():
+            return np.random.RandomState(0).randn(6, 8) * made()
+    """
+    candidate = """
+        import numpy as np
+        def made():
+            angle = np.arange(6)[:, None] * np.exp(np.arange(4) * -0.7)
+            return TABLE
+        def run():
+            return np.random.RandomState(0).randn(6, 8) * made()
+    """.replace("TABLE", table).replace("            return np.", "            \n            return np.", 1)
+    sides = tracing_back.Sides(record(reference), record(candidate))
+    source = next(e.source for e in sides.candidate.expressions if e.label == "Mult" and e.mark[0] == "a" and e.mark[1] == [6, 8])
+    found = tracing_back.of_lines(sides, [source])
+    assert (found and found.expression.line) == line

@@ -163,9 +163,14 @@ class Search:
         ]
         held = set(wrong)
         firsts = [e for e in wrong if not e.is_copy and not any(i in held for i in behind(e) if i is not e)]
-        if len({e.source for e in firsts}) != 1:
+        if len({e.source for e in firsts}) != 1 or not any(self._is_ordered(inner) for e in firsts for _, inner in e.values):
             return None
         return _blamed(firsts[0], [firsts[0]], None)
+
+    def _is_ordered(self, each: Expression) -> bool:
+        """Whether an operand, or the parts of a list that is one, has many numbers in an order that the reference has."""
+        parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
+        return all(e.numbers is not None and e.numbers.size >= TELLING and self.seen.has_ordered(e) for e in parts)
 
 
 def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:

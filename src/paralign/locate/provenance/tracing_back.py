@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.registry import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import Blamed, Search
+from paralign.locate.provenance.blame import TELLING, Blamed, Search
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source.call_arguments import plain
 from paralign.run.recorder import both
@@ -178,11 +178,17 @@ def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
     found: dict[str, Blamed] = {}
     for each in sides.candidate.expressions:
         taken = each.values if each.source in wanted and not each.is_copy and each not in bare else []
-        for inner in (i for _, i in taken if i in bare and i.numbers is not None and not seen.has(i)):
+        for inner in (i for _, i in taken if i in bare and i.numbers is not None and _is_strange(i, seen)):
             blamed = Search(inner, None, seen, sides.reference.expressions).first()
             if blamed is not None:
                 found.setdefault(blamed.source, blamed)
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_strange(each: Expression, seen: Seen) -> bool:
+    """Whether the reference has a value nowhere, or an array of its numbers in another order only."""
+    disordered = each.mark[0] == "a" and each.numbers is not None and each.numbers.size >= TELLING and not seen.has_ordered(each)
+    return not seen.has(each) or disordered
 
 
 def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
