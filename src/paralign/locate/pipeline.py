@@ -399,11 +399,12 @@ def _traced(guilt: Guilt, what: Kind, ends: tuple[Operation, Operation | None], 
         sides = tracing_back.recorded(watched.context, "model", {"inputs": watched.given["inputs"]})
         built = bool(built_at.constructed(guilt.judgement.candidate, operation.module))
         return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built)
-    if what not in (Kind.REGION, Kind.GIVEN):
+    if what not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
         return None
     sides = tracing_back.recorded(watched.context, "model", {"inputs": watched.given["inputs"]})
     lines = [line for each in (operation, *guilt.trial.region) for line in each.stack[:1]]
-    return None if sides is None else tracing_back.of_lines(sides, lines)
+    found = None if sides is None else tracing_back.of_lines(sides, lines)
+    return None if what == Kind.MISSING and found is not None and not found.is_table else found
 
 
 def _made(guilt: Guilt, what: Kind, operation: Operation, watched: Watched) -> str | None:

@@ -38,6 +38,12 @@ class Blamed:
     reference: Expression | None = None
 
     @property
+    def is_table(self) -> bool:
+        """Whether what is wrong has many numbers: a few may be another way to write a step."""
+        last = self.chain[-1] if self.chain else self.expression
+        return last.numbers is not None and last.numbers.size >= TELLING
+
+    @property
     def source(self) -> str:
         """The line to look at."""
         return self.expression.source
