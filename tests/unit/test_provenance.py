@@ -666,3 +666,19 @@ def test_numbers_in_another_order(record, table, line):
     source = next(e.source for e in sides.candidate.expressions if e.label == "Mult" and e.mark[0] == "a" and e.mark[1] == [6, 8])
     found = tracing_back.of_lines(sides, [source])
     assert (found and found.expression.line) == line
+
+
+def test_how_low_a_mask_is_does_not_matter(record):
+    program = """
+        import numpy as np
+        def run():
+            scores = np.random.RandomState(0).randn(6)
+            return np.where(scores > 0, scores, -1e30)
+    """
+    sides = tracing_back.Sides(record(program.replace("-1e30", "-1e9")), record(program))
+    source = next(e.source for e in sides.candidate.expressions if e.label == "np.where")
+    assert tracing_back.of_lines(sides, [source]) is None
+    other = tracing_back.Sides(sides.reference, record(program.replace("-1e30", "-3.5")))
+    found = tracing_back.of_lines(other, [next(e.source for e in other.candidate.expressions if e.label == "np.where")])
+    assert found is not None
+    assert found.expression.scalar == -3.5

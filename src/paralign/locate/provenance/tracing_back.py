@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 #: the id of the rule in ``report.json``
 RULE = "provenance"
 
+#: numbers below this only mask: how low they are is for a softmax the same
+MASKED = -5000.0
+
 #: lines of a chain that are kept, and characters of a value that are shown
 CHAIN, SHOWN = 8, 60
 
@@ -187,6 +190,8 @@ def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
 
 def _is_strange(each: Expression, seen: Seen) -> bool:
     """Whether the reference has a value nowhere, or an array of its numbers in another order only."""
+    if _is_number(each.scalar) and each.scalar < MASKED:
+        return False
     disordered = each.mark[0] == "a" and each.numbers is not None and each.numbers.size >= TELLING and not seen.has_ordered(each)
     return not seen.has(each) or disordered
 
