@@ -69,7 +69,7 @@ def typed(capsys, *words):
         ("status a b", "an argument too many: 'b'"),
         ("compare a b --ratio x", "argument --ratio: 'x' is no number from 0 on"),
         ("compare a b --ratio -1", "'-1' is no number from 0 on"),
-        ("verify a --spec b --rounds 0", "'0' is not above 0"),
+        ("data sample a --count 0", "'0' is not above 0"),
         ("watch-memory --steps x", "'x' is no whole number"),
         ("", "the following arguments are required: COMMAND"),
         ("log show", "the following arguments are required: FILE"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.commands.grammar import above_zero, quiet
+from paralign.commands.grammar import quiet, whole
 from paralign.commands.under_way import Progress
 from paralign.report.language import say
 
@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
     )
     verify.add_argument("port", metavar="PORT", help="the folder of the port")
     verify.add_argument("--spec", required=True, metavar="SPEC", help="folder of the specification: paralign.toml and the reference")
-    verify.add_argument("--rounds", type=above_zero, default=3, metavar="N", help="sets of weights and inputs (default: 3)")
+    verify.add_argument("--rounds", type=whole, default=3, metavar="N", help="sets of weights and inputs (default: 3)")
     verify.add_argument("--sizes", metavar="N,N", default="", help="lengths of the first axis of inputs and labels, one a round")
     verify.add_argument("--out", metavar="FILE", help="write the certificate there (default: it is printed)")
     verify.add_argument("--key", metavar="FILE", help="a secret that the certificate is signed with (HMAC-SHA-256)")
