@@ -101,6 +101,10 @@ class Context:
         """Whether a side has a function."""
         return function in self.about[side].functions
 
+    def has_both(self, function: str) -> bool:
+        """Whether both sides have a function."""
+        return self.has("reference", function) and self.has("candidate", function)
+
     def lacking(self, stage: str, *functions: str) -> StageResult | None:
         """The result ``not tested`` of a stage that needs functions of both sides which are not there, else None."""
         notes = []

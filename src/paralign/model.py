@@ -9,7 +9,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 from paralign.errors import plain_text
 
@@ -267,6 +267,11 @@ class Pair:
         self.notes.append(note)
 
     @property
+    def wrong(self) -> bool:
+        """Whether it is judged, and differs."""
+        return self.judged and self.verdict == DIVERGED
+
+    @property
     def error(self) -> Optional[float]:
         """Relative L2 error; infinite where NaN or infinities disagree; None where nothing was measured."""
         if self.stats is None:
@@ -282,6 +287,11 @@ class Pair:
         if self.noise.value == 0.0:
             return 0.0 if error == 0.0 else math.inf
         return error / self.noise.value
+
+
+def wrong_of(pairs: Iterable[Pair]) -> List[Pair]:
+    """The pairs that are judged, and differ."""
+    return [pair for pair in pairs if pair.wrong]
 
 
 @dataclass
@@ -394,6 +404,11 @@ class StageResult:
         if self.divergence is not None:
             self.divergences = [self.divergence, *(d for d in self.divergences if d is not self.divergence)]
         return self
+
+    @property
+    def wrong(self) -> List[Pair]:
+        """The pairs that are judged, and differ."""
+        return wrong_of(self.pairs)
 
     @property
     def worst(self) -> Optional[Pair]:

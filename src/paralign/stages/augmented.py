@@ -21,6 +21,7 @@ from paralign.worker.protocol import Data, Replayed
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.worker.tape import Draw
 
 #: samples whose draws are replayed; those that differ first, then others spread over the set
 REPLAYED = 32
@@ -44,9 +45,11 @@ def settle(context: Context, result: StageResult, captures: tuple[Capture, Captu
     """Judge samples that are made with draws by their replay, under several seeds; nothing where one side draws nothing."""
     answers = [Data.answer(c) for c in captures]
     total = None if answers[0].whole is None else answers[0].whole.total
-    if not total or not all(answer.draws for answer in answers) or any(is_length(p) and p.verdict == DIVERGED for p in result.pairs):
+    drawn = all(answer.draws for answer in answers)
+    other_lengths = any(is_length(p) and p.verdict == DIVERGED for p in result.pairs)
+    if not total or not drawn or other_lengths:
         return
-    wrong = sorted({place.step for p in result.pairs if p.judged and p.verdict == DIVERGED and (place := sample_of(p)) is not None})
+    wrong = _bad(result.wrong)
     spread = np.random.RandomState(0).permutation(total)[: REPLAYED - len(wrong[: REPLAYED // 2])]
     indices = sorted({*wrong[: REPLAYED // 2], *(int(i) for i in spread)})
     try:
@@ -100,7 +103,7 @@ class _Replay:
     def _same_stream(self, own: tuple[Capture, Capture]) -> None:
         """Both sides draw the same numbers by themselves: under other seeds, too, the samples must agree."""
         pairs = self._pairs(*own)
-        known = {place.step for p in self.result.pairs if p.verdict == DIVERGED and (place := sample_of(p)) is not None}
+        known = _bad(self.result.pairs)
         bad = [index for index in _bad(pairs) if index not in known]
         if bad and not known:
             self.result.pairs += [p for p in pairs if p.verdict == DIVERGED]
@@ -137,7 +140,7 @@ class _Replay:
                 else f": the {worst[1]} of {worst[0] or 'the sample'} has one law with a probability of {chances[worst]:.1e}"
             )
             result.notes.append(told + more)
-            if not any(p.judged and p.verdict == DIVERGED for p in result.pairs):
+            if not result.wrong:
                 result.pairs.append(_pair("samples drawn many times", DIVERGED, told + more))
             return
         _release("random, drawn otherwise on each side", result.pairs)
@@ -153,19 +156,21 @@ def _pair(key: str, verdict: str, note: str) -> Pair:
 
 
 def _bad(pairs: list[Pair]) -> list[int]:
+    """The samples that differ."""
     return sorted({place.step for p in pairs if p.verdict == DIVERGED and (place := sample_of(p)) is not None})
 
 
 def _one_stream(reference: Capture, candidate: Capture, index: int) -> bool:
     """Whether both sides drew the same numbers by themselves, one after the other."""
     one, other = redrawn.read(reference, index), redrawn.read(candidate, index)
-    return len(one) == len(other) and all(
-        a.kind is b.kind
-        and a.span == b.span
-        and a.values.size == b.values.size
-        and np.allclose(a.values.ravel(), b.values.ravel(), atol=1e-6)
-        for a, b in zip(one, other, strict=True)
-    )
+    return len(one) == len(other) and all(map(_equal, one, other))
+
+
+def _equal(one: Draw, other: Draw) -> bool:
+    """Whether two draws are of one kind, and gave the same numbers."""
+    if one.kind is not other.kind or one.span != other.span or one.values.size != other.values.size:
+        return False
+    return np.allclose(one.values.ravel(), other.values.ravel(), atol=1e-6)
 
 
 def _chances(reference: Capture, candidate: Capture) -> dict[tuple[str, str], float]:

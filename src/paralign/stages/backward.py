@@ -172,7 +172,7 @@ def _judge_native(context: Context, result: StageResult, captures: tuple[Capture
 
 def _explain_update(context: Context, result: StageResult, reference: Capture) -> None:
     """Look at the update by itself where steps in eval mode differ; a schedule that differs later than the trained steps needs none."""
-    places = _places([p for p in result.pairs if p.judged and p.verdict == DIVERGED])
+    places = _places(result.wrong)
     if any(place.mode != "train" and place.kind is not Kind.SCHEDULE for place in places):
         update.explain(
             context, result, update.Given.of(reference, context.settings.steps), agreed=not any(place.is_before_updates for place in places)
@@ -216,7 +216,7 @@ def _say_unjudged(result: StageResult) -> None:
 def _locate(context: Context, result: StageResult, modes: list[str]) -> None:
     """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does."""
     for mode in modes if result.verdict == DIVERGED else ():
-        diverged = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+        diverged = result.wrong
         wrong = [p for p in diverged if any(place.mode == mode for place in _places([p]))]
         after = _steps_before(result, wrong)
         if after is None:
@@ -338,9 +338,8 @@ class Steps:
                 leaf = next((r.leaf for r in (first, second) if r is not None and r.leaf), "")
                 pairs.append(self._pair(self._key(f"{name}_{step}{'.' + leaf if leaf else ''}"), first, second, how))
         outputs = forward.noise(self.context)
-        own = max(
-            (p.noise.value for p in pairs if p.noise is not None and p.reference is not None and p.reference.name == "loss"), default=0.0
-        )
+        losses = [p for p in pairs if p.reference is not None and p.reference.name == "loss"]
+        own = max((p.noise.value for p in losses if p.noise is not None), default=0.0)
         carried = 0.0 if outputs is None else outputs.value * loss.sensitivity(self.context)
         self.loss_noise = max(self.loss_noise, own, carried)
         self._settle(pairs, self.method, self.loss_noise)
@@ -350,16 +349,16 @@ class Steps:
     def _excuse_groups(self, pairs: list[Pair]) -> None:
         """Equal rates in another number or order of groups are no difference: what each parameter does is judged by its change."""
         rates = [
-            {float(f"{float(c.array(r)):.6g}") for r in records if r is not None}
-            for c, records in ((self.reference, [p.reference for p in pairs]), (self.candidate, [p.candidate for p in pairs]))
+            _rates_in(self.reference, [p.reference for p in pairs]),
+            _rates_in(self.candidate, [p.candidate for p in pairs]),
         ]
-        grouped = any(p.reference is None or p.candidate is None for p in pairs)
+        alone = [p for p in pairs if p.reference is None or p.candidate is None]
         silent = not all(rates)
-        if silent or rates[0] == rates[1] or (grouped and rates[0] & rates[1]):
+        if silent or rates[0] == rates[1] or (alone and rates[0] & rates[1]):
             for pair in (p for p in pairs if p.verdict == DIVERGED):
                 why = "an optimizer that tells no rate" if silent else "rates in other parameter groups"
                 pair.leave_out(Unjudged.ELSEWHERE, f"{why}: judged by what each parameter does")
-        for pair in (p for p in pairs if p.judged and (p.reference is None or p.candidate is None)):
+        for pair in (p for p in alone if p.judged):
             pair.judged, pair.verdict = False, ALIGNED  # the rates that both sides have are at fault, and judged
             pair.notes.append("a parameter group that the other side has not: judged by what each parameter does")
 
@@ -580,9 +579,14 @@ def _set_momentum(found: Divergence, point: Point, shares: Sequence[float | None
     )
 
 
+def _rates_in(capture: Capture, records: list[Record | None]) -> set[float]:
+    """The learning rates that records hold, to six digits."""
+    return {float(f"{float(capture.array(r)):.6g}") for r in records if r is not None}
+
+
 def first_wrong(result: StageResult) -> Divergence | None:
     """Where it starts: the first wrong pair; among the gradients of one step, the one nearest to the loss."""
-    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    wrong = result.wrong
     if not wrong:
         return None
     pair = wrong[0]

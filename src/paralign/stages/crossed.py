@@ -24,7 +24,7 @@ import numpy as np
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
-from paralign.model import DIVERGED, Finding, Manifest
+from paralign.model import Finding, Manifest, wrong_of
 from paralign.stages.curves import Run, common, is_rate, of_capture
 from paralign.stages.drawn import data_evidence, draw_evidence, init_evidence
 from paralign.stages.trajectory import LIMIT, UNITS, Exact, is_count, mapped, parting
@@ -94,7 +94,7 @@ def explain(context: Context, result: StageResult, exact: Exact | None, judged: 
         judged: the pairs of those.
     """
     step = parting(exact) if exact is not None else None
-    wrong = [p for p in judged if p.judged and p.verdict == DIVERGED]
+    wrong = wrong_of(judged)
     statistics = step is None and any(p.reference is not None for p in wrong)  # parameters and buffers at the end
     try:
         if exact is not None and step is not None:
@@ -222,7 +222,7 @@ def _groups(context: Context, result: StageResult, judged: list[Pair]) -> list[S
     for swap in swaps:
         swap.shown += [_apart(swap)] if swap.shown and swap.after is not None else []
     swaps.sort(key=lambda swap: (not swap.shown, swap.left))
-    parted = any(p.judged and p.verdict == DIVERGED for p in result.pairs)
+    parted = bool(result.wrong)
     shown = any(swap.shown for swap in swaps)
     return swaps if shown or not parted else _remaining(swaps, before, judged, compared=drawn is not None)
 
@@ -237,7 +237,7 @@ def _remaining(swaps: list[Swap], before: float, judged: list[Pair], *, compared
         compared: steps at equal parameters were compared under several seeds, and agree.
     """
     told = "neither the reference's batches nor its initial weights close the gap"
-    if any(p.judged and p.verdict == DIVERGED for p in judged):
+    if wrong_of(judged):
         return swaps  # evaluations of equal parameters
     best = min((swap for swap in swaps if swap.after is not None), key=lambda swap: swap.left, default=None)
     if best is not None and best.left < CLOSED:

@@ -42,7 +42,10 @@ def _split(context: Context) -> StageResult:
     answers = [Data.answer(c) for c in (reference, candidate)]
     traced = all(a.transforms for a in answers)
     kept = {"dataset": all(a.dataset for a in answers), "dataloader": all(a.dataloader for a in answers)}
-    records = [[r for r in c.records if (traced or "trace" not in r.attrs) and kept[part_of(r.name)]] for c in (reference, candidate)]
+    records = [list(c.records) for c in (reference, candidate)]
+    if not traced:
+        records = [[r for r in own if "trace" not in r.attrs] for own in records]
+    records = [[r for r in own if kept[part_of(r.name)]] for own in records]
     records = _comparable(records, answers, bounded=settings.most is not None)
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
     if kept["dataset"]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, Coverage, Finding, Pair, Record
+from paralign.model import ALIGNED, DIVERGED, Coverage, Finding, Pair, Record, wrong_of
 from paralign.stages import redrawn_evaluations
 from paralign.worker.protocol import Own
 
@@ -28,7 +28,7 @@ TURNED = 1.5
 
 def compare(context: Context, result: StageResult) -> None:
     """Run both evaluations, and judge their results and how many samples they counted."""
-    if not all(context.has(side, "build_dataloader") for side in ("reference", "candidate")):
+    if not context.has_both("build_dataloader"):
         result.notes.append("the port's own evaluation was not run: it needs build_dataloader(split) on both sides")
         return
     order = Own(context.settings.split, context.settings.patience)
@@ -40,35 +40,41 @@ def compare(context: Context, result: StageResult) -> None:
     finally:
         context.artifacts.pop("own-evaluation", None)
     answers, before = [Own.answer(c) for c in captures], list(result.pairs)
-    whole = all(answer.whole for answer in answers)
     result.coverage.append(Coverage("samples evaluated", answers[1].samples, None))
-    if not whole:
+    if not all(answer.whole for answer in answers):
         result.notes.append("not all batches could be evaluated by both sides within a minute: their own evaluations were not judged")
         return
     counts = [answer.samples for answer in answers]
-    agrees = counts[0] == counts[1]
     told = f"{counts[0]:,} samples in the reference, {counts[1]:,} in the candidate"
-    result.pairs.append(_pair("own_samples", str(counts[0]), str(counts[1]), [] if agrees else [told]))
-    if not agrees:
-        cause = f"the two evaluations count different samples: {told}"
-        fix = "compare drop_last, what the data sets leave out, and the padding of a distributed sampler"
-        result.findings.append(Finding("metric/samples", cause, fix, proven=True))
+    _judge_counts(result, counts, told)
     name = "own_all" if all(a.joined for a in answers) else "own_0"
     values = [_values(c, name) for c in captures]
-    apart = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], min(counts))]
+    both = [leaf for leaf in values[0] if leaf in values[1]]
+    apart = [leaf for leaf in both if not _same(values[0][leaf], values[1][leaf], min(counts))]
     apart = _redrawn(context, result, order, values, apart, name)
-    for leaf in values[0]:
-        if leaf in values[1]:
-            notes = [f"{_said(values[0][leaf])} and {_said(values[1][leaf])} over {told}"] if leaf in apart else []
-            result.pairs.append(_pair(f"own_all.{leaf}" if leaf else "own_all", _said(values[0][leaf]), _said(values[1][leaf]), notes))
-    parts = ", ".join(
-        f"{leaf or 'metric'} {_said(values[0][leaf])} and {_said(values[1][leaf])}" for leaf in values[0] if leaf in values[1]
-    )
+    parts = []
+    for leaf in both:
+        one, other = _said(values[0][leaf]), _said(values[1][leaf])
+        notes = [f"{one} and {other} over {told}"] if leaf in apart else []
+        result.pairs.append(_pair(f"own_all.{leaf}" if leaf else "own_all", one, other, notes))
+        parts.append(f"{leaf or 'metric'} {one} and {other}")
     if parts:
-        result.notes.append(f"each side's own evaluation (reference and candidate): {parts}, over {counts[0]:,} and {counts[1]:,} samples")
-    if apart and all(p.verdict != DIVERGED for p in before if p.judged):
+        over = f"over {counts[0]:,} and {counts[1]:,} samples"
+        result.notes.append(f"each side's own evaluation (reference and candidate): {', '.join(parts)}, {over}")
+    if apart and not wrong_of(before):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
         result.findings.append(Finding("metric/evaluation", cause, "look at the stages forward and data", proven=False))
+
+
+def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:
+    """Both evaluations have to count the same samples."""
+    agrees = counts[0] == counts[1]
+    result.pairs.append(_pair("own_samples", str(counts[0]), str(counts[1]), [] if agrees else [told]))
+    if agrees:
+        return
+    cause = f"the two evaluations count different samples: {told}"
+    fix = "compare drop_last, what the data sets leave out, and the padding of a distributed sampler"
+    result.findings.append(Finding("metric/samples", cause, fix, proven=True))
 
 
 def _redrawn(context: Context, result: StageResult, order: Own, values: list[dict[str, Any]], apart: list[str], name: str) -> list[str]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, Coverage, Divergence, Finding, Point, StageResult, Tolerance
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, Coverage, Divergence, Finding, Point, StageResult, Tolerance, wrong_of
 from paralign.run.pace import OWN
 from paralign.stages.judging import ROUNDING, paired, points_of
 from paralign.worker.protocol import Feed
@@ -79,7 +79,7 @@ def judge(context: Context, result: StageResult, fed: Fed) -> None:
     pairs = paired(*fed.captures, points_of(*ends), ROUNDING, Tolerance())
     for pair in pairs:
         pair.key = f"fed {pair.key}"
-    wrong = [p for p in pairs if p.judged and p.verdict == DIVERGED]
+    wrong = wrong_of(pairs)
     result.pairs = [*(wrong or pairs), *result.pairs]
     if wrong:
         _say(result, wrong)

@@ -47,7 +47,7 @@ def run(context: Context) -> StageResult:
     if commands and context.settings.paths:
         programs.run(context, result, outputs)
     conclude(result, PROGRAM)
-    if any(p.judged and p.verdict == DIVERGED for p in result.pairs):
+    if result.wrong:
         result.verdict = DIVERGED  # that holds whatever else failed
         result.divergence = first(result.pairs)
         prediction.follow(context, result)
@@ -71,7 +71,7 @@ def _trace_back(context: Context, result: StageResult) -> None:
 
 def _functions(context: Context, result: StageResult, outputs: Noise | None, paths: list[str]) -> None:
     """Record and judge ``predict`` on the paths, and ``export``."""
-    if not all(context.has(side, "build_model") for side in ("reference", "candidate")):
+    if not context.has_both("build_model"):
         result.notes.append("both sides need build_model()")
         return
     values = {"inputs": context.inputs} if context.inputs is not None else {}

@@ -187,15 +187,12 @@ def _say_dependence(context: Context, result: StageResult, groups: list[_Group],
 def _tied(context: Context, answers: list[Started]) -> list[tuple[list[str], str, str, str]]:
     """Names of the reference that are one tensor on one side and several on the other."""
     found = []
-    moves = [
-        (m.reference.name, m.candidate.name)
-        for m in (context.plan.moves if context.plan else [])
-        if m.whole and m.reference and m.candidate
-    ]
+    moves = [] if context.plan is None else [m for m in context.plan.moves if m.whole]
+    twins_of = [(m.reference.name, m.candidate.name) for m in moves if m.reference is not None and m.candidate is not None]
     for side, where in enumerate(("reference", "candidate")):
         roots = [answers[s].shared for s in (side, 1 - side)]
         twins: dict[str, dict[str, str]] = defaultdict(dict)
-        for ends in moves:
+        for ends in twins_of:
             own, other = ends[side], ends[1 - side]
             twins[roots[0].get(own, own)].setdefault(roots[1].get(other, other), ends[0])
         fix = "tie them on the candidate too" if side == 0 else "give the candidate tensors of their own"

@@ -100,14 +100,16 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
 def in_lower_precision(candidate: Capture, mode: str = "") -> str:
     """Where a candidate's float64 run computed in less, in words; '' where nowhere."""
     runs = {DOUBLE, f"{DOUBLE}:{mode}"} if mode else {r.run for r in candidate.records if Pass.of(r.run).precision == DOUBLE}
-    low = sorted(
-        {
-            f"{r.name or 'the model'} ({r.dtype})"
-            for r in candidate.records
-            if r.run in runs and r.role == "output" and is_floating(r.dtype) and EPS[r.dtype] > EPS[DOUBLE]
-        }
-    )
-    return f"the candidate computes in lower precision even where everything is float64, in {', '.join(low[:3])}" if low else ""
+    outputs = [r for r in candidate.records if r.run in runs and r.role == "output"]
+    low = sorted({f"{r.name or 'the model'} ({r.dtype})" for r in outputs if _is_coarser(r.dtype)})
+    if not low:
+        return ""
+    return f"the candidate computes in lower precision even where everything is float64, in {', '.join(low[:3])}"
+
+
+def _is_coarser(dtype: str) -> bool:
+    """Whether a type of elements holds fewer digits than float64 does."""
+    return is_floating(dtype) and EPS[dtype] > EPS[DOUBLE]
 
 
 def floor(dtype: str) -> float:
@@ -242,14 +244,17 @@ def conclude(result: StageResult, method: Method | str) -> StageResult:
 def _say_weakest(result: StageResult) -> None:
     """Say of a test that is too weak which value makes it so, and why."""
     weak = [p for p in result.pairs if p.judged and p.verdict == UNDERPOWERED and p.notes]
-    told = f"too weak to tell right from wrong: {weak[0].key}: {weak[0].notes[-1]}" if weak else ""
-    if result.verdict == UNDERPOWERED and told not in result.notes:
-        result.notes += [told] if told else []
+    if result.verdict != UNDERPOWERED or not weak:
+        return
+    told = f"too weak to tell right from wrong: {weak[0].key}: {weak[0].notes[-1]}"
+    if told not in result.notes:
+        result.notes.append(told)
 
 
 def _count_elements(result: StageResult) -> None:
     """How many elements were compared as numbers, where some are NaN or infinite on both sides."""
-    measured = [p.stats for p in result.pairs if p.judged and p.stats is not None and not p.stats.nan and not p.stats.inf]
+    known = [p.stats for p in result.pairs if p.judged and p.stats is not None]
+    measured = [stats for stats in known if not stats.nan and not stats.inf]
     whole, compared = sum(s.count for s in measured), sum(finite(s) for s in measured)
     result.coverage = [c for c in result.coverage if c.what != ELEMENTS]
     if compared < whole:

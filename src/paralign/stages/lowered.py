@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.context import PERTURBED
 from paralign.errors import WorkerFailed
-from paralign.model import DIVERGED
+from paralign.model import wrong_of
 from paralign.stages.judging import FLOAT64
 from paralign.worker.protocol import InRuns, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
@@ -44,7 +44,7 @@ def places(
         order: what is run.
         values: of the task.
     """
-    wrong = [p for p in pairs if p.judged and p.verdict == DIVERGED]
+    wrong = wrong_of(pairs)
     asked = method is FLOAT64 and bool(wrong) and tolerance.ratio is None and not tolerance.absolute
     if not asked or any(p.ratio is None or not p.ratio <= MOST for p in wrong):
         return []

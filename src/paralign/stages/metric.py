@@ -66,7 +66,7 @@ def run(context: Context) -> StageResult:
 
 def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> None:
     """Name the line of the metric that makes, of the reference's outputs, another value than the reference's."""
-    wrong = next((p for p in result.pairs if p.judged and p.verdict == DIVERGED and is_of_batch(p)), None)
+    wrong = next((p for p in result.wrong if is_of_batch(p)), None)
     sides = tracing_back.recorded(context, "metric", {"evaluation": evaluation}) if wrong is not None else None
     if sides is None or wrong is None or wrong.candidate is None or wrong.reference is None:
         return
@@ -86,8 +86,8 @@ def is_of_batch(pair: Pair) -> bool:
 
 def _grant_noise(context: Context, result: StageResult, reference: Capture, evaluation: Capture) -> None:
     """Where metrics differ by more than one rounding: what rounding does to the reference's own, and judge again by that."""
-    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.stats is not None and p.noise is not None and p.reference is not None]
-    wrong = [p for p in wrong if p.granted is None]
+    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.granted is None]
+    wrong = [p for p in wrong if p.stats is not None and p.noise is not None and p.reference is not None]
     if not wrong:
         return
     capture = context.reference.record("metric-noise", Metric(noise=True), {"evaluation": evaluation})

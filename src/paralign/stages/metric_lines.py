@@ -8,7 +8,7 @@ import numpy as np
 
 from paralign.errors import WorkerFailed
 from paralign.locate.data.trace import Way, locate, locate_last
-from paralign.model import DIVERGED, Divergence
+from paralign.model import Divergence
 from paralign.stages.prediction import end_of, rounded
 from paralign.worker.protocol import MetricSteps
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def follow(context: Context, result: StageResult, evaluation: Capture) -> None:
     """Point the divergence at the first line that differs; leaves it as it is where the metric cannot be traced, or nothing is known."""
-    first = next((p for p in result.pairs if p.judged and p.verdict == DIVERGED and _point(p)), None)
+    first = next((p for p in result.wrong if _point(p)), None)
     if first is None:
         return
     try:

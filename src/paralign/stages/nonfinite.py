@@ -74,7 +74,9 @@ def explain(context: Context, result: StageResult, mode: str | None = None) -> N
 
 def told(graph: Graph) -> str:
     """The operation of a pass that first made what is not finite, in words."""
-    ends = [*graph.outputs.values(), *([graph.loss] if graph.loss is not None else [])]
+    ends = list(graph.outputs.values())
+    if graph.loss is not None:
+        ends.append(graph.loss)
     spoilt = [v for v in ends if _counts(v.digest)[0]] or [v for v in ends if any(_counts(v.digest))]
     if spoilt:
         kind = 0 if _counts(spoilt[0].digest)[0] else 1

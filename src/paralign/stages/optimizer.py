@@ -16,7 +16,8 @@ from paralign.run.pace import EPOCH, ITERATION
 from paralign.stages import groups, resumption, schedule, update
 from paralign.stages.judging import conclude
 from paralign.stages.places import Kind, key_of
-from paralign.worker.protocol import Measures, Schedule, Scheduled
+from paralign.worker.protocol import Measures, Ran, Schedule, Scheduled
+from paralign.worker.protocol.wire import encode
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def run(context: Context) -> StageResult:
     if result.verdict == DIVERGED:
         tracing_back.follow_rates(context, scheduled)
         result.divergence = scheduled or result.divergence
-    if result.verdict == ALIGNED and (any(c.total is not None and c.compared < c.total for c in result.coverage) or experiment is None):
+    in_part = any(c.total is not None and c.compared < c.total for c in result.coverage)
+    if result.verdict == ALIGNED and (in_part or experiment is None):
         result.verdict = UNDERPOWERED
     return result
 
@@ -218,10 +220,12 @@ def _updates(context: Context, result: StageResult) -> update.Experiment | None:
     drawn = _drawn(context)
     experiment = update.explain(context, result, update.Given(drawn, GIVEN, "optimizer-update", whole=True), agreed=True)
     moved = {r.name for r in drawn.records}
-    compared = sum(1 for p in result.pairs if p.judged and (key := key_of(p)) is not None and key.kind is Kind.CHANGE)
-    if experiment is not None:
-        result.coverage.append(Coverage("parameters", compared, len(moved)))
-        result.coverage.append(Coverage("updates", len(GIVEN)))
+    if experiment is None:
+        return None
+    places = [key_of(pair) for pair in result.pairs if pair.judged]
+    compared = sum(1 for place in places if place is not None and place.kind is Kind.CHANGE)
+    result.coverage.append(Coverage("parameters", compared, len(moved)))
+    result.coverage.append(Coverage("updates", len(GIVEN)))
     return experiment
 
 
@@ -233,7 +237,7 @@ def _drawn(context: Context) -> Capture:
     random = np.random.default_rng(context.settings.seed)
     key = f"drawn {context.settings.seed} {[(r.name, r.shape) for r in records]}"
     run = f"{DOUBLE}:eval"
-    settings = {"key": key, "answer": {"runs": [run]}}
+    settings = {"key": key, "answer": encode(Ran([run]))}
     with CaptureWriter(folder, Manifest(side="reference", stage="optimizer", settings=settings)) as writer:
         for step in (0, 1):
             for record in records:

@@ -241,15 +241,15 @@ def _length(values: Iterable[Typed]) -> float:
 
 def _is_random(capture: Capture) -> bool:
     """Whether the native steps differ under another seed."""
-    held = [
-        {(r.name, r.leaf, r.step): r for r in capture.records if r.run == run and r.role in ("scalar", "parameter")}
-        for run in (NATIVE, RESEEDED)
-    ]
-    return any(
-        not np.array_equal(capture.array(one), capture.array(held[1][key]), equal_nan=capture.array(one).dtype.kind in "fc")
-        for key, one in held[0].items()
-        if one.location is not None and key in held[1]
-    )
+    results = [r for r in capture.records if r.role in ("scalar", "parameter")]
+    native, reseeded = ({(r.name, r.leaf, r.step): r for r in results if r.run == run} for run in (NATIVE, RESEEDED))
+    for key, record in native.items():
+        if record.location is None or key not in reseeded:
+            continue
+        one, other = capture.array(record), capture.array(reseeded[key])
+        if not np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"):
+            return True
+    return False
 
 
 def _judge_native(part: StageResult, steps: Steps) -> None:
@@ -295,7 +295,7 @@ def _inexact(capture: Capture, steps: Steps) -> float:
 
 def _explain(part: StageResult, steps: Steps, method: Method) -> None:
     """What the steps differ in: the number of updates, or the gradients that reach them; with the line."""
-    wrong = next(p for p in part.pairs if p.judged and p.verdict == DIVERGED)
+    wrong = part.wrong[0]
     counts = [list(a.updates.get(run, ())) for a, run in zip(steps.answers, (method.reference_run, method.candidate_run), strict=True)]
     if counts[0] != counts[1]:
         step = next(n for n, (one, other) in enumerate(zip(*counts, strict=True)) if one != other)
@@ -409,10 +409,11 @@ def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):
         return None
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= place.line <= (n.end_lineno or n.lineno)]
-    if not functions:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    around = [f for f in functions if f.lineno <= place.line <= (f.end_lineno or f.lineno)]
+    if not around:
         return None
-    inner = max(functions, key=lambda f: f.lineno)
+    inner = max(around, key=lambda f: f.lineno)
     lines = text.splitlines()[inner.lineno : inner.end_lineno]
     for word in words:
         for offset, line in enumerate(lines, inner.lineno + 1):

@@ -45,10 +45,12 @@ def judge(
         method: by which the stage was judged.
         tolerance: the user's; one that replaces error ÷ noise leaves nothing to be judged here.
     """
-    if method not in (FLOAT64, PARTLY) or result.verdict == DIVERGED or tolerance.atol is not None or tolerance.rtol is not None:
+    in_float64 = method in (FLOAT64, PARTLY)
+    if not in_float64 or result.verdict == DIVERGED or tolerance.absolute:
         return
     native = replace(_NATIVE, limit=max(LIMIT, tolerance.ratio or 0.0))
-    pairs = [p for p in paired(*captures, [p for p in points if None not in p], native, Tolerance()) if p.noise is not None]
+    both = [ends for ends in points if None not in ends]
+    pairs = [p for p in paired(*captures, both, native, Tolerance()) if p.noise is not None]
     settle(pairs, native, Tolerance(), least=LEAST)
     for pair in pairs:
         pair.key = f"{pair.key} (native)"

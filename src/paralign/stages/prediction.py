@@ -10,7 +10,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.data.array_difference import apart
 from paralign.locate.data.trace import Way, holds, locate, locate_last
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.model import DIVERGED, Divergence, Point
+from paralign.model import Divergence, Point
 from paralign.run.command_line import PATH, split
 from paralign.run.invocation import is_python
 from paralign.worker.protocol import Predicted
@@ -30,7 +30,7 @@ HELD_OUT = 2
 
 def follow(context: Context, result: StageResult) -> None:
     """Point the divergence at the first line that differs, with its cause; leaves it as it is where a side cannot be traced."""
-    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    wrong = result.wrong
     for kind in ("predict", "command"):
         first = next((p for p in wrong if _place(p)[0] == kind), None)
         if first is not None and _followed(context, result, kind, first):

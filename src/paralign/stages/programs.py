@@ -107,11 +107,11 @@ class _Judged:
             self._line(one, other, records)
 
     def _line(self, one: Line | None, other: Line | None, records: list[dict[str, Record]]) -> None:
-        if any(line is not None and self._moving.get(line.words, 0.0) > ROUNDED for line in (one, other)):
+        there = [line for line in (one, other) if line is not None]
+        if any(self._moving.get(line.words, 0.0) > ROUNDED for line in there):
             return
-        if (one is None or other is None) and not any(line is not None and line.numbers for line in (one, other)):
-            line = one or other
-            self.chatter.append("" if line is None else f"{'reference' if one is not None else 'candidate'}: {line.text}")
+        if len(there) == 1 and not there[0].numbers:
+            self.chatter.append(f"{'candidate' if one is None else 'reference'}: {there[0].text}")
             return
         self.compared += 1
         first = None if one is None else records[0][f"line_{one.number}"]

@@ -71,7 +71,7 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
 def explain_shuffled(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Say of batches that differ that one side's change with the seed; what is random in the samples themselves is a better cause."""
     shuffled = [Data.answer(c).shuffled for c in (reference, candidate)]
-    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    wrong = result.wrong
     batched = any(Trace.answer(c).batch for c in context.artifacts.get("trace", ()))  # then the order was traced, too
     alike = any(not is_loaders(p) for p in result.pairs) and all(map(is_loaders, wrong))
     inside = any(f.rule == RANDOM for f in result.findings) and not (batched and alike)

@@ -159,10 +159,9 @@ def _typed(value: Any) -> Any:
 
 def _sources(plan: Plan, name: str, *, to_candidate: bool) -> list[str]:
     """The tensors of the other side that one of this side is made of."""
-    ends = [(m.reference, m.candidate) for m in plan.moves if m.reference is not None and m.candidate is not None]
-    return (
-        [one.name for one, other in ends if other.name == name] if to_candidate else [other.name for one, other in ends if one.name == name]
-    )
+    if to_candidate:
+        return [one.name for one, other in plan.twins if other.name == name]
+    return [other.name for one, other in plan.twins if one.name == name]
 
 
 def saved(state: State, folder: Any) -> Capture:

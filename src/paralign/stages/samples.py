@@ -14,7 +14,7 @@ from paralign.locate.data.trace import Way, holds, locate, random_steps
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.source.statements import composition_line
-from paralign.model import DIVERGED, Divergence, Finding, Pair, Point, StageResult, Tolerance
+from paralign.model import Divergence, Finding, Pair, Point, StageResult, Tolerance
 from paralign.stages import whole
 from paralign.stages.places import Kind, PairKey, is_length, key_of_record, sample_of
 from paralign.worker.protocol import Trace
@@ -45,13 +45,14 @@ ROUNDED = 1e-6
 
 def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Point the divergence at lines of code, and add findings; leaves the result as it is where a side cannot be traced."""
-    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    wrong = result.wrong
+    lengths_differ = any(map(is_length, wrong))
     whole = [p for p in wrong if sample_of(p) is not None and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
-    of = "dataset" if context.has("reference", "build_dataset") and context.has("candidate", "build_dataset") else "loader"
+    of = "dataset" if context.has_both("build_dataset") else "loader"
     first = whole[0] if whole else None
     place = sample_of(first) if first is not None else None
-    index = place.step if place is not None and not any(map(is_length, wrong)) else 0
-    if of == "dataset" and not whole and not any(map(is_length, wrong)):
+    index = 0 if place is None or lengths_differ else place.step
+    if not whole and not lengths_differ:
         of = "loader"
     order = Trace(context.settings.split, index, of, [context.settings.seed + n for n in range(SEEDS)])
     try:
@@ -62,14 +63,14 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         return
     ordered = _ordered(captures, index, (reference, candidate)) if of == "dataset" and first is not None else None
     result.findings += _labels(reference, candidate) if ordered is None else [ordered]
-    located = None if any(map(is_length, wrong)) else _located(captures, first, of, wrong)
+    located = None if lengths_differ else _located(captures, first, of, wrong)
     if of == "loader":
         together = _batches(reference, candidate)
         rearranged = [f for f in together if f.rule in REARRANGED]
         result.findings += rearranged or ([] if located is not None else _random(result, captures) or together)
     if located is not None:
-        others = [i for p in whole if (i := _index(p)) is not None and i != index] if of == "dataset" else [index + 1, index + 2]
-        _hold_out(context, result, located, order, sorted(set(others))[:HELD_OUT])
+        others = {_index(p) for p in whole} - {index, None} if of == "dataset" else {index + 1, index + 2}
+        _hold_out(context, result, located, order, sorted(i for i in others if i is not None)[:HELD_OUT])
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
@@ -82,7 +83,7 @@ def _hold_out(context: Context, result: StageResult, located: Guilty, order: Tra
     finding = located.finding
     if finding is None or not finding.proven:
         return
-    wrong = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    wrong = result.wrong
     tried = []
     for index in others:
         first = next((p for p in wrong if _index(p) == index), None)
@@ -263,7 +264,8 @@ def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture,
         sets: both sides' captures of the stage, with the fingerprints of all samples.
     """
     scans = [r for r in captures[0].records if r.name.startswith("scan_") and r.digest is not None]
-    own = {r.name.partition(".")[2]: r for r in captures[1].select(run="seed-0") if r.name.startswith("sample") and r.location is not None}
+    stored = [r for r in captures[1].select(run="seed-0") if r.location is not None]
+    own = {r.name.partition(".")[2]: r for r in stored if r.name.startswith("sample")}
     for leaf, record in own.items():
         value = captures[1].array(record)
         if np.asarray(value).size <= 1 or not float(np.ptp(np.asarray(value, np.float64))):
@@ -273,12 +275,18 @@ def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture,
         if matches and index not in matches:
             cause = f"sample {index} of the candidate is sample {matches[0]} of the reference: the samples come in another order"
             fix = "sort what the data set lists, by the same rule on both sides"
-            tables = [whole.tables(c).get(leaf) for c in sets]
-            everywhere = tables[0] is not None and tables[1] is not None and len(tables[0].index) == len(tables[1].index)
-            if everywhere and tables[0] is not None and tables[1] is not None:
-                everywhere = whole.matched(tables[0], tables[1], Tolerance()) == len(tables[0].index)
-            return Finding("data/order", cause, fix, True, 1.0, 0.0) if everywhere else Finding("data/order", cause, fix, proven=False)
+            if _in_both(sets, leaf):
+                return Finding("data/order", cause, fix, True, 1.0, 0.0)
+            return Finding("data/order", cause, fix, proven=False)
     return None
+
+
+def _in_both(sets: tuple[Capture, Capture], leaf: str) -> bool:
+    """Whether a leaf has the same values in both data sets, in whatever order."""
+    one, other = (whole.tables(c).get(leaf) for c in sets)
+    if one is None or other is None or len(one.index) != len(other.index):
+        return False
+    return whole.matched(one, other, Tolerance()) == len(one.index)
 
 
 def _batches(reference: Capture, candidate: Capture) -> list[Finding]:

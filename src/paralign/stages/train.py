@@ -58,7 +58,7 @@ def run(context: Context) -> StageResult:
         result.notes += speed.told(sides, at_once=not is_mine())
         _align_files(context, sides)
     result.pairs += unsound.look(context, result, trials)
-    differs = any(p.judged and p.verdict == DIVERGED for p in result.pairs)
+    differs = bool(result.wrong)
     if training.cross == "always" or (training.cross == "auto" and differs):
         crossed.explain(context, result, exact, steps)
     result.method = "; ".join(["step by step"] * (exact is not None) + [f"{training.runs} seeds a side"] * bool(training.runs))

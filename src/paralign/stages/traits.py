@@ -259,11 +259,11 @@ def _statistics(side: Side) -> Iterator[Trait]:
     """Running statistics of normalisation layers: of each rank's batch, or of all ranks'."""
     place = side.place("distribute", "build_model")
     evidence = side.evidence("buffer")
-    names = [
-        n
-        for n, value in evidence.joined.items()
-        if any(behaviour.distance({n: a[n]}, {n: value}) > LIMITED for a in evidence.alone if n in a)
-    ]
+    names = []
+    for name, value in evidence.joined.items():
+        alone = [{name: each[name]} for each in evidence.alone if name in each]
+        if any(behaviour.distance(own, {name: value}) > LIMITED for own in alone):
+            names.append(name)
     if not names:
         return
     way = _statistics_of(evidence, names)

@@ -122,11 +122,18 @@ def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
             return
 
 
+#: what to do where parameters never move on one side only
+_FIXES_OF_STILL = {
+    "candidate": "give them to the optimizer, and let gradients reach them (stop_gradient, detach, no_grad)",
+    "reference": "freeze them in the candidate too",
+}
+
+
 def _still(context: Context, result: StageResult, trials: list[Trial]) -> list[Pair]:
     """Parameters that no step has moved, on one side only."""
     first, second = (_moves([t.run for t in trials if t.side == side]) for side in ("reference", "candidate"))
-    ends = [(m.reference.name, m.candidate.name) for m in (context.plan.moves if context.plan else []) if m.reference and m.candidate]
-    known = [(one, other) for one, other in ends if one in first and other in second]
+    twins = [] if context.plan is None else [(one.name, other.name) for one, other in context.plan.twins]
+    known = [(one, other) for one, other in twins if one in first and other in second]
     wrong = {
         "candidate": [other for one, other in known if second[other] == 0 and first[one] > STILL],
         "reference": [one for one, other in known if first[one] == 0 and second[other] > STILL],
@@ -141,12 +148,8 @@ def _still(context: Context, result: StageResult, trials: list[Trial]) -> list[P
         point = _point(run, names[0])
         told = f"no step moves {_some(names)} in the {side}, the other side's are moved"
         pair = Pair("parameters that never move", None, None, verdict=DIVERGED, notes=[told])
-        fix = (
-            "give them to the optimizer, and let gradients reach them (stop_gradient, detach, no_grad)"
-            if side == "candidate"
-            else "freeze them in the candidate too"
-        )
-        result.findings.append(Finding("train/still", f"{told}" + (f": {point.source}" if point.source else ""), fix))
+        at = f": {point.source}" if point.source else ""
+        result.findings.append(Finding("train/still", f"{told}{at}", _FIXES_OF_STILL[side]))
         result.divergences.append(Divergence(None, point, pair, what="still"))
         result.divergence = result.divergence or result.divergences[0]
         pairs.append(pair)

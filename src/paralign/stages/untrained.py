@@ -28,10 +28,13 @@ def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
         strict: whether inherent differences count.
     """
     gradients: dict[str, list[Pair]] = defaultdict(list)
-    changes = {p.reference.name: p for p in pairs if p.reference is not None and p.reference.role == "parameter" and p.stats is not None}
+    changes: dict[str, Pair] = {}
     for pair in pairs:
-        if pair.reference is not None and pair.reference.role == "gradient":
-            gradients[pair.reference.name].append(pair)
+        record = pair.reference
+        if record is not None and record.role == "gradient":
+            gradients[record.name].append(pair)
+        elif record is not None and record.role == "parameter" and pair.stats is not None:
+            changes[record.name] = pair
     trained = any(p.stats is not None and p.stats.rms_reference > 0 for p in changes.values())
     for name, change in changes.items() if trained else ():
         if change.stats is not None and change.stats.rms_reference == change.stats.rms_candidate == 0.0:

@@ -88,15 +88,24 @@ class Experiment:
     def rates(self) -> tuple[list[list[float]], list[list[float]]]:
         """The learning rates of both sides, one a step and group; of a side that tells none those of the other, which may be refuted."""
         first, second = (Update.answer(c).rates for c in (self.reference, self.candidate))
-        first, second = ([own or other[:1] or [1.0] for own, other in zip(*two, strict=True)] for two in ((first, second), (second, first)))
-        return first, second
+        return _filled_in(first, second), _filled_in(second, first)
 
     def rates_differ(self, steps: int) -> bool:
         """Whether both optimizers tell of other learning rates in the first steps, in as many groups."""
-        return any(
-            len(one) == len(other) and any(abs(a - b) > causes.STORED * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True))
-            for one, other in list(zip(*self.rates, strict=True))[:steps]
-        )
+        first, second = self.rates
+        return any(map(_other_rates, first[:steps], second[:steps]))
+
+
+def _filled_in(own: list[list[float]], other: list[list[float]]) -> list[list[float]]:
+    """The rates of every step; where a side tells none, the other's first, and 1 where that tells none either."""
+    return [rates or others[:1] or [1.0] for rates, others in zip(own, other, strict=True)]
+
+
+def _other_rates(one: list[float], other: list[float]) -> bool:
+    """Whether the rates of one step differ by more than storing them does, in as many groups."""
+    if len(one) != len(other):
+        return False
+    return any(abs(a - b) > causes.STORED * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True))
 
 
 @dataclass(frozen=True)
@@ -152,10 +161,7 @@ def explain(context: Context, result: StageResult, given: Given, *, agreed: bool
         return experiment
     wrong = [p for p in pairs if p.verdict == DIVERGED]
     if not wrong:
-        alike = "from equal gradients the parameters of both sides move alike: what differs is not the update"
-        blind = "from equal gradients no parameter moves by enough to be seen: whether the update differs was not tested"
-        result.notes += [alike if traces else blind] if not given.whole or not traces else []
-        result.pairs += pairs if given.whole else []
+        _say_alike(result, pairs, seen=bool(traces), whole=given.whole)
         return experiment
     known = _identified(experiment, traces, limits)
     found = _causes(known, traces, limits)
@@ -179,6 +185,16 @@ def explain(context: Context, result: StageResult, given: Given, *, agreed: bool
         _trace_back(context, result.divergence, experiment, blamed)
         _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
     return experiment
+
+
+def _say_alike(result: StageResult, pairs: list[Pair], *, seen: bool, whole: bool) -> None:
+    """All parameters move alike; ``seen``: by enough to tell."""
+    if whole:
+        result.pairs += pairs
+    if not seen:
+        result.notes.append("from equal gradients no parameter moves by enough to be seen: whether the update differs was not tested")
+    elif not whole:
+        result.notes.append("from equal gradients the parameters of both sides move alike: what differs is not the update")
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------------------
@@ -371,10 +387,11 @@ def _tell(
     for finding in findings:
         if finding.rule == "update/inherent" and not strict:
             result.warnings.append(f"{finding.cause} (size {finding.error_before:.2g})")
-    only = bool(findings) and not any(k.left for k in known) and all(f.rule == "update/inherent" for f in findings)
-    if only and agreed:
+    explained = bool(findings) and not any(k.left for k in known)
+    inherent = all(f.rule == "update/inherent" for f in findings)
+    if explained and inherent and agreed:
         _excuse(result, pairs, max(d.before for d in found), judged=whole)
-    elif not findings or any(k.left for k in known):
+    elif not explained:
         _unexplained(result, traces, limits, known, wrong)
     result.findings += findings
     result.pairs += pairs
@@ -401,8 +418,9 @@ def _unexplained(
     if not names:
         return
     scaled = {n: f for n, f in identify.factors(traces, limits).items() if n in names and abs(f - 1.0) > limits[n]}
-    if scaled and set(scaled) == names and max(scaled.values()) - min(scaled.values()) <= 1e-6 * abs(next(iter(scaled.values()))):
-        factor = next(iter(scaled.values()))
+    factor = next(iter(scaled.values()), 0.0)
+    spread = max(scaled.values()) - min(scaled.values()) if scaled else 0.0
+    if set(scaled) == names and spread <= 1e-6 * abs(factor):
         error = max(identify.far(traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
         after = max(identify.far(factor * traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
         cause = f"the candidate's steps are {factor:.6g} times the reference's, on {causes.where(names, traces)}"
@@ -421,9 +439,9 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     if not judged:
         return None
     blamed = next((d for d in found if d.terms[0] != "inherent"), None)
-    members = [p for p in judged if blamed is None or (p.reference is not None and p.reference.name in blamed.parameters)] or judged
-    pair = max(members, key=lambda p: p.ratio or 0.0)
-    term = "rates" if blamed is None and experiment.rates_differ(len(experiment.steps)) else blamed.terms[0] if blamed is not None else ""
+    members = judged if blamed is None else [p for p in judged if p.reference is not None and p.reference.name in blamed.parameters]
+    pair = max(members or judged, key=lambda p: p.ratio or 0.0)
+    term = _blamed_term(blamed, experiment)
     ends = []
     records = pair.reference, pair.candidate
     weights = context.artifacts.get("weights", (None, None))
@@ -439,10 +457,16 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
     )
 
 
+def _blamed_term(blamed: Difference | None, experiment: Experiment) -> str:
+    """The term of the rule that is at fault, '' where it is not known."""
+    if blamed is not None:
+        return blamed.terms[0]
+    return "rates" if experiment.rates_differ(len(experiment.steps)) else ""
+
+
 def _trace_back(context: Context, divergence: Divergence | None, experiment: Experiment, blamed: Difference | None) -> None:
     """Follow the setting that differs to the expression that made it, in whatever module."""
-    rates = experiment.rates_differ(len(experiment.steps))
-    term = blamed.terms[0] if blamed is not None else "rates" if rates else ""
+    term = _blamed_term(blamed, experiment)
     words = (*setting_lines.WRITTEN.get(term, ()), *read_config.WORDS.get(term, ()))
     if divergence is None or term == "moves":
         return

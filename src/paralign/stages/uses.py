@@ -42,8 +42,9 @@ def recorded(context: Context) -> tuple[dict[str, Use], dict[str, Use]] | None:
 
 
 def _uses(graph: Graph) -> dict[str, Use]:
-    given = [v for v in graph.values.values() if v.maker is None and v.record.name and v.record.role in ("parameter", "buffer")]
-    return {value.record.name: Use(value.order, _kinds(value)) for value in given}
+    given = [value for value in graph.values.values() if value.maker is None and value.record.name]
+    held = [value for value in given if value.record.role in ("parameter", "buffer")]
+    return {value.record.name: Use(value.order, _kinds(value)) for value in held}
 
 
 def _kinds(value: Value) -> tuple[frozenset[str], ...]:

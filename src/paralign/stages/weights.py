@@ -182,8 +182,15 @@ def _say_unproven(result: StageResult, plan: Plan, proof: Proof | None) -> None:
 
 def _equally_named(plan: Plan, name: str) -> bool:
     """Whether a tensor of the reference went to that of its own name, leaves being called alike: then names decide what no run shows."""
-    ends = [(m.source, m.target) for m in plan.moves_of(name)]
-    return bool(ends) and all(s is not None and t is not None and s.neutral_name == t.neutral_name for s, t in ends)
+    moves = plan.moves_of(name)
+    return bool(moves) and all(map(_keeps_name, moves))
+
+
+def _keeps_name(move: Move) -> bool:
+    """Whether both ends of a move have one name, leaves being called alike."""
+    if move.source is None or move.target is None:
+        return False
+    return move.source.neutral_name == move.target.neutral_name
 
 
 def _name(move: Move) -> str:

@@ -143,6 +143,11 @@ class Plan:
         ]
 
     @property
+    def twins(self) -> list[tuple[Record, Record]]:
+        """The tensors of the reference and of the candidate that moves connect; one twice where it has parts."""
+        return [(m.reference, m.candidate) for m in self.moves if m.reference is not None and m.candidate is not None]
+
+    @property
     def targets(self) -> list[Record]:
         """Every tensor of the candidate that is filled, all of it, once each."""
         found = {name: [m for _, m in fillings] for name, fillings in self._indexed()[0].items()}
