@@ -151,7 +151,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     use = {str(two.number): one.name for one, two in pairs if one is not None and two is not None}
     watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
     found, notes = guilty(watched, watched.judgement())
-    divergences = merged([divergence(guilt) for guilt in found])
+    divergences = merged([divergence(guilt, program=watched) for guilt in found])
     if plain.backward and not found:
         faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
         divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
@@ -257,7 +257,7 @@ def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergen
         return [], []
     found, notes = guilty(watched, judgement)
     if found := repairing.repaired(watched, judgement, found):
-        return merged([divergence(guilt) for guilt in found]), notes + watched.remarks()
+        return merged([divergence(guilt, program=watched) for guilt in found]), notes + watched.remarks()
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
     return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes + watched.remarks()
 
@@ -351,8 +351,14 @@ def merged(found: list[Divergence]) -> list[Divergence]:
     return list(kept.values())
 
 
-def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
-    """A fault as it is reported; ``watched`` may be asked how numbers were made that enter it."""
+def divergence(guilt: Guilt, watched: Watched | None = None, program: Watched | None = None) -> Divergence:
+    """A fault as it is reported.
+
+    Args:
+        guilt: the fault.
+        watched: may be asked how numbers were made that enter it.
+        program: may be asked which of the user's expressions made a wrong value; by default ``watched``.
+    """
     what, other, operation = classify(guilt)
     judgement = guilt.judgement
     located = choose.candidate_line(guilt, what, other, operation)
@@ -365,7 +371,10 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
     if guilt.repair is not None and guilt.repair.number is not None and watched is not None:
         number = watched.number_line(guilt.repair.line, guilt.repair.number)
         source, rule = (source, rule) if number is None else (number, "origin-of-number")
-    traced = _traced(guilt, what, (operation, other), watched) if watched is not None and guilt.repair is None else None
+    program = program or watched
+    traced = _traced_number(guilt, program) if program is not None else None
+    if program is not None and guilt.repair is None:
+        traced = _traced(guilt, what, (operation, other), program)
     if traced is not None and source is not None:
         source, further, rule = traced.source, (*(e.source for e in traced.chain if e.file), source, *further), tracing_back.RULE
     built = source is not None and source in built_at.constructed(judgement.candidate, operation.module)
@@ -396,15 +405,29 @@ def _traced(guilt: Guilt, what: Kind, ends: tuple[Operation, Operation | None], 
     if what == Kind.DIFFERENT and other is not None and other.kind == operation.kind:
         if not tracing_back.differing_values(operation.arguments, other.arguments):
             return None
-        sides = tracing_back.recorded(watched.context, "model", {"inputs": watched.given["inputs"]})
+        sides = _recorded(watched)
         built = bool(built_at.constructed(guilt.judgement.candidate, operation.module))
         return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built)
     if what not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
         return None
-    sides = tracing_back.recorded(watched.context, "model", {"inputs": watched.given["inputs"]})
+    sides = _recorded(watched)
     lines = [line for each in (operation, *guilt.trial.region) for line in each.stack[:1]]
     found = None if sides is None else tracing_back.of_lines(sides, lines)
     return None if what == Kind.MISSING and found is not None and not found.is_table else found
+
+
+def _traced_number(guilt: Guilt, watched: Watched) -> Blamed | None:
+    """The expression that made the one number with which another result is the reference's."""
+    if guilt.repair is None or guilt.repair.taken is None:
+        return None
+    sides = _recorded(watched)
+    return None if sides is None else tracing_back.of_number(sides, guilt.repair.line, guilt.repair.taken)
+
+
+def _recorded(watched: Watched) -> tracing_back.Sides | None:
+    """Both sides' expressions of construction and of a pass, with the loss where one is watched."""
+    values = {name: capture for name, capture in watched.given.items() if name in ("inputs", "labels")}
+    return tracing_back.recorded(watched.context, "model", values)
 
 
 def _made(guilt: Guilt, what: Kind, operation: Operation, watched: Watched) -> str | None:

@@ -66,7 +66,7 @@ OTHER, LESS, KNOWN, NUMBER, VALUE, MORE = range(6)
 class Repair:
     """A change that makes the result right: at which operation and line, what it is, and how far-fetched.
 
-    ``number`` is one that stands in several lines, and is another in all of them.
+    ``number`` is one that stands in several lines, and is another in all of them; ``taken`` the number that is changed, wherever it stands.
     """
 
     operation: Operation
@@ -74,13 +74,15 @@ class Repair:
     what: str
     cost: int
     number: float | None = None
+    taken: float | None = None
 
 
 @dataclass(frozen=True)
 class _Change:
     """Another step in the place of one; or, where ``after`` is given, a further step on a value before it is used.
 
-    ``more`` are steps that are changed with it: where one ``number`` stands several times, or shares add up to one.
+    ``more`` are steps that are changed with it: where one ``number`` stands several times, or shares add up to one. ``taken`` is the number
+    that is another now.
     """
 
     cost: int
@@ -89,6 +91,7 @@ class _Change:
     after: Value | None = None
     more: tuple[Step, ...] = ()
     number: float | None = None
+    taken: float | None = None
 
 
 class Formula:
@@ -125,7 +128,7 @@ class Formula:
             if self._leads_to(change, value, due):
                 alone = len({step.operation.source for step in (change.step, *change.more)}) == 1
                 number = None if alone else change.number
-                found.append(Repair(change.step.operation, self._line(change), change.what, change.cost, number))
+                found.append(Repair(change.step.operation, self._line(change), change.what, change.cost, number, change.taken))
         return found
 
     def _line(self, change: _Change) -> str:
@@ -183,10 +186,10 @@ class Formula:
             for number in sorted((others | set(self.numbers)) - {old}):
                 cost = KNOWN if number in self.numbers and old not in self.numbers else NUMBER
                 what, changed = f"{number:g} in place of {old:g}", _with(step, place, number)
-                yield _Change(cost, what, changed)
+                yield _Change(cost, what, changed, taken=old)
                 more = self._alike(step, place, old, number)
                 if more:
-                    yield _Change(cost, f"{what} wherever it stands so", changed, None, more, old)
+                    yield _Change(cost, f"{what} wherever it stands so", changed, None, more, old, taken=old)
             yield from self._of_shares(step, place, old)
 
     def _alike(self, step: Step, place: int, old: float, number: float) -> tuple[Step, ...]:

@@ -119,9 +119,18 @@ def of_operation(sides: Sides, operations: tuple[Operation, Operation], *, built
 
 
 def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """The values of arguments that both have under one name, and that differ: the candidate's and the reference's."""
+    """The values of arguments that both have under one name, and that differ: the candidate's and the reference's.
+
+    A number that each has beside those, as operators have, stands for the other's.
+    """
     theirs = {plain(name): value for name, value in reference.items()}
     pairs = [(value, theirs[plain(name)]) for name, value in candidate.items() if plain(name) in theirs]
+    named = {plain(name) for name in candidate}
+    alone = (
+        [value for name, value in candidate.items() if plain(name) not in theirs and _is_number(value)],
+        [value for name, value in theirs.items() if name not in named and _is_number(value)],
+    )
+    pairs += [(own, due) for own, due in zip(*alone, strict=True)] if len(alone[0]) == len(alone[1]) == 1 else []
     return [(own, due) for own, due in pairs if not isinstance(own, bool) and _spread(own) != _spread(due) and not _is_complement(own, due)]
 
 
@@ -142,7 +151,7 @@ def _calls(graph: ValueGraph, operation: Operation, *, built: bool) -> list[Expr
     if built:
         made = graph.root(f"module:{operation.module}")
         return [made] if made is not None else []
-    return [e for e in graph.expressions if e.kind == "call" and e.source == operation.source]
+    return [e for e in graph.expressions if e.kind in ("call", "operation") and not e.is_copy and e.source == operation.source]
 
 
 def _holding(calls: Iterable[Expression], value: Any) -> Expression | None:
@@ -194,6 +203,21 @@ def _is_strange(each: Expression, seen: Seen) -> bool:
         return False
     disordered = each.mark[0] == "a" and each.numbers is not None and each.numbers.size >= TELLING and not seen.has_ordered(each)
     return not seen.has(each) or disordered
+
+
+def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
+    """The expression that made a number which a line computes with; None where it takes no such number.
+
+    Args:
+        sides: what was recorded of construction and a pass.
+        line: ``file:line`` of the computation.
+        number: the wrong one.
+    """
+    users = [e for e in sides.candidate.expressions if e.source == line and not e.is_copy]
+    wrong = next((inner for each in users for _, inner in each.values if _is(inner, number)), None)
+    if wrong is None:
+        return None
+    return Search(wrong, None, Seen(of_numbers_alone(sides.reference.expressions)), sides.reference.expressions).first()
 
 
 def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:

@@ -32,7 +32,8 @@ Roots = Dict[str, int]
 def provenance(session: Session, writer: "CaptureWriter", options: Provenance, values: "Dict[str, Capture]") -> ExpressionsTold:
     """Run a part of the side with its own modules rewritten.
 
-    Of ``model`` its construction, and a pass in eval mode where ``inputs`` are given. Values: for ``metric`` ``evaluation``.
+    Of ``model`` its construction, a pass in eval mode where ``inputs`` are given, and the loss where ``labels`` are. Values: for ``metric``
+    ``evaluation``.
     Written: ``events``, lines of JSON, and ``numbers``, the distinct numbers of all arrays.
     """
     recorder = Recorder(lambda value: _tensor(session, value))
@@ -116,7 +117,7 @@ def _loaded(run: _Run) -> Any:
 
 
 def _model(run: _Run) -> None:
-    """Construction, and a pass where inputs are given."""
+    """Construction, a pass where inputs are given, and the loss where labels are given as well."""
     if "inputs" not in run.values:
         _construction(run)
         return
@@ -125,7 +126,11 @@ def _model(run: _Run) -> None:
     listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     named = inputs if isinstance(inputs, dict) else {str(place): value for place, value in enumerate(listed)}
     with run.session.passing():
-        run.leaves("output", run.recorder.run(model, named, by_name=isinstance(inputs, dict))[1])
+        outputs, leaves = run.recorder.run(model, named, by_name=isinstance(inputs, dict))
+        run.leaves("output", leaves)
+        if "labels" in run.values and "loss" in run.functions:
+            labels = run.session.tree(run.values["labels"], "labels", NATIVE)
+            run.leaves("loss", run.recorder.run(run.functions["loss"], {"outputs": outputs, "labels": labels})[1])
 
 
 def _optimizer(run: _Run) -> None:
