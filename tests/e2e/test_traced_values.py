@@ -1,0 +1,83 @@
+"""The line that made a number which a loss, or an operator in it, takes: in a settings module, far from where it is used."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from paralign.cli import main
+from paralign.model import DIVERGED
+
+pytest.importorskip("torch")
+pytest.importorskip("paddle")
+
+REFERENCE = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+SMOOTHING, FOCUS = 0.1, 0.85
+
+def build_model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
+
+def loss(outputs, labels):
+    spread = outputs - outputs.mean()
+    return F.cross_entropy(outputs, labels, label_smoothing=SMOOTHING) + (spread ** 2).mean() - FOCUS * spread.abs().mean() ** 2
+"""
+
+SETTINGS = """
+from dataclasses import dataclass
+
+
+@dataclass
+class Criterion:
+    smoothing: float = 0.1
+    variance_focus: float = 0.85
+"""
+
+CANDIDATE = """
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+from traced_settings import Criterion
+
+CFG = Criterion()
+
+def build_model():
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
+
+def smoothed(labels):
+    return F.label_smooth(F.one_hot(labels, 4), epsilon=CFG.smoothing)
+
+def loss(outputs, labels):
+    spread = outputs - outputs.mean()
+    shape = (spread ** 2).mean() - CFG.variance_focus * spread.abs().mean() ** 2
+    return F.cross_entropy(outputs, smoothed(labels), soft_label=True) + shape
+"""
+
+
+def checked(folder, old, new):
+    files = {"traced_reference.py": REFERENCE, "traced_settings.py": SETTINGS, "traced_candidate.py": CANDIDATE}
+    for name, text in files.items():
+        (folder / name).write_text(text.replace(old, new) if name != "traced_reference.py" else text)
+    (folder / "paralign.toml").write_text(
+        'stages = ["weights", "loss"]\n[reference]\nmodule = "traced_reference.py"\nframework = "torch"\n'
+        '[candidate]\nmodule = "traced_candidate.py"\nframework = "paddle"\n[inputs]\nshape = [5, 6]\n[labels]\nshape = [5]\ndtype = "int64"\nhigh = 4\n'
+    )
+    return main(["check", str(folder), "--json"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"), [("smoothing: float = 0.1", "smoothing: float = 0.01", 7), ("focus: float = 0.85", "focus: float = 0.5", 8)]
+)
+def test_the_default_of_a_setting_is_named(tmp_path, capsys, old, new, line):
+    assert checked(tmp_path, old, new) == 1
+    report = json.loads(capsys.readouterr().out)
+    loss = next(stage for stage in report["stages"] if stage["name"] == "loss")
+    assert loss["verdict"] == DIVERGED
+    found = loss["divergences"][0]
+    assert found["candidate"]["source"].endswith(f"traced_settings.py:{line}"), found["candidate"]
+    assert found["rule"] == "provenance"
