@@ -17,9 +17,15 @@ if TYPE_CHECKING:
     from paralign.locate.types import Guilt
 
 
+#: layers that compute nothing themselves
+CONTAINERS = frozenset({"Sequential", "ModuleList", "LayerList", "ModuleDict", "LayerDict"})
+
+
 def constructed(graph: Graph, module: str) -> tuple[str, ...]:
     """The lines that constructed a module, where it is a layer of the framework; those of what it is a copy inside of, else none."""
     if module not in graph.kinds:
+        return ()
+    if not module and graph.kinds[module] in CONTAINERS:  # what runs in no layer, as a loss does, runs not in the container either
         return ()
     path = module
     while path:
