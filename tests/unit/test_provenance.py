@@ -405,12 +405,12 @@ def test_a_table_of_which_a_part_is_written_over(record):
 
 def test_what_was_seen_counts_how_often():
     """Lists with the same distinct numbers differ where one has a number more often."""
-    from paralign.locate.provenance.blame import _equal
+    from paralign.locate.provenance.blame import is_equal
     from paralign.locate.provenance.value_graph import Expression
 
     one, other = (Expression(0, "a.py", 1, "display", "", ["l", held], np.unique(held)) for held in ([0.0, 0.5, 0.5], [0.0, 0.0, 0.5]))
-    assert _equal(one, other) is False
-    assert _equal(one, one) is True
+    assert is_equal(one, other) is False
+    assert is_equal(one, one) is True
 
 
 MEANING = """

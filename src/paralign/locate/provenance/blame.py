@@ -123,7 +123,7 @@ class Search:
         wrong = []
         for role, inner in known:
             twin = beside.get(role)
-            verdict = _equal(inner, twin) if twin is not None else self.is_right(inner)
+            verdict = is_equal(inner, twin) if twin is not None else self.is_right(inner)
             if verdict is None:
                 verdict = not self._has_wrong_behind(inner)
             if not verdict and not self.is_excused(inner):
@@ -154,8 +154,8 @@ class Search:
         if _word(due) != _word(each) or set(theirs) != set(own):
             return {}
         if each.label in _EXCHANGEABLE and set(own) == {"left", "right"}:
-            crossed = [_equal(own["left"], theirs["right"]), _equal(own["right"], theirs["left"])]
-            straight = [_equal(own[role], theirs[role]) for role in ("left", "right")]
+            crossed = [is_equal(own["left"], theirs["right"]), is_equal(own["right"], theirs["left"])]
+            straight = [is_equal(own[role], theirs[role]) for role in ("left", "right")]
             if crossed.count(True) > straight.count(True):
                 return {"left": theirs["right"], "right": theirs["left"]}
         return theirs
@@ -229,7 +229,7 @@ def _word(each: Expression) -> str:
     return each.label.rpartition(".")[2]
 
 
-def _equal(one: Expression, other: Expression) -> bool | None:
+def is_equal(one: Expression, other: Expression) -> bool | None:
     """Whether two values are the same, arrays and lists but for their order; None where that cannot be told."""
     if one.numbers is not None and other.numbers is not None:
         alike = Seen([other]).has_numbers(one.numbers) and Seen([one]).has_numbers(other.numbers)

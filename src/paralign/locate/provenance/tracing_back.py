@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.registry import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import TELLING, Blamed, Search
+from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source.call_arguments import plain
 from paralign.run.recorder import both
@@ -235,6 +235,8 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
     if len(wrong) != 1 or not known:
         return None
     twin = due[0] if len(due) == 1 else None
+    if twin is not None and is_equal(wrong[0], twin):
+        return None
     if wrong[0].kind == "call" and roots[1][1] is not None and wrong[0].mark[0] == "k":
         twin = roots[1][1]  # a schedule: the reference's is an object of its own
     found = Search(wrong[0], twin, Seen(known), sides.reference.expressions).first()
