@@ -96,6 +96,9 @@ CONCLUDED, FAILED = {0: True, 1: False}, {3, 4}
 #: kills after which a check without one follows: what one has left, the next one meets too
 ROUND = 2
 
+#: lines of what a check said that are told where it is not as it should be
+SAID = 12
+
 #: seconds after which nothing may be left of a check
 LIMIT = 3.0
 
@@ -230,7 +233,8 @@ class Bench:
         tally.following += 1
         tally.changed += changed
         if self.report() != self.clean[kind] or CONCLUDED.get(code) is not (kind[0] == kind[1]):
-            tally.unequal.append(f"{told}: exit code {code}")
+            said = (self.folder / "said").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            tally.unequal.append(f"{told}: exit code {code}: {' | '.join(said[-SAID:])}")
             if changed:
                 tally.stale.append(told)
 
