@@ -11,7 +11,7 @@ import pytest
 from paralign.api import check
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Pair, Side, StageResult
-from paralign.stages.weights import _say_unproven
+from paralign.stages.weights import _numbered_alike, _say_unproven
 from paralign.weights import Rename, Rules, rules_from_toml
 
 X = np.random.RandomState(0).randn(4, 6).astype("float32")
@@ -124,10 +124,11 @@ def test_two_that_fit_both_ways_are_called_ambiguous_where_nothing_can_be_run():
 
 def test_equal_names_decide_what_no_run_shows():
     end = SimpleNamespace
+    none = {"reference": None, "candidate": None}
     moves = {
-        "a.gamma": [end(source=end(neutral_name=("a", "gamma")), target=end(neutral_name=("a", "gamma")))],
-        "b.gamma": [end(source=end(neutral_name=("b", "gamma")), target=end(neutral_name=("c", "gamma")))],
-        "d.gamma": [end(source=None, target=None)],
+        "a.gamma": [end(**none, source=end(neutral_name=("a", "gamma")), target=end(neutral_name=("a", "gamma")))],
+        "b.gamma": [end(**none, source=end(neutral_name=("b", "gamma")), target=end(neutral_name=("c", "gamma")))],
+        "d.gamma": [end(**none, source=None, target=None)],
     }
     plan = end(moves_of=moves.get, ambiguous=[])
     names = list(moves)
@@ -283,3 +284,30 @@ def test_a_candidate_of_another_precision_gets_rounded_weights_and_the_type_is_t
     (pair,) = run(Model(weight=weight()), other, ["weights"])["weights"].pairs
     assert (pair.verdict == ALIGNED) is (dtype == "float64")
     assert f"dtype float32 against {dtype}" in pair.notes
+
+
+def hidden(*ends):
+    """Tensors on which no output depends, each with where it went."""
+    plan = SimpleNamespace(
+        moves_of=lambda name: [
+            SimpleNamespace(reference=SimpleNamespace(name=a), candidate=SimpleNamespace(name=b)) for a, b in ends if a == name
+        ]
+    )
+    return plan, [a for a, _ in ends]
+
+
+@pytest.mark.parametrize(
+    ("ends", "decided"),
+    [
+        ([("l0_k_bias", "blocks.0.attn.key.bias"), ("l1_k_bias", "blocks.1.attn.key.bias")], True),
+        ([("enc.1.fc2.bias", "layers.0.lin.b"), ("enc.2.fc2.bias", "layers.1.lin.b")], True),
+        ([("l0_k_bias", "blocks.1.attn.key.bias"), ("l1_k_bias", "blocks.0.attn.key.bias")], False),
+        ([("l0_k_bias", "blocks.0.attn.key.bias"), ("l0_q_bias", "blocks.0.attn.query.bias")], False),
+        ([("l0_k_bias", "blocks.0.attn.key.bias"), ("l1_q_bias", "blocks.1.attn.key.bias")], False),
+        ([("a.bias", "b.bias"), ("c.bias", "d.bias")], False),
+    ],
+    ids=["blocks", "counted from one", "exchanged", "two of one block", "of two kinds", "no numbers"],
+)
+def test_one_and_the_same_of_several_blocks_is_decided_by_their_numbers(ends, decided):
+    plan, names = hidden(*ends)
+    assert _numbered_alike(plan, names) is decided
