@@ -13,6 +13,7 @@ from paralign.api import check
 from paralign.checking import differences, failed, leave_out_known, say_follows
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, CheckResult, Divergence, Point, Side, StageResult
+from paralign.worker.protocol import Description
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(8, 6).astype("float32")
@@ -357,7 +358,7 @@ def test_a_side_that_cannot_be_described_fails_every_stage():
 
 
 def about(framework="torch", device="cpu", **flags):
-    return {"framework": framework, "device": device, "flags": flags}
+    return Description([], framework, device=device, flags=flags)
 
 
 @pytest.mark.parametrize(
