@@ -6,6 +6,7 @@ import numpy as np
 
 from paralign.locate.suspects import random_operations
 from paralign.worker.arranged import arranged
+from paralign.worker.protocol import RandomOperation
 
 RNG = np.random.default_rng(3)
 
@@ -50,16 +51,7 @@ def test_rows_that_are_not_there_or_there_twice_have_no_place():
 
 
 def said(number, shape, p=0.2):
-    return {
-        "family": "mask",
-        "p": p,
-        "shape": list(shape),
-        "module": "",
-        "name": f"draw {number}",
-        "op": "d",
-        "number": number,
-        "source": "",
-    }
+    return RandomOperation(number, "d", "", "", "mask", p, list(shape), f"draw {number}")
 
 
 def test_masks_of_rows_with_and_without_padding_are_paired_for_a_trial():
