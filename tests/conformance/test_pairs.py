@@ -270,7 +270,7 @@ def test_weights_are_proven_with_what_is_drawn_in_eval_mode():
 # -- layers of both frameworks: of `make layers`, those that were once called wrong -----------------------------------------------
 
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+BENCH = Path(__file__).resolve().parents[2] / "benchmarks" / "layers"
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ def unresolved(tree: ast.AST) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("folder", ["bench", "benchmarks", "examples"])
+@pytest.mark.parametrize("folder", ["benchmarks", "examples"])
 def test_programs_beside_the_package_import_what_is_there(folder):
     scripts = sorted((SOURCE.parents[1] / folder).rglob("*.py"))
     assert [f"{path.name}: {name}" for path in scripts for name in unresolved(ast.parse(path.read_text()))] == []
