@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -90,8 +91,11 @@ def test_the_benchmark_knows_a_report_that_is_not_that_of_a_clean_run(kills, ben
 
 def test_the_benchmark_sees_what_is_left_of_a_check(kills, monkeypatch):
     monkeypatch.setattr(kills, "LIMIT", 0.2)
-    process = subprocess.Popen(["sleep", "100"], env={kills.MARK: "of this test"}, start_new_session=True)
-    assert [found.split()[0] for found in kills.left("of this test", 0)] == [str(process.pid)]
-    process.kill()
-    process.wait()
+    env = {**os.environ, kills.MARK: "of this test"}
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True) as process:
+        process.stdin.write(b"begun\n")  # right after its start a program does not show its environment yet
+        process.stdin.flush()
+        assert process.stdout.readline() == b"begun\n"
+        assert [found.split()[0] for found in kills.left("of this test", 0)] == [str(process.pid)]
+        process.kill()
     assert kills.left("of this test", 0) == []
