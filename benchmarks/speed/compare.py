@@ -49,12 +49,16 @@ def read(arrays, threads):
 
 def contenders(reference, candidate):
     """Name -> what to run; reprod_log only where it is installed."""
+    twin = reference.copy()
     runs = {
         "numpy read of both, 1 thread": lambda: read((reference, candidate), 1),
         "numpy read of both, 2 threads": lambda: read((reference, candidate), 2),
-        "paralign measure, 1 thread": lambda: measure(reference, candidate, threads=1),
-        "paralign measure, 2 threads": lambda: measure(reference, candidate, threads=2),
-        "paralign measure, 2 threads, equal tensors": lambda: measure(reference, reference, threads=2),
+        "everything shown, 1 thread": lambda: measure(reference, candidate, threads=1),
+        "everything shown, 2 threads": lambda: measure(reference, candidate, threads=2),
+        "what a verdict needs, 1 thread": lambda: measure(reference, candidate, threads=1, shown=False),
+        "what a verdict needs, 2 threads": lambda: measure(reference, candidate, threads=2, shown=False),
+        "equal tensors, 1 thread": lambda: measure(reference, twin, threads=1, shown=False),
+        "equal tensors, 2 threads": lambda: measure(reference, twin, threads=2, shown=False),
     }
     try:
         from reprod_log.compare import compute_diff

@@ -162,6 +162,7 @@ class Stats:
     ``rel_l2`` is the norm of the error over the norm of the reference (the error's norm where the reference is zero).
     ``ulp`` maps a quantile (``0.5``, ``0.9``, ``0.99``, ``1``) to a distance in units in the last place of the coarser type.
     ``exceeding`` counts elements beyond the user's ``atol + rtol * |reference|``; None where the user set neither.
+    ``mean_abs`` and ``max_rel`` are None, and ``ulp`` is empty, of a pair that differs and was measured for its verdict alone.
     ``nan`` and ``inf`` count elements where the two sides disagree on being NaN or (signed) infinite.
     """
 
@@ -169,8 +170,8 @@ class Stats:
     mismatched: int = 0
     max_abs: float = 0.0
     max_abs_at: Optional[Tuple[int, ...]] = None
-    mean_abs: float = 0.0
-    max_rel: float = 0.0
+    mean_abs: Optional[float] = 0.0
+    max_rel: Optional[float] = 0.0
     max_rel_at: Optional[Tuple[int, ...]] = None
     rel_l2: float = 0.0
     cosine: float = 1.0

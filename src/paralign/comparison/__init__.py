@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paralign.comparison.judge import judge
 from paralign.comparison.measure import measure
-from paralign.comparison.pairs import compare_pair
+from paralign.comparison.pairs import compare_pair, complete
 from paralign.comparison.recognise import recognise
 
-__all__ = ["compare_pair", "judge", "measure", "recognise"]
+__all__ = ["compare_pair", "complete", "judge", "measure", "recognise"]

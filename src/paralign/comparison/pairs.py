@@ -32,6 +32,7 @@ def compare_pair(
     atol: float | None = None,
     rtol: float | None = None,
     threads: int | None = None,
+    shown: bool = True,
 ) -> Pair:
     """Measure two records and note what differs about them; :func:`~paralign.comparison.judge` gives the verdict afterwards.
 
@@ -49,6 +50,7 @@ def compare_pair(
         atol: absolute part of the user's tolerance.
         rtol: part of the user's tolerance that is relative to the reference.
         threads: as in :func:`~paralign.comparison.measure`.
+        shown: as in :func:`~paralign.comparison.measure`.
 
     Raises:
         ValueError: both records are None.
@@ -63,9 +65,28 @@ def compare_pair(
         pair.notes += _text_notes(reference, candidate)
     else:
         _compare_values(
-            pair, (reference, candidate), (reference_value, candidate_value), partial(measure, atol=atol, rtol=rtol, threads=threads)
+            pair,
+            (reference, candidate),
+            (reference_value, candidate_value),
+            partial(measure, atol=atol, rtol=rtol, threads=threads, shown=shown),
         )
     return pair
+
+
+def complete(pair: Pair, reference_value: Typed | None, candidate_value: Typed | None) -> None:
+    """Measure what a person looks at on a pair that was measured for its verdict alone; what is known already stays.
+
+    Args:
+        pair: as :func:`compare_pair` made it.
+        reference_value: the values that it was made of.
+        candidate_value: as ``reference_value``.
+    """
+    stats = pair.stats
+    if stats is None or stats.mean_abs is not None:
+        return
+    full = compare_pair(pair.key, pair.reference, pair.candidate, reference_value, candidate_value).stats
+    if full is not None:
+        stats.mean_abs, stats.max_rel, stats.max_rel_at, stats.ulp = full.mean_abs, full.max_rel, full.max_rel_at, full.ulp
 
 
 def _compare_values(

@@ -177,7 +177,7 @@ def _row(item: Outgoing, ways: list[Way], candidate: Checkpoint, *, turning: boo
         (spread(ours), spread(theirs)),
     )
     if row.shapes[0] == row.shapes[1]:
-        stats = measure(ours, theirs)
+        stats = measure(ours, theirs, shown=False)
         row.distance, row.mismatched = stats.rel_l2, stats.mismatched + stats.nan + stats.inf
     if turning and len(row.shapes[0]) == plain.MATRIX and row.shapes[0] == row.shapes[1][::-1] and row.mismatched != 0:
         _turn(row, ours, theirs)
@@ -186,7 +186,7 @@ def _row(item: Outgoing, ways: list[Way], candidate: Checkpoint, *, turning: boo
 
 def _turn(row: Row, ours: Typed, theirs: Typed) -> None:
     """Hold a matrix of one framework against its transpose in the other, where that fits better."""
-    stats = measure(Typed(ours.array.T, ours.dtype), theirs)
+    stats = measure(Typed(ours.array.T, ours.dtype), theirs, shown=False)
     if row.distance is None or stats.rel_l2 < CLEARLY * row.distance:
         row.distance, row.mismatched = stats.rel_l2, stats.mismatched
         row.way = compose(row.way or None, "transpose(1, 0)") or ""

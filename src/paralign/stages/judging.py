@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.align import leaves
-from paralign.comparison import compare_pair, judge, measure
+from paralign.comparison import compare_pair, complete, judge, measure
 from paralign.comparison.judge import finite
 from paralign.context import PERTURBED
 from paralign.dtypes import EPS, is_floating
-from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult, overall
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult, overall
 from paralign.stages import coarse
 from paralign.stages.places import Kind, key_of
 from paralign.worker.protocol import runs_of
@@ -145,7 +145,7 @@ class Noises:
         for run in self.method.noise_runs:
             twin = self._by_point.get(_twin(record, run, mode))
             if twin is not None and twin.location is not None and twin.shape == record.shape:
-                far.append(measure(value, self.capture.value(twin)).rel_l2)
+                far.append(measure(value, self.capture.value(twin), shown=False).rel_l2)
                 native = twin.dtype if is_floating(twin.dtype) else native
         how = (
             "the reference's float64 run against its native run"
@@ -180,11 +180,15 @@ def paired(
             how=how,
             atol=tolerance.atol,
             rtol=tolerance.rtol,
+            shown=False,
         )
         pair.noise = noises.of(first) if first is not None else None
         pairs.append(pair)
     settle(pairs, method, tolerance)
     coarse.excuse(pairs, noises.both, lambda _, second: _value(candidate, second))
+    for pair in pairs:
+        if pair.verdict != ALIGNED:
+            complete(pair, *(_value(*side) for side in ((reference, pair.reference), (candidate, pair.candidate))))
     return pairs
 
 

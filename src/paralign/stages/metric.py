@@ -111,7 +111,7 @@ def _moved(value: Typed, runs: dict[str, Typed]) -> float:
 
     def far(one: Typed, run: str) -> float:
         other = runs.get(run)
-        return measure(one, other).rel_l2 if other is not None and other.array.shape == one.array.shape else 0.0
+        return measure(one, other, shown=False).rel_l2 if other is not None and other.array.shape == one.array.shape else 0.0
 
     nudged = max((far(value, run) for run in (*MOVED, DOUBLE)), default=0.0)
     decided = DOUBLE in runs and far(runs[DOUBLE], MOVED_DOUBLE) > nudged / CONTINUOUS
