@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
+from paralign.locate.provenance import tracing_back
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult
 from paralign.port import hints
 from paralign.registry import BY_NAME
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 #: said of each stage that diverges under weights whose places nothing has proven
 GUESSED = "the places of some weights are guessed (see `weights`): what differs here may only follow from a wrong place"
+
+#: said where the expressions behind a wrong value could not be followed, and characters of the reason that are shown
+UNTRACED = "where wrong values come from was not followed through the code"
+SHOWN = 200
 
 #: said once where the stages that are asked for run on weights that are not all the reference's
 UNCARRIED = "not all weights could be carried over: see `paralign check weights`"
@@ -218,11 +223,14 @@ def differences(reference: Description, candidate: Description) -> list[str]:
 
 def _attempt(name: str, context: Context) -> StageResult:
     began = time.perf_counter()
+    context.untraced.clear()
     try:
         result = run_stage(BY_NAME[name], context)
     except WorkerFailed as failure:
         result = failed(name, failure, context.framework(failure.side) if failure.side in context.about else "")
     context.note_used(name)
+    if result.divergence is not None and result.divergence.rule != tracing_back.RULE:
+        result.notes += [f"{UNTRACED} of the {side}: {why[:SHOWN]}" for side, why in context.untraced.items()]
     result.seconds["total"] = time.perf_counter() - began
     return result
 

@@ -44,7 +44,8 @@ class Context:
     were judged (``forwarded``). ``guessed``: some weights
     are where order and use suggest, and no run has proven it. ``used``: stage -> path -> fingerprint of the files behind its captures,
     under '' of those that every stage needs. ``replays``: what passes with the reference's draws came to, by mode. ``part`` is added to the
-    names of captures, so that those of several splits lie beside each other.
+    names of captures, so that those of several splits lie beside each other. ``untraced``: side -> why its expressions could not be
+    followed, or not all of them, in the stage under way.
     """
 
     reference: Recorder
@@ -63,6 +64,7 @@ class Context:
     used: dict[str, dict[str, str]] = field(default_factory=dict)
     replays: dict[str, Any] = field(default_factory=dict)
     part: str = ""
+    untraced: dict[str, str] = field(default_factory=dict)
 
     def note_used(self, stage: str) -> None:
         """Note the files behind the captures that were asked for since the last call as those that a stage used."""

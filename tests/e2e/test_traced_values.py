@@ -75,3 +75,14 @@ def test_the_default_of_a_setting_is_named(tmp_path, capsys):
     found = loss["divergences"][0]
     assert found["candidate"]["source"].endswith("traced_settings.py:8"), found["candidate"]
     assert any("the value comes from here: 0.5; the reference has 0.85" in note for note in found["notes"]), found["notes"]
+
+
+def test_a_program_that_cannot_be_imported_again_is_said_to_be_untraced(tmp_path, capsys):
+    """Then the line is that of the wrong operation, and the report says that what led there was not followed."""
+    once = "import sys\nif hasattr(sys, 'of_this_test'):\n    raise RuntimeError('imported twice')\nsys.of_this_test = True\nCFG = Criterion(1.0, 0.5)"
+    assert checked(tmp_path, "CFG = Criterion()", once) == 1
+    loss = next(stage for stage in json.loads(capsys.readouterr().out)["stages"] if stage["name"] == "loss")
+    assert loss["divergences"][0].get("rule") != "provenance"
+    assert [note for note in loss["notes"] if note.startswith("where wrong values come from was not followed")] == [
+        "where wrong values come from was not followed through the code of the candidate: RuntimeError: imported twice"
+    ]

@@ -11,8 +11,9 @@ import pytest
 from paralign.api import check
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Pair, Side, StageResult
-from paralign.stages.weights import _numbered_alike, _say_unproven
+from paralign.stages.weights import _say_unproven
 from paralign.weights import Rename, Rules, rules_from_toml
+from paralign.weights.numbered import numbered_alike
 
 X = np.random.RandomState(0).randn(4, 6).astype("float32")
 
@@ -310,4 +311,4 @@ def hidden(*ends):
 )
 def test_one_and_the_same_of_several_blocks_is_decided_by_their_numbers(ends, decided):
     plan, names = hidden(*ends)
-    assert _numbered_alike(plan, names) is decided
+    assert numbered_alike(plan, names) is decided

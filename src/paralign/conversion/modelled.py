@@ -16,6 +16,7 @@ from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.checkpoint import some
 from paralign.model import Manifest
 from paralign.stages import assignment, forward, judging
+from paralign.weights.numbered import numbered_alike
 from paralign.worker.protocol import Forward, Load, Weights
 from paralign.worker.session import NATIVE
 
@@ -226,7 +227,8 @@ def _proven(
     if counts[0] != counts[1]:
         found.notes.append(f"the reference gives {counts[0]} outputs and the candidate {counts[1]}: what both give was compared")
     found.verdict = PROVEN
-    found.ambiguous, found.untested = [alike.told() for alike in proof.ambiguous], list(proof.untested)
+    open_ = [alike for alike in proof.ambiguous if alike.seen or not numbered_alike(proof.plan, alike.reference)]
+    found.ambiguous, found.untested = [alike.told() for alike in open_], list(proof.untested)
     found.notes += [f"the run chose otherwise than names and order: {line}" for line in proof.changed]
     return proof.plan
 

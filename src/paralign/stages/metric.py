@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.model import Pair
 
 #: a continuous metric moves by this factor less where its values move in the last place of a float64, not of a float32 (2**29 less)
 CONTINUOUS = 1e2
@@ -59,29 +58,25 @@ def run(context: Context) -> StageResult:
         nonfinite.explain(context, result)
     if result.verdict == DIVERGED:
         result.divergence = first([p for p in result.pairs if p.judged])
-        metric_lines.follow(context, result, evaluation)
-        _trace_back(context, result, evaluation)
+        if not _trace_back(context, result, evaluation):
+            metric_lines.follow(context, result, evaluation)
     return result
 
 
-def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> None:
-    """Name the line of the metric that makes, of the reference's outputs, another value than the reference's."""
-    wrong = next((p for p in result.wrong if is_of_batch(p)), None)
+def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> bool:
+    """Name the line of the metric that makes, of the reference's outputs, another value than the reference's; whether there is one."""
+    wrong = next((p for p in result.wrong if metric_lines.is_of_batch(p)), None)
     sides = tracing_back.recorded(context, "metric", {"evaluation": evaluation}) if wrong is not None else None
     if sides is None or wrong is None or wrong.candidate is None or wrong.reference is None:
-        return
+        return False
     names = [f"{r.name}:{r.leaf}" for r in (wrong.candidate, wrong.reference)]
     right = [f"{p.candidate.name}:{p.candidate.leaf}" for p in result.pairs if p.verdict == ALIGNED and p.candidate is not None]
     found = tracing_back.of_value(sides, names[0], names[1], right)
-    if found is not None and result.divergence is not None:
-        result.divergence.pair = wrong
-        tracing_back.name(result.divergence, found)
-
-
-def is_of_batch(pair: Pair) -> bool:
-    """Whether a pair is the metric of one batch of the reference's outputs."""
-    record = pair.candidate
-    return record is not None and record.name.startswith("batch_")
+    if found is None or result.divergence is None:
+        return False
+    result.divergence.pair = wrong
+    tracing_back.name(result.divergence, found)
+    return True
 
 
 def _grant_noise(context: Context, result: StageResult, reference: Capture, evaluation: Capture) -> None:

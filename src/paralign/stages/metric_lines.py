@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from paralign.locate.data.trace import Guilty
     from paralign.model import Pair, StageResult
 
+#: what a metric is computed on besides single batches: all of them joined, or one after the other in one with a state
+JOINED = ("all", "running")
+
 
 def follow(context: Context, result: StageResult, evaluation: Capture) -> None:
     """Point the divergence at the first line that differs; leaves it as it is where the metric cannot be traced, or nothing is known."""
@@ -41,12 +44,17 @@ def follow(context: Context, result: StageResult, evaluation: Capture) -> None:
     result.divergence = Divergence(*ends, first, inputs_agree=guilty.before is not None, last_agreeing=last)
 
 
+def is_of_batch(pair: Pair) -> bool:
+    """Whether a pair is the metric of one batch of the reference's outputs."""
+    return _point(pair) not in ("", *JOINED)
+
+
 def _point(pair: Pair) -> str:
     """What the metric was computed on: ``batch_<n>``, ``all`` or ``running``; '' for probes and for each side's own evaluation."""
     record = pair.reference or pair.candidate
     name = "" if record is None else record.name
     batch = name.startswith("batch_") and name[len("batch_") :].isdigit()
-    return name if batch or name in ("all", "running") else ""
+    return name if batch or name in JOINED else ""
 
 
 @np.errstate(all="ignore")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair, judge
@@ -15,6 +14,7 @@ from paralign.stages import constructed
 from paralign.stages.assignment import load, planned, proven
 from paralign.stages.judging import Method, conclude
 from paralign.weights import is_computed
+from paralign.weights.numbered import numbered_alike
 from paralign.worker.protocol import Load, Weights, built_of, history_of
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ GUESSED = (
     "names do not tell which tensor is which, and no assignment that was tried makes the outputs equal: places are guessed by "
     "order and use (set `rules` under [weights] to say them)"
 )
-
-#: a number in a name
-NUMBER = re.compile(r"\d+")
 
 EXACT = Method("exact", "", "", (), 0.0)
 
@@ -171,7 +168,7 @@ def _say_unproven(result: StageResult, plan: Plan, proof: Proof | None) -> None:
         open_ = {
             name: "nothing shows that this is its place: the outputs do not depend on it"
             for a in proof.ambiguous
-            if not a.seen and not _numbered_alike(plan, a.reference)
+            if not a.seen and not numbered_alike(plan, a.reference)
             for name in a.reference
         }
     else:
@@ -195,29 +192,6 @@ def _keeps_name(move: Move) -> bool:
     if move.source is None or move.target is None:
         return False
     return move.source.neutral_name == move.target.neutral_name
-
-
-def _numbered_alike(plan: Plan, names: list[str]) -> bool:
-    """Whether tensors are one and the same of several blocks on both sides, and each went to that of its own block.
-
-    So the bias of keys in every block of a transformer, on which no output depends: softmax takes no notice of it.
-    """
-    ends = [
-        (m.reference.name, m.candidate.name) for n in names for m in plan.moves_of(n) if m.reference is not None and m.candidate is not None
-    ]
-    if len(ends) < len(names) or len({tuple(NUMBER.sub("#", name) for name in pair) for pair in ends}) != 1:
-        return False
-    counted = [[[int(digits) for digits in NUMBER.findall(pair[side])] for pair in ends] for side in (0, 1)]
-    blocks = [_varying(rows) for rows in counted]
-    if any(column is None or len(set(column)) < len(ends) for column in blocks):
-        return False
-    return len({one - other for one, other in zip(blocks[0] or [], blocks[1] or [], strict=True)}) == 1
-
-
-def _varying(rows: list[list[int]]) -> list[int] | None:
-    """The one number of names that is not the same in all of them; None where several are not."""
-    columns = [list(column) for column in zip(*rows, strict=True) if len(set(column)) > 1]
-    return columns[0] if len(columns) == 1 else None
 
 
 def _name(move: Move) -> str:

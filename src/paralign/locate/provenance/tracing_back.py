@@ -33,7 +33,6 @@ MASKED = -5000.0
 #: lines of a chain that are kept, and characters of a value that are shown
 CHAIN, SHOWN = 8, 60
 
-
 #: steps of a schedule that are looked at: an optimizer that is not stepped costs nothing but the recording
 STEPS = 64
 
@@ -69,9 +68,15 @@ def recorded(
             lambda: context.reference.record(f"provenance-{part}", order, values),
             lambda: context.candidate.record(f"provenance-{part}", order, values),
         )
-    except WorkerFailed:
+    except WorkerFailed as failure:
+        context.untraced[failure.side] = f"{failure.type}: {failure.message}"
         return None
     answers = [Provenance.answer(capture) for capture in captures]
+    for side, answer in zip(("reference", "candidate"), answers, strict=True):
+        if answer.failed:
+            context.untraced[side] = answer.failed
+        elif answer.exhausted:
+            context.untraced[side] = f"only the first {answer.exhausted} were kept"
     if any(answer.failed or not answer.values for answer in answers):
         return None
     return Sides(*(ValueGraph.of(capture) for capture in captures))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 #: events that are kept, and of one site: a loop over pixels would fill a capture (an event takes about 300 bytes)
 EVENTS, TIMES = 150_000, 2_000
 
-#: elements that are looked at altogether, about 50 ns each, and seconds after which nothing more is recorded
+#: elements that are looked at altogether, about 50 ns each, and seconds of the thread's own work after which nothing more
+#: is recorded: on a busy machine the same is recorded
 ELEMENTS, PATIENCE = 1 << 27, 40.0
 
 Edge = Tuple[str, int]
@@ -87,7 +88,7 @@ class Ledger:
         self._convert = convert
         self._targets: Dict[int, List[Tuple[Any, ...]]] = {}
         self._thread = threading.get_ident()
-        self._until = time.monotonic() + PATIENCE
+        self._until = time.thread_time() + PATIENCE
         self._elements = 0
         self.numbers = Numbers()
         self._busy = False
@@ -112,7 +113,7 @@ class Ledger:
         count = self._times[site] = self._times.get(site, 0) + 1
         if count > TIMES:
             return None
-        if len(self.events) >= EVENTS or time.monotonic() > self._until or self._elements > ELEMENTS:
+        if len(self.events) >= EVENTS or time.thread_time() > self._until or self._elements > ELEMENTS:
             self.exhausted = f"{len(self.events)} values, {self._elements} elements"
             return None
         self._busy = True
