@@ -69,7 +69,7 @@ def recorded(
             lambda: context.candidate.record(f"provenance-{part}", order, values),
         )
     except WorkerFailed as failure:
-        context.untraced[failure.side] = f"{failure.type}: {failure.message}"
+        context.untraced[failure.side or "program"] = f"{failure.type}: {failure.message}"
         return None
     answers = [Provenance.answer(capture) for capture in captures]
     for side, answer in zip(("reference", "candidate"), answers, strict=True):
