@@ -12,7 +12,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paralign import __version__
-from paralign.commands import completion, dataset, doctor, explain, grammar, guide, log, rank_logs, report, scan, verify, watch, weights
+from paralign.commands import (
+    completion,
+    dataset,
+    doctor,
+    explain,
+    grammar,
+    guide,
+    log,
+    mcp,
+    rank_logs,
+    report,
+    scan,
+    verify,
+    watch,
+    weights,
+)
 from paralign.commands.codes import CODES
 from paralign.commands.grammar import Parser, add_language, language, quiet
 from paralign.errors import (
@@ -135,6 +150,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_commands(commands)
     scan.add_commands(commands)
     verify.add_commands(commands)
+    mcp.add_commands(commands)
     completion.add_commands(commands, top)
     add_language(top)
     return top
