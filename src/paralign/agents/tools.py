@@ -166,7 +166,6 @@ class Tools:
         calls = sorted((call for call in found["calls"] if call["status"] in _TO_DO), key=lambda call: _TO_DO.index(call["status"]))
         kept = ("path", "line", "source", "name", "status", "port", "notes")
         return {
-            "versions": {"torch": found["torch"], "paddle": found["paddle"]["version"]},
             "statuses": found["statistics"]["status"],
             "files": len(found["files"]),
             "not_read": [each["path"] for each in found["files"] if each.get("problem")],
