@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from paralign.run.live import Live, check_functions, functions_of, untouched_pro
 from paralign.run.locking import locked
 from paralign.run.pace import pace_of
 from paralign.run.process import sweep
+from paralign.run.profiling import Watch
 from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder
 from paralign.run.trainings import Trainings
@@ -199,6 +200,7 @@ def check_project(
     out: str | Path | None = None,
     fresh: bool = False,
     strict: bool = False,
+    profile: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[CheckResult, Path]:
     """Check the port that a project file describes, each side in its own interpreter.
@@ -209,6 +211,7 @@ def check_project(
         out: output folder; None for the project file's.
         fresh: run the reference again although nothing has changed.
         strict: let inherent differences between frameworks diverge.
+        profile: look at where the time goes; the result's ``profile`` says it.
         progress: called with a line for every step.
 
     Returns:
@@ -230,10 +233,10 @@ def check_project(
         kept.invalidate(folder, names, project.settings)
         begun = kept.basis(project, names)
         try:
-            result, context = _checked(project, names, folder, told, fresh=fresh, lock=lock)
+            result, context = _checked(project, names, folder, told, fresh=fresh, lock=lock, profile=profile)
         except Outdated as reason:
             told("the reference again, from the start")
-            result, context = _checked(project, names, folder, told, fresh=True, lock=lock)
+            result, context = _checked(project, names, folder, told, fresh=True, lock=lock, profile=profile)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
         result.command = _command(project, stages, out, strict=strict)
         pictures.draw(result, context.artifacts, folder, project.settings.pictures)
@@ -264,18 +267,20 @@ def durations(directory: str | Path, stages: list[str] | None = None, out: str |
 
 
 def _checked(
-    project: Project, names: list[str], folder: Path, progress: Callable[[str], None], *, fresh: bool, lock: Path
+    project: Project, names: list[str], folder: Path, progress: Callable[[str], None], *, fresh: bool, lock: Path, profile: bool
 ) -> tuple[CheckResult, Context]:
     """The stages of a project.
 
     Raises:
         Outdated: captures of the reference that were reused are not what it computes now; never with ``fresh``.
     """
-    with sides(project, folder, fresh=fresh, lock=lock) as context:
+    with nullcontext() if not profile else Watch() as watch, sides(project, folder, fresh=fresh, lock=lock) as context:
         result = run_stages(context, names, progress, lambda: given_tensors(project, context, folder), None)
         if context.reference.reused:
             reused = ", ".join(sorted(context.reference.reused))
             result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")
+    if watch is not None:
+        result.profile = watch.result({side.side: side.spent for side in (context.reference, context.candidate)})
     return result, context
 
 

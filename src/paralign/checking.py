@@ -45,9 +45,11 @@ def sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = No
     with ExitStack() as stack:
         reference = _recorder(project, "reference", project.reference, folder, reuse=not fresh, lock=lock)
         candidate = _recorder(project, "candidate", project.candidate, folder, reuse=False, lock=lock)
-        stack.callback(reference.close)
-        stack.callback(candidate.close)
+        for recorder in (reference, candidate):
+            stack.callback(recorder.close)
         yield Context(reference, candidate, project.settings)
+        for recorder in (reference, candidate):
+            recorder.dismiss()  # both frameworks take their time to end: at once
 
 
 def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:

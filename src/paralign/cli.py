@@ -102,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print report.json instead of the table")
     check.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
     check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
+    check.add_argument("--profile", action="store_true", help="say where the time went")
     quiet(check)
     check.instead["--stages"] = "stages stand after the folder, as in `paralign check DIR weights forward`"
     check.instead["--format"] = check.instead["--html"] = "every check writes report.html; other forms: `paralign report --format`"
@@ -258,7 +259,13 @@ def _check(options: argparse.Namespace) -> int:
     before = durations(directory, stages, options.out)
     with Progress(quiet=options.quiet, steps=list(before), seconds={n: s for n, s in before.items() if s is not None}) as progress:
         result, folder = check_project(
-            directory, stages, out=options.out, fresh=options.fresh, strict=options.strict, progress=progress.step
+            directory,
+            stages,
+            out=options.out,
+            fresh=options.fresh,
+            strict=options.strict,
+            profile=options.profile,
+            progress=progress.step,
         )
     return _show(result, options, footer=f"{say('report: ')}{place(folder / 'report.html')}", root=Path(directory).resolve())
 
@@ -329,6 +336,10 @@ def _show(result: CheckResult, options: argparse.Namespace, *, footer: str = "",
         if full:
             out.print(pairs(result))
         out.print(render(result, root))
+        if result.profile is not None:
+            from paralign.report.profiled import tables
+
+            out.print(tables(result.profile))
         if footer:
             out.print(footer, style="dim", soft_wrap=True, highlight=False, markup=False)
     return CODES[result.verdict]

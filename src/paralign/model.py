@@ -419,10 +419,54 @@ class StageResult:
 
 
 @dataclass
+class PartTime:
+    """Seconds of one part of a check, and how many of them paralign waited for a side."""
+
+    seconds: float = 0.0
+    waiting: float = 0.0
+
+
+@dataclass
+class JobTime:
+    """How often a side did one task, in how many seconds, and seconds in which it computed."""
+
+    count: int = 0
+    seconds: float = 0.0
+    busy: float = 0.0
+
+
+@dataclass
+class SideTime:
+    """Where the time of one side went.
+
+    ``starts`` processes were started; ``start`` seconds passed until they took a job (interpreter and paralign), and ``imports`` until
+    the framework and the side's module were there. ``exchange``: between paralign and the side, beside the jobs. ``reused``: captures
+    that were not recorded again.
+    """
+
+    starts: int = 0
+    start: float = 0.0
+    imports: float = 0.0
+    exchange: float = 0.0
+    reused: int = 0
+    jobs: Dict[str, JobTime] = field(default_factory=dict)
+
+
+@dataclass
+class CheckTime:
+    """Where the time of a check went: seconds in all, by part, and by side."""
+
+    seconds: float
+    parts: Dict[str, PartTime] = field(default_factory=dict)
+    sides: Dict[str, SideTime] = field(default_factory=dict)
+
+
+@dataclass
 class CheckResult:
     """What a check came to; ``result["forward"]`` is the result of one stage.
 
-    ``command`` makes it again, from the folder above the project's; '' where no command did.
+    ``command`` makes it again, from the folder above the project's; '' where no command did. ``profile``: where the time went, None where
+    nobody asked.
     """
 
     stages: List[StageResult] = field(default_factory=list)
@@ -430,6 +474,7 @@ class CheckResult:
     reference: Dict[str, Any] = field(default_factory=dict)
     candidate: Dict[str, Any] = field(default_factory=dict)
     command: str = ""
+    profile: Optional[CheckTime] = None
 
     @property
     def verdict(self) -> str:
@@ -473,6 +518,7 @@ class CheckResult:
                 "reference": self.reference,
                 "candidate": self.candidate,
                 "stages": stages,
+                **({} if self.profile is None else {"profile": asdict(self.profile)}),
             }
         )
         return dict(report)

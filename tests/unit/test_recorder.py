@@ -57,6 +57,9 @@ class Fake:
         writer.add("x", np.ones(2), role="output")
         writer.close()
 
+    def dismiss(self):
+        pass
+
     def close(self):
         self.closed = True
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple, Type
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @contextmanager
 def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Iterator[None]:
     """Show the sink every operation of this thread."""
-    with _Mode(Watch(sink, source, paths)):
+    with _mode()(Watch(sink, source, paths)):
         yield
 
 
@@ -68,6 +69,10 @@ def _note_freezing() -> None:
     torch.Tensor.requires_grad = property(flag.__get__, setter)
 
 
+#: what ``torch.compile`` imports when it is first called
+_COMPILER = "torch._dynamo"
+
+
 class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not looked into
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -89,6 +94,23 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not 
         random = torch.Tag.nondeterministic_seeded in func.tags and _draws(func, args, kwargs)
         new = self._watch.after(str(func), inputs, outputs, _attributes(func, args, kwargs), random=random)
         return result if new is None else _put(result, outputs, inputs, new)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch asks this of every class of modes; to keep its compiler away, it imports it, which takes seconds."""
+        return _COMPILER in sys.modules
+
+
+_BESIDE_COMPILER: List[Type[_Mode]] = []
+
+
+def _mode() -> Type[_Mode]:
+    """The mode; another class of it from when PyTorch's compiler is there, which must not compile it."""
+    if _COMPILER not in sys.modules:
+        return _Mode
+    if not _BESIDE_COMPILER:
+        _BESIDE_COMPILER.append(type("_BesideCompiler", (_Mode,), {"__torch_dispatch__": _Mode.__torch_dispatch__}))
+    return _BESIDE_COMPILER[0]
 
 
 def _is_tensor(value: Any) -> bool:

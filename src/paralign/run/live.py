@@ -84,6 +84,9 @@ class Live:
         adapter = self._session.adapter
         return adapter.afresh() if isinstance(adapter, Lending) else nullcontext()
 
+    def dismiss(self) -> None:
+        """Nothing of live sides ends by itself."""
+
     def close(self) -> None:
         """Give model, optimizer and schedule back as they were."""
         try:

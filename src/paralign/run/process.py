@@ -240,6 +240,11 @@ class Process:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(f"    {line}" for line in lines[-TAIL:]) or "    (empty)"
 
+    def dismiss(self) -> None:
+        """Let a process without a job end by itself, without waiting for it: :meth:`close` does that."""
+        if not self._using.locked() and self._process.stdin is not None:
+            self._process.stdin.close()
+
     def close(self) -> None:
         """End the process and all that it started; a job under way is not waited for."""
         self._ending = True

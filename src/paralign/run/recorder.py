@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from paralign.capture import Capture, clear, discard
 from paralign.errors import CaptureFormatError, WorkerFailed
-from paralign.model import SCHEMA
+from paralign.model import SCHEMA, JobTime, SideTime
 from paralign.run.turns import is_mine
 from paralign.worker import variables
 from paralign.worker.files import fingerprint
@@ -48,6 +49,9 @@ class Worker(Protocol):
     def request(self, job: Job) -> None:
         """Do a job."""
 
+    def dismiss(self) -> None:
+        """Begin to let go of everything; :meth:`close` follows."""
+
     def close(self) -> None:
         """Let go of everything."""
 
@@ -64,6 +68,7 @@ class Recorder:
         reuse: whether a capture that nothing has changed under is taken instead of recording again.
         variables: the environment variables that a worker would have now; None where they are not looked at.
         instead: path of a capture -> the one that this side is given in its place: batches of its own loader.
+        spent: where the time of the side went.
         depended_on: path -> fingerprint of the files behind all captures that were asked for; whoever looks at it may empty it.
     """
 
@@ -76,6 +81,7 @@ class Recorder:
     reused: set[str] = field(default_factory=set)
     depended_on: dict[str, str] = field(default_factory=dict)
     instead: dict[str, Capture] = field(default_factory=dict)
+    spent: SideTime = field(default_factory=SideTime)
     _worker: Worker | None = None
     _closed: bool = False
     _prelude: list[Job] = field(default_factory=list)
@@ -105,18 +111,25 @@ class Recorder:
         path = self.folder / name
         job = Job.of(order, str(path), {n: str(c.path.absolute()) for n, c in values.items()}, {"key": key})
         reusable = (self.reuse or name in self._have) and _valid(path, key, self.variables)
+        began, starts = time.perf_counter(), self.spent.starts
         if not reusable:
             clear(path)
             self._request(job)
-        elif name not in self._have:
-            self.reused.add(name)
+        else:
+            self.spent.reused += 1
+            if name not in self._have:
+                self.reused.add(name)
+        elapsed = time.perf_counter() - began
         if prelude:
             again = replace(job, capture=str(self.folder / f"{name}-again"))
             self._prelude = [known for known in self._prelude if known.capture != again.capture] + [again]
             if reusable and self._worker is not None and self._worker.alive:
                 self._repeat(self._prelude[-1])
         self._have.add(name)
-        return self._opened(path, order)
+        capture = self._opened(path, order)
+        if not reusable:
+            note_job(self.spent, order.task, elapsed, capture.manifest.resources, started=self.spent.starts > starts)
+        return capture
 
     def _opened(self, path: Path, order: Task[Any]) -> Capture:
         """The capture that the worker wrote.
@@ -153,6 +166,7 @@ class Recorder:
         if self._worker is None or not self._worker.alive:
             self._end_worker()
             self._worker = self.start()
+            self.spent.starts += 1
             if self._closed:  # while it was starting
                 self._end_worker()
             try:
@@ -180,6 +194,11 @@ class Recorder:
         self._serving().request(job)
         discard(path)
 
+    def dismiss(self) -> None:
+        """Let the worker end by itself while other things are done; :meth:`close` waits for it."""
+        if self._worker is not None:
+            self._worker.dismiss()
+
     def close(self) -> None:
         """End the worker, also one that another thread waits for or is about to start; there will be no other."""
         self._closed = True
@@ -189,6 +208,29 @@ class Recorder:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
+
+
+def note_job(spent: SideTime, task: str, elapsed: float, resources: dict[str, float], *, started: bool) -> None:
+    """Add a job to where a side's time went: what its capture tells, and what passed around it.
+
+    Args:
+        spent: of the side.
+        task: what the worker did.
+        elapsed: seconds from the request to the answer; where a worker was ``started`` for it, from the start.
+        resources: of the capture.
+        started: whether a worker was.
+    """
+    job = spent.jobs.setdefault(task, JobTime())
+    inside, imports = resources.get("seconds", 0.0), resources.get("prepared_seconds", 0.0)
+    job.count += 1
+    job.seconds += inside
+    job.busy += resources.get("busy_seconds", 0.0)
+    spent.imports += imports
+    around = max(0.0, elapsed - inside - imports)
+    if started:
+        spent.start += around
+    else:
+        spent.exchange += around
 
 
 def _valid(path: Path, key: str, environment: dict[str, str] | None) -> bool:

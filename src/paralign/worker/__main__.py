@@ -19,6 +19,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
 from typing import TYPE_CHECKING, Any, Iterator, Optional, TextIO
 
@@ -210,7 +211,9 @@ class _Server:
         from paralign.errors import ForkedChild
 
         if self._session is None:
+            began = time.perf_counter()
             self._session = _session(self._side)
+            self._session.prepared = time.perf_counter() - began
         if os.getpid() != self._process:
             raise ForkedChild
         from paralign.worker.protocol import Job

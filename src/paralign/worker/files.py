@@ -39,6 +39,9 @@ DEEDS = frozenset(
      "ctypes.dlopen", "sys.settrace", "sys.setprofile", "gc.get_objects", "gc.get_referrers")
 )  # fmt: skip
 
+#: paths that are none of the user's: of an imported framework there are thousands, which every capture would look up anew
+_foreign: Set[str] = set()
+
 #: path, size and time of change -> fingerprint: a large data set is read once
 _known: Dict[Tuple[str, int, int], str] = {}
 
@@ -49,6 +52,7 @@ def install(ignore: List[str], own: str = "") -> None:
     ``own``: the folder of code whose deeds are noted, '' for none.
     """
     global _installed  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
+    _foreign.clear()
     _ignored.extend(os.path.realpath(p) for p in ignore)
     _own.extend(os.path.realpath(p) + os.sep for p in [own] if p)
     if not _installed:
@@ -128,13 +132,14 @@ def depended_on() -> Dict[str, str]:
 
     Installed packages are left out: their versions are in the manifest.
     """
-    system = system_folders()
+    system = tuple(folder + os.sep for folder in [*system_folders(), *_ignored])
     paths = _opened | _listed
     paths.update(f for f in (getattr(m, "__file__", None) for m in list(sys.modules.values())) if f)
     found: Dict[str, str] = {}
-    for path in paths:
+    for path in paths - _foreign:
         real = os.path.realpath(path)
-        if real.endswith(".pyc") or any(real == f or real.startswith(f + os.sep) for f in [*system, *_ignored]):
+        if real.endswith(".pyc") or (real + os.sep).startswith(system):
+            _foreign.add(path)
             continue
         print_ = fingerprint(real)
         if print_ is not None:

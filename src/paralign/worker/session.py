@@ -65,6 +65,8 @@ class Session:
         self._revision = revision
         self._give_back: Optional[Callable[[], None]] = None
         self._gradients = _Gradients()
+        #: seconds that the imports of this session took, until a capture tells of them
+        self.prepared = 0.0
         #: id of a module -> the lines that constructed it
         self.built: Dict[int, Tuple[str, ...]] = {}
         #: what was seen while the model was built; None where the framework cannot tell
@@ -345,6 +347,8 @@ class Session:
             seconds = time.perf_counter() - began
             busy = min(seconds, time.process_time() - computed)  # several threads count once
             writer.manifest.resources = {"seconds": seconds, "busy_seconds": busy, "peak_bytes": peak_bytes()}
+            if self.prepared:
+                writer.manifest.resources["prepared_seconds"], self.prepared = self.prepared, 0.0
             if not self._live:
                 writer.manifest.files, writer.manifest.variables = files.depended_on(), variables.depended_on()
                 if files.deeds():

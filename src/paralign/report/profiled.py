@@ -1,0 +1,66 @@
+"""Where the time of a check went, as two tables: by part, and by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from paralign.report.language import say
+
+if TYPE_CHECKING:
+    from paralign.model import CheckTime, SideTime
+
+#: tasks of a side that are shown: those that took longest
+SHOWN = 12
+
+
+def tables(profile: CheckTime) -> Group:
+    """The two tables, below a heading."""
+    heading = Text(say("where the time went: {seconds} s", seconds=f"{profile.seconds:.1f}"), "bold")
+    return Group(Text(""), heading, _parts(profile), Text(""), _sides(profile.sides))
+
+
+def _parts(profile: CheckTime) -> Table:
+    shown = _table((say("part"),), (say("seconds"), say("share"), say("waiting for a side")))
+    for name, part in profile.parts.items():
+        share = part.seconds / profile.seconds if profile.seconds else 0.0
+        shown.add_row(say(name), f"{part.seconds:.2f}", f"{share:.0%}", f"{part.waiting:.2f}")
+    return shown
+
+
+def _sides(sides: dict[str, SideTime]) -> Table:
+    """A line for each thing that a side did, both sides beside each other."""
+    shown = _table((say("on each side"),), tuple(f"{say(side)}: {what}" for side in sides for what in (say("seconds"), say("times"))))
+    known = list(sides.values())
+    shown.add_row(say("interpreter and paralign"), *(cell for side in known for cell in _cells(side.start, side.starts)))
+    shown.add_row(say("imports"), *(cell for side in known for cell in _cells(side.imports, side.starts)))
+    for task in _longest(known):
+        jobs = [side.jobs.get(task) for side in known]
+        shown.add_row(task, *(cell for job in jobs for cell in (("-", "-") if job is None else _cells(job.seconds, job.count))))
+    shown.add_row(say("between paralign and the side"), *(cell for side in known for cell in _cells(side.exchange, None)))
+    shown.add_row(say("reused captures"), *(cell for side in known for cell in ("-", str(side.reused))))
+    return shown
+
+
+def _longest(sides: list[SideTime]) -> list[str]:
+    seconds: dict[str, float] = {}
+    for side in sides:
+        for task, job in side.jobs.items():
+            seconds[task] = max(seconds.get(task, 0.0), job.seconds)
+    return sorted(seconds, key=lambda task: -seconds[task])[:SHOWN]
+
+
+def _cells(seconds: float, count: int | None) -> tuple[str, str]:
+    return f"{seconds:.2f}", "" if count is None else str(count)
+
+
+def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in left:
+        shown.add_column(name, overflow="fold")
+    for name in right:
+        shown.add_column(name, justify="right", overflow="fold")
+    return shown
