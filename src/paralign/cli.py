@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paralign import __version__
 from paralign.commands import (
@@ -84,29 +84,7 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("--model", metavar="CLASS", default="", help="with --reference: the class of the model (default: the likeliest)")
     init.set_defaults(run=_init)
 
-    check = commands.add_parser(
-        "check",
-        help="check a port against its reference",
-        epilog=EPILOG,
-        description="Run both sides of a project, each in its own interpreter, compare them stage by stage, "
-        "and say whether the port is the same model.",
-    )
-    check.add_argument(
-        "arguments",
-        nargs="*",
-        metavar="[DIR] [STAGE …]",
-        help="folder of paralign.toml (here, if left out), and stages: weights forward data metric loss optimizer backward init train "
-        "infer distributed (those of the project file, if left out; without it all but optimizer, init, train and distributed)",
-    )
-    check.add_argument("--out", metavar="DIR", help="output folder (default: the project file's, `result`)")
-    check.add_argument("--json", action="store_true", help="print report.json instead of the table")
-    check.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
-    check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
-    check.add_argument("--profile", action="store_true", help="say where the time went")
-    quiet(check)
-    check.instead["--stages"] = "stages stand after the folder, as in `paralign check DIR weights forward`"
-    check.instead["--format"] = check.instead["--html"] = "every check writes report.html; other forms: `paralign report --format`"
-    check.set_defaults(run=_check)
+    _add_check(commands)
 
     compare = commands.add_parser(
         "compare",
@@ -155,6 +133,33 @@ def parser() -> argparse.ArgumentParser:
     completion.add_commands(commands, top)
     add_language(top)
     return top
+
+
+def _add_check(commands: Any) -> None:
+    """Add ``check``."""
+    check = commands.add_parser(
+        "check",
+        help="check a port against its reference",
+        epilog=EPILOG,
+        description="Run both sides of a project, each in its own interpreter, compare them stage by stage, "
+        "and say whether the port is the same model.",
+    )
+    check.add_argument(
+        "arguments",
+        nargs="*",
+        metavar="[DIR] [STAGE …]",
+        help="folder of paralign.toml (here, if left out), and stages: weights forward data metric loss optimizer backward init train "
+        "infer distributed (those of the project file, if left out; without it all but optimizer, init, train and distributed)",
+    )
+    check.add_argument("--out", metavar="DIR", help="output folder (default: the project file's, `result`)")
+    check.add_argument("--json", action="store_true", help="print report.json instead of the table")
+    check.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
+    check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
+    check.add_argument("--profile", action="store_true", help="say where the time went")
+    quiet(check)
+    check.instead["--stages"] = "stages stand after the folder, as in `paralign check DIR weights forward`"
+    check.instead["--format"] = check.instead["--html"] = "every check writes report.html; other forms: `paralign report --format`"
+    check.set_defaults(run=_check)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
