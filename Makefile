@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: convert-code training-faults catalogue cheats
+.PHONY: convert-code training-faults catalogue cheats rules
 
 .PHONY: init-rates layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
@@ -24,6 +24,7 @@ help:
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
+	@echo "make rules            what each rule that chooses a line earns, on planted and unseen faults; writes docs/rules.md"
 	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
 	@echo "make convert-code     convert every pair of the catalogue in several forms, and execute what came out (docs/convert.md)"
 	@echo "make init-rates       how often the stage init accuses right initialisations and misses wrong ones (docs/guide.md)"
@@ -121,6 +122,9 @@ faults mutants library-mutants: export PARALIGN_ABLATE = $(ABLATE)
 faults: $(VENV)/stamp-bench .padiff/stamp
 	$(BIN)/python benchmarks/faults/verify.py
 	$(BIN)/python benchmarks/faults/run.py --padiff .padiff --write docs/faults.md
+
+rules: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/faults/rules.py --write docs/rules.md $(ARGS)
 
 unseen: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/unseen/run.py --write docs/unseen.md $(ARGS)

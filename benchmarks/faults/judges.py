@@ -40,6 +40,8 @@ class Answer:
     first: str = ""
     #: id of the rule that chose the first place
     rule: str = ""
+    #: what all rules proposed for the first place, the strongest first: rule, line, and whether that is a true one
+    proposals: list[tuple[str, str, bool]] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     #: the first place or any of them is a true line; None where the tool names no lines
     exact: bool | None = None
@@ -101,9 +103,12 @@ def answered(result: CheckResult, truth: set[str], seconds: float) -> Answer:
             worst = stage.worst
             answer.note += f"{stage.name}: {worst.key if worst else ''} {worst.ratio if worst else ''}; "
             divergences = getattr(stage, "divergences", None) or [stage.divergence]
-            answer.places += [_place(d) for d in divergences if d is not None and d.candidate is not None]
-            answer.rule = answer.rule or next((d.rule for d in divergences if d is not None and d.candidate is not None), "")
-            led += [line for d in divergences if d is not None and d.candidate is not None for line in d.candidate.lines]
+            located = [d for d in divergences if d is not None and d.candidate is not None]
+            if located and not answer.places:
+                answer.rule = located[0].rule
+                answer.proposals = [(p.rule, p.line, same_line(p.line, truth)) for p in located[0].proposals]
+            answer.places += [_place(d) for d in located]
+            led += [line for d in located for line in d.candidate.lines]
     answer.first = answer.places[0] if answer.places else ""
     answer.exact, answer.listed = same_line(answer.first, truth), any(same_line(place, truth) for place in [*answer.places, *led])
     return answer

@@ -65,6 +65,7 @@ def check(folder: Path) -> dict[str, Any]:
     named = [d for stage in report["stages"] for d in stage["divergences"] or [stage["divergence"]] if d and d["candidate"]]
     row["first"] = next((d["candidate"]["source"] for d in named), None)
     row["confirmed"] = bool(named and named[0]["confirmed"])
+    row["proposals"] = [(p["rule"], p["line"]) for p in named[0]["proposals"]] if named else []
     return row
 
 

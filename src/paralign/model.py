@@ -312,12 +312,20 @@ class Point:
 
 
 @dataclass
+class LineProposal:
+    """A line of the candidate (``file:line``) that a rule proposes to look at first."""
+
+    rule: str
+    line: str
+
+
+@dataclass
 class Divergence:
     """A guilty point: good inputs, bad output.
 
     ``what`` is the kind of fault (``different``, ``missing``, ``extra``, ``miswired``, ``region``, ``given``; ``factor``, ``detached``
-    and others of gradients). ``rule`` is the id of the rule that chose
-    the candidate's line. ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
+    and others of gradients). ``rule`` is the id of the rule that chose the candidate's line, ``proposals`` is what all rules proposed,
+    the strongest first. ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
     result, and of what follows once the reference's value was put there (``confirmed``). ``noise`` is what the operation is granted.
     ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last. ``hidden`` says that
     what follows hardly uses the result, so that no run can confirm it.
@@ -331,6 +339,7 @@ class Divergence:
     confirmed: bool = False
     what: str = ""
     rule: str = ""
+    proposals: List[LineProposal] = field(default_factory=list)
     error_before: Optional[float] = None
     error: Optional[float] = None
     error_after: Optional[float] = None
@@ -575,6 +584,8 @@ def _divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
         "last_agreeing": divergence.last_agreeing,
         "confirmed": divergence.confirmed,
         "what": divergence.what,
+        "rule": divergence.rule,
+        "proposals": [asdict(p) for p in divergence.proposals],
         "error_before": divergence.error_before,
         "error": divergence.error,
         "error_after": divergence.error_after,

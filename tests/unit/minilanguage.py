@@ -18,9 +18,9 @@ import numpy as np
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch
+from paralign.locate.described import divergence, gradient_divergence, merged
 from paralign.locate.gradients.compare import proven
 from paralign.locate.laboratory.watched import Recorded
-from paralign.locate.pipeline import divergence, gradient_divergence, merged
 from paralign.locate.runs.dataflow import Graph
 from paralign.locate.suspects.patching import guilty
 from paralign.model import Manifest

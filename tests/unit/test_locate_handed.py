@@ -166,5 +166,9 @@ def test_a_table_is_at_fault_where_its_other_rows_are_right(tmp_path, strides, g
     ]
     right = [(graph, operation) for operation in made if operation.number not in guilty]
     due = SimpleNamespace(kind="convolution", arguments={"stride": 2})
-    assert construction._table(made[1], due, lines, right, guilty) == (f"{path}:6" if found else None)
-    assert construction._table(made[1], None, lines, right, guilty) is None
+    passage = construction.Passage(None, None, made[1], lines, by_construction=True)
+    vars(passage).update(counterpart=due, guilty=guilty, right=right)  # what a run would have told
+    assert passage.table() == (f"{path}:6" if found else None)
+    alone = construction.Passage(None, None, made[1], lines, by_construction=True)
+    vars(alone).update(counterpart=None, guilty=guilty, right=right)
+    assert alone.table() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import FrozenSet
 
 #: common name -> names in the frameworks, without overloads and without the underscore of in-place operations
 _SAME = {
@@ -56,6 +57,18 @@ _SAME = {
 }
 _KINDS = {name: kind for kind, names in _SAME.items() for name in names.split()}
 
+#: common name of an argument -> the names that frameworks record it by, and that calls write
+_ARGUMENTS = {
+    "dilation": "dilation dilations",
+    "epsilon": "eps epsilon",
+    "groups": "group groups",
+    "kernel_size": "kernel_size kernel_sizes",
+    "output_size": "output_size output_sizes",
+    "padding": "padding paddings",
+    "stride": "stride strides",
+}
+_COMMON_ARGUMENTS = {name: argument for argument, names in _ARGUMENTS.items() for name in names.split()}
+
 #: kinds that only move values or hand them on
 MOVES = frozenset({"view", "transpose", "copy", "cast"})
 
@@ -73,3 +86,21 @@ def common(op: str) -> str:
         return _KINDS[name]
     bare = name.strip("_") if name.startswith("__") else name.rstrip("_")
     return _KINDS.get(bare, bare)
+
+
+def common_argument(name: str) -> str:
+    """The common name of an argument; its own where there is none.
+
+    >>> common_argument("eps"), common_argument("strides"), common_argument("axis")
+    ('epsilon', 'stride', 'axis')
+    """
+    return _COMMON_ARGUMENTS.get(name, name)
+
+
+def names_of_argument(argument: str) -> FrozenSet[str]:
+    """All names of an argument, given its common one.
+
+    >>> sorted(names_of_argument("groups")), sorted(names_of_argument("axis"))
+    (['group', 'groups'], ['axis'])
+    """
+    return frozenset(_ARGUMENTS.get(argument, argument).split())

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from paralign.adapters._calls import Paths, SourceLine
     from paralign.adapters.base import OperationSink
 
+#: settings that act on gradients alone: their defaults are recorded too, as no forward pass tells them
+_SAID_ALWAYS = frozenset({"padding_idx"})
+
 
 @contextmanager
 def observed(sink: "OperationSink", source: "SourceLine", paths: "Paths") -> Iterator[None]:
@@ -139,8 +142,10 @@ def _draws(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
 
 
 def _attributes(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:
-    given = dict(kwargs)
-    given.update(zip((argument.name for argument in func._schema.arguments), args))  # noqa: SLF001 - as above
+    schema = func._schema.arguments  # noqa: SLF001 - as above
+    given = {argument.name: argument.default_value for argument in schema if argument.name in _SAID_ALWAYS}
+    given.update(kwargs)
+    given.update(zip((argument.name for argument in schema), args))
     return {
         name: plain_attribute(value)
         for name, value in given.items()

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError
+from paralign.locate.described import divergence, gradient_divergence, merged
 from paralign.locate.formula import repaired as repairing
-from paralign.locate.gradients import line as gradient_lines
-from paralign.locate.gradients.compare import LEAST, Fault, Wrong, proven
+from paralign.locate.gradients.compare import proven
 from paralign.locate.laboratory.watched import Recorded, Watched
-from paralign.locate.lines import choose, tables
-from paralign.locate.lines.kinds import Kind, classify
-from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import tracing_back
-from paralign.locate.runs import construction as built_at
-from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.judgement import FLOOR, Judgement
-from paralign.locate.source.argument_names import named
 from paralign.locate.suspects import element_types, random_operations
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
-from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, StageResult
 from paralign.run.recorder import both
 from paralign.worker.protocol import Operations, Redraw, Watch, has_operations, runs_of, watched_pass
 from paralign.worker.session import DOUBLE, NATIVE
@@ -35,13 +26,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.locate.provenance.blame import Blamed
-    from paralign.locate.runs.dataflow import Graph, Operation, Value
-    from paralign.locate.types import Guilt
-    from paralign.model import Point as PointType
-
-#: matches that are shown before a divergence
-CHAIN = 5
+    from paralign.locate.runs.dataflow import Value
 
 #: lines whose uniform numbers are mirrored by way of trial, at most
 MIRRORS = 6
@@ -151,7 +136,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     use = {str(two.number): one.name for one, two in pairs if one is not None and two is not None}
     watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
     found, notes = guilty(watched, watched.judgement())
-    divergences = merged([divergence(guilt, program=watched) for guilt in found])
+    divergences = merged([divergence(guilt, watched) for guilt in found])
     if plain.backward and not found:
         faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
         divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
@@ -257,7 +242,7 @@ def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergen
         return [], []
     found, notes = guilty(watched, judgement)
     if found := repairing.repaired(watched, judgement, found):
-        return merged([divergence(guilt, program=watched) for guilt in found]), notes + watched.remarks()
+        return merged([divergence(guilt, watched) for guilt in found]), notes + watched.remarks()
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
     return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes + watched.remarks()
 
@@ -297,206 +282,3 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
         "candidate are the reference's too"
     )
     return CheckResult([result])
-
-
-def gradient_divergence(fault: Fault, judgement: Judgement) -> Divergence:
-    """A fault of a gradient as it is reported."""
-    operation = fault.operation
-    candidate: PointType | None
-    reference: PointType | None
-    if operation is None:
-        names = fault.value.record.name, fault.due.record.name
-        candidate, reference = (
-            Point(name, "parameter", next(iter(found), None), code_at(next(iter(found), None)), list(found[1:]))
-            for name, found in zip(names, gradient_lines.of_parameter(fault, judgement), strict=True)
-        )
-    else:
-        found = gradient_lines.of_operation(fault, operation, judgement)
-        twin = fault.cut or judgement.twin(operation)
-        due = gradient_lines.of_cut(twin) if twin is not None else ()
-        candidate = _point(judgement.candidate, operation, next(iter(found), None), found)
-        reference = _point(judgement.reference, twin, next(iter(due), None), due)
-    said = {
-        Wrong.DIFFERENT: "the gradient that comes in is right, the one that goes out is not",
-        Wrong.FACTOR: f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
-        Wrong.DETACHED: "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
-        Wrong.FROZEN: "the parameter is frozen here and trained in the reference",
-        Wrong.ABSENT: "a gradient comes in and none goes out",
-        Wrong.KEPT: "there is a gradient here, and none in the reference, which cuts the value off or keeps the parameter as it is",
-    }[fault.what]
-    notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
-    if fault.wrong_after is not None:
-        notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
-    return Divergence(
-        reference,
-        candidate,
-        confirmed=fault.confirmed,
-        what=fault.what.value,
-        error_before=0.0,
-        error=fault.error,
-        noise=LEAST,
-        notes=notes,
-    )
-
-
-def merged(found: list[Divergence]) -> list[Divergence]:
-    """The divergences, those of the same kind at the same line of the candidate as one."""
-    kept: dict[tuple[str, str], Divergence] = {}
-    for number, each in enumerate(found):
-        line = each.candidate.source if each.candidate is not None else None
-        first = kept.setdefault((each.what, line or f"unknown {number}"), each)
-        if first is not each:
-            first.repeats += 1 + each.repeats
-            first.error_after = each.error_after
-    return list(kept.values())
-
-
-def divergence(guilt: Guilt, watched: Watched | None = None, program: Watched | None = None) -> Divergence:
-    """A fault as it is reported.
-
-    Args:
-        guilt: the fault.
-        watched: may be asked how numbers were made that enter it.
-        program: may be asked which of the user's expressions made a wrong value; by default ``watched``.
-    """
-    what, other, operation = classify(guilt)
-    judgement = guilt.judgement
-    located = choose.candidate_line(guilt, what, other, operation)
-    source, further, rule = located.line, located.further, located.rule
-    made = _made(guilt, what, operation, watched) if watched is not None else None
-    if made is not None:
-        what, source, further, rule = Kind.GIVEN, made, (made, *operation.stack), "origin-of-numbers"
-    elif what == Kind.REGION and watched is not None and (first := tables.of_region(guilt, watched.numbers)) is not None:
-        operation, source, further, rule = first, first.source, first.stack, "region-of-numbers"
-    if guilt.repair is not None and guilt.repair.number is not None and watched is not None:
-        number = watched.number_line(guilt.repair.line, guilt.repair.number)
-        source, rule = (source, rule) if number is None else (number, "origin-of-number")
-    program = program or watched
-    traced = _traced_number(guilt, program) if program is not None else None
-    if program is not None and guilt.repair is None:
-        traced = _traced(guilt, what, (operation, other), program)
-    if traced is not None and source is not None:
-        source, further, rule = traced.source, (*(e.source for e in traced.chain if e.file), source, *further), tracing_back.RULE
-    built = source is not None and source in built_at.constructed(judgement.candidate, operation.module)
-    before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
-    chain = _chain(judgement, operation)
-    return Divergence(
-        _point(judgement.reference, other, built_at.reference_line(judgement.reference, other, built=built), ()),
-        _point(judgement.candidate, operation, source, tuple(dict.fromkeys(further))),
-        inputs_agree=what != Kind.GIVEN,
-        last_agreeing=chain[-1] if chain else None,
-        confirmed=guilt.confirmed,
-        what=what.value,
-        rule=rule,
-        error_before=before,
-        error=guilt.error,
-        error_after=guilt.after,
-        noise=max(FLOOR, judgement.scale.floor),
-        repeats=len(guilt.repeats),
-        chain=chain,
-        notes=_notes(guilt, what, other) + ([tracing_back.said(traced)] if traced is not None else []),
-        hidden=guilt.hidden,
-    )
-
-
-def _traced(guilt: Guilt, what: Kind, ends: tuple[Operation, Operation | None], watched: Watched) -> Blamed | None:
-    """The expression that made wrong what an operation, or a region of several, is given besides tensors."""
-    operation, other = ends
-    if what == Kind.DIFFERENT and other is not None and other.kind == operation.kind:
-        if not tracing_back.differing_values(operation.arguments, other.arguments):
-            return None
-        sides = _recorded(watched)
-        built = bool(built_at.constructed(guilt.judgement.candidate, operation.module))
-        return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built)
-    if what not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
-        return None
-    sides = _recorded(watched)
-    lines = [line for each in (operation, *guilt.trial.region) for line in each.stack[:1]]
-    found = None if sides is None else tracing_back.of_lines(sides, lines)
-    return None if what == Kind.MISSING and found is not None and not found.is_table else found
-
-
-def _traced_number(guilt: Guilt, watched: Watched) -> Blamed | None:
-    """The expression that made the one number with which another result is the reference's."""
-    if guilt.repair is None or guilt.repair.taken is None:
-        return None
-    sides = _recorded(watched)
-    return None if sides is None else tracing_back.of_number(sides, guilt.repair.line, guilt.repair.taken)
-
-
-def _recorded(watched: Watched) -> tracing_back.Sides | None:
-    """Both sides' expressions of construction and of a pass, with the loss where one is watched."""
-    values = {name: capture for name, capture in watched.given.items() if name in ("inputs", "labels")}
-    return tracing_back.recorded(watched.context, "model", values)
-
-
-def _made(guilt: Guilt, what: Kind, operation: Operation, watched: Watched) -> str | None:
-    """The line that made the numbers which enter a fault, where these are to blame.
-
-    Those that enter the first of several steps are, if no change of a single step would mend the result and no other step stands out.
-    """
-    bare = tables.given(guilt, operation, *guilt.trial.region)
-    made = watched.origin(bare, what == Kind.GIVEN) if bare else None
-    first = what == Kind.REGION and guilt.repair is None and operation is guilt.trial.suspect
-    own = tables.given(guilt, operation) if made is None and first else []
-    return watched.origin(own, True) if own else made
-
-
-def _point(graph: Graph, operation: Operation | None, source: str | None, further: Sequence[str]) -> PointType | None:
-    if operation is None:
-        return None
-    layer = graph.kinds.get(operation.module)
-    op = f"{operation.op} ({layer})" if layer else operation.op
-    return Point(
-        operation.module,
-        op,
-        source,
-        code_at(source),
-        [line for line in further if line != source],
-        named(operation.op, operation.arguments),
-    )
-
-
-def _chain(judgement: Judgement, operation: Operation) -> list[str]:
-    """What matched on the way to an operation, the nearest last."""
-    found: list[Operation] = []
-    todo = [v for v in operation.inputs if judgement.is_right(v) and v.maker is not None]
-    while todo and len(found) < CHAIN:
-        value = max(todo, key=lambda v: v.order)
-        todo.remove(value)
-        maker = value.maker
-        if maker is None or maker in found:
-            continue
-        if is_telling(value):
-            found.append(maker)
-        todo += [v for v in maker.inputs if judgement.is_right(v) and v.maker is not None]
-    return [_said(o) for o in sorted(found, key=lambda o: o.order)]
-
-
-def _said(operation: Operation) -> str:
-    return "  ".join(part for part in (operation.module, operation.op, operation.source or "") if part)
-
-
-def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
-    said = {
-        Kind.DIFFERENT: "right inputs, another result",
-        Kind.MISSING: f"the reference does something first that is missing here: {_said(other)}" if other else "",
-        Kind.EXTRA: "the reference goes on with the input as it is: this step is not there",
-        Kind.ORDER: "the right elements, in another order",
-        Kind.MISWIRED: "the reference takes another value here",
-        Kind.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
-        Kind.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
-    }[what]
-    notes = [said] if said else []
-    if what == Kind.REGION:
-        region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
-        notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
-    notes += [f"with one change the result is the reference's: {guilt.repair.what}"] if guilt.repair is not None else []
-    if not guilt.confirmed:
-        notes.append("suspected: no run with a value of the reference in its place could confirm it")
-    if not guilt.seen:
-        notes.append("the outputs of this run do not show it beyond their noise; others may")
-    if guilt.repeats:
-        places = ", ".join(dict.fromkeys(o.module or "the model itself" for o in guilt.repeats[:3]))
-        notes.append(f"the same at {len(guilt.repeats)} more places: {places}{' …' if len(guilt.repeats) > 3 else ''}")  # noqa: PLR2004 - a few suffice
-    return notes

@@ -90,7 +90,7 @@ def _repair(
     plain = [v for o in way for v in o.inputs if v.maker is None or not v.maker.inputs]
     numbers = {n for o in way for n in regions.numbers(o.arguments)} | {n for v in plain for n in regions.constant(v)}
     repairs = Formula(operations, arrays, numbers, beside).repairs(value, arranged(wanted[due], value.shape))
-    named = {choose.candidate_line(guilt, *classify(guilt)).line for guilt in found}
+    named = {first.answer for guilt in found for first in choose.candidate_lines(guilt)[:1]}
     return next((r for r in repairs if r.line in named), next(iter(repairs), None))
 
 

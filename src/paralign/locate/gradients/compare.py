@@ -20,6 +20,7 @@ from paralign.locate.gradients.flow import Edges, cut, factor_of, multiplied
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import OWN
 from paralign.locate.runs.traverse import common
+from paralign.locate.source.call_arguments import differing_values
 from paralign.locate.source.statements import custom_backward
 from paralign.locate.suspects.patching import arranged
 
@@ -54,10 +55,6 @@ class Wrong(Enum):
     ABSENT = "no gradient"
     #: there is one, and none in the reference
     KEPT = "kept"
-
-
-#: arguments that change nothing but gradients, or that frameworks name alike -> their values where nothing is said
-_DEFAULTS: dict[str, object] = {"padding_idx": -1}
 
 
 @dataclass(frozen=True)
@@ -402,8 +399,7 @@ def _is_custom(operation: Operation) -> bool:
 
 def told_otherwise(operation: Operation, twin: Operation) -> bool:
     """Whether two operations of one kind have another value for an argument that frameworks name alike."""
-    ours, theirs = {**_DEFAULTS, **twin.arguments}, {**_DEFAULTS, **operation.arguments}
-    return any(ours[name] != theirs[name] for name in _DEFAULTS)
+    return bool(differing_values(operation.arguments, twin.arguments))
 
 
 def _rms(value: Value) -> float:

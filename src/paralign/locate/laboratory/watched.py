@@ -225,6 +225,6 @@ class Watched(Recorded):
 def _constants(recorder: Recorder, given: dict[str, Capture]) -> Capture | None:
     """How a side comes to its numbers; None for a model that cannot be built twice."""
     try:
-        return recorder.record("constants", Constants(), given)
+        return recorder.record("constants", Constants(), {"inputs": given["inputs"]})
     except WorkerFailed:
         return None

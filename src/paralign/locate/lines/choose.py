@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.lines import element_order, missing_step, simple_values
 from paralign.locate.lines import region as regions
-from paralign.locate.lines.kinds import Kind, foreign, other_mask
-from paralign.locate.lines.registry import Proposal, Rule, strongest
-from paralign.locate.runs.construction import constructed, is_container_line, not_exonerated
+from paralign.locate.lines.kinds import REGION_RULES, Kind, Region, classify, foreign, other_mask
+from paralign.locate.lines.registry import Proposal, Rule, proposals
+from paralign.locate.runs.construction import Passage, constructed, is_container_line
 from paralign.locate.runs.counterparts import apart, is_telling, same_shape
 from paralign.locate.runs.traverse import (
     CONTEXT,
@@ -27,18 +28,50 @@ from paralign.locate.source.statements import named_for
 from paralign.locate.suspects.propose import Reason, results
 
 if TYPE_CHECKING:
+    from paralign.locate.formula.repair import Repair
     from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
     from paralign.locate.types import Guilt
 
 
 @dataclass(frozen=True)
-class Located:
-    """The candidate's line to look at first, further lines that led to the operation, and the rule that chose the line."""
+class Fault:
+    """What rules about a line are asked: a fault, its kind, the reference's operation concerned, and the candidate's."""
 
-    line: str | None
-    further: tuple[str, ...]
-    rule: str
+    guilt: Guilt
+    kind: Kind
+    other: Operation | None
+    operation: Operation
+
+    @classmethod
+    def of(cls, guilt: Guilt) -> Fault:
+        """A fault, classified."""
+        return cls(guilt, *classify(guilt))
+
+    @property
+    def judgement(self) -> Judgement:
+        """Of the run as it is."""
+        return self.guilt.judgement
+
+    @cached_property
+    def simple_input(self) -> str | None:
+        """The line that made a simple value which the operation takes in place of another one."""
+        return simple_values.input_line(self.operation, self.other) if self.kind is Kind.DIFFERENT else None
+
+    @cached_property
+    def construction(self) -> Passage | None:
+        """The lines that constructed the operation's layer, where its arguments or its place in a container may be at fault."""
+        by_layer = self.kind in (Kind.DIFFERENT, Kind.GIVEN) and self.simple_input is None
+        if not by_layer and not is_container_line(self.judgement.candidate, self.operation):
+            return None
+        built = constructed(self.judgement.candidate, self.operation.module)
+        return Passage(self.judgement, self.guilt, self.operation, built, by_construction=True, twin=self.other) if built else None
+
+    @cached_property
+    def call(self) -> Passage | None:
+        """The lines that called an operation which makes something else of the same inputs."""
+        stack = self.operation.stack
+        return Passage(self.judgement, self.guilt, self.operation, stack) if stack and self.kind is Kind.DIFFERENT else None
 
 
 @dataclass(frozen=True)
@@ -77,82 +110,68 @@ class Wired:
 SAME = 1e-6
 
 
-def candidate_line(guilt: Guilt, what: Kind, other: Operation | None, operation: Operation) -> Located:
-    """The candidate's line to look at first.
+def candidate_lines(guilt: Guilt) -> list[Proposal[str]]:
+    """The candidate's line to look at first, as the strongest rule proposes it, and what the other rules propose.
 
     A layer of the framework that does something else with right inputs is wrong in how it was constructed; an operation that has
     other inputs than its counterpart is wrong where it is called; a missing one where its input was handed on too early.
     """
-    judgement = guilt.judgement
     if guilt.repair is not None:
-        return Located(guilt.repair.line, operation.stack, "formula-repair")
-    if what == Kind.MISSING and other is not None:
-        proposal = _lacking_line(guilt, other, operation)
-        if proposal is not None:
-            return Located(proposal.answer, operation.stack, proposal.rule)
-    if what in (Kind.MISWIRED, Kind.REGION) and operation.stack:
-        proposal = (
-            _wired_line(Wired(guilt, operation, other)) if what == Kind.MISWIRED and other is not None else _region_line(guilt, operation)
-        )
-        return Located(proposal.answer, operation.stack, proposal.rule)
-    taken = simple_values.input_line(operation, other) if what == Kind.DIFFERENT else None
-    by_layer = (taken is None and what in (Kind.DIFFERENT, Kind.GIVEN)) or is_container_line(judgement.candidate, operation)
-    built = constructed(judgement.candidate, operation.module) if by_layer else ()
-    if built:
-        first = not_exonerated(judgement, guilt, operation, built, by_construction=True, twin=other)
-        return Located(first, tuple(dict.fromkeys([*built, *operation.stack])), "construction-site")
-    if not operation.stack:
-        return Located(None, (), "")
-    return _own_line(guilt, what, other, operation, taken)
+        return proposals(REPAIR_RULES, guilt.repair) + candidate_lines(replace(guilt, repair=None))
+    fault = Fault.of(guilt)
+    found: list[Proposal[str]] = []
+    if fault.kind is Kind.MISSING and fault.other is not None:
+        found = _lacking_lines(guilt, fault.other, fault.operation)
+    if fault.kind in (Kind.MISWIRED, Kind.REGION) and fault.operation.stack:
+        wired = fault.kind is Kind.MISWIRED and fault.other is not None
+        found = proposals(WIRED_RULES, Wired(guilt, fault.operation, fault.other)) if wired and fault.other else _region_lines(fault)
+        return found + proposals((CALL_SITE,), fault)
+    return found + proposals(OPERATION_RULES, fault)
 
 
-def _own_line(guilt: Guilt, what: Kind, other: Operation | None, operation: Operation, taken: str | None) -> Located:
-    """A line of the operation's own stack, or that of what it takes; ``taken`` made a simple value that it takes."""
-    if what == Kind.ORDER:
-        listed = _as_listed(operation, other) or element_order.otherwise_shaped(operation, other)
-        return Located(listed, operation.stack, "element-order") if listed else Located(operation.stack[0], operation.stack, "call-site")
-    if what != Kind.DIFFERENT:
-        return Located(operation.stack[0], operation.stack, "call-site")
-    shaped = _laid_out(operation, other) if other is not None and other.kind == operation.kind else None
-    if shaped is not None:
-        return Located(shaped, operation.stack, "input-shape")
-    if taken is not None:
-        return Located(taken, operation.stack, "simple-input")
-    line = not_exonerated(guilt.judgement, guilt, operation, operation.stack, by_construction=False)
-    return Located(line, operation.stack, "call-not-shared")
-
-
-def _lacking_line(guilt: Guilt, missing: Operation, operation: Operation) -> Proposal[str] | None:
-    """The line at which a step of the reference is missing, of whose result the candidate's operation makes something else."""
+def _lacking_lines(guilt: Guilt, missing: Operation, operation: Operation) -> list[Proposal[str]]:
+    """The lines at which a step of the reference may be missing, of whose result the candidate's operation makes something else."""
     judgement, after = guilt.judgement, guilt.trial.due.maker
     if guilt.trial.why is Reason.END:
-        return strongest(MISSING_AT_END_RULES, MissingStep(guilt, missing, operation, None))
+        return proposals(MISSING_AT_END_RULES, MissingStep(guilt, missing, operation, None))
     user = missing_step.taken_plainly(judgement, missing, operation)
     if user is not operation:
         after = next((u for v in missing.outputs for u in v.users if u.kind == user.kind), after)
-    return strongest(MISSING_RULES, MissingStep(guilt, missing, user, after))
+    return proposals(MISSING_RULES, MissingStep(guilt, missing, user, after))
 
 
-def _region_line(guilt: Guilt, operation: Operation) -> Proposal[str]:
-    """The line of a region of which ``operation`` is to be looked at first."""
-    judgement = guilt.judgement
-    made = _made_for_it(judgement, operation, None, guilt.trial.due)
-    if made is not None:
-        return Proposal("value-made-for-it", made)
-    singled_out = operation is not guilt.trial.suspect
-    numbers = None if singled_out else _of_numbers(judgement, guilt.trial.region)
-    return Proposal("numbers-of-region", numbers) if numbers is not None else Proposal("call-site", operation.stack[0])
+def _region_lines(fault: Fault) -> list[Proposal[str]]:
+    """The lines of a region of which ``fault.operation`` is to be looked at first."""
+    trial = fault.guilt.trial
+    region = proposals(REGION_RULES, Region(fault.judgement, trial, fault.guilt.slices))
+    singled_out = [Proposal(each.rule, each.answer.stack[0]) for each in region if each.answer.stack]
+    return proposals(REGION_LINE_RULES, fault) + singled_out
 
 
-def _wired_line(asked: Wired) -> Proposal[str]:
-    """The line that handed an operation another value than the reference's."""
-    if any(v.record.role == "parameter" for v in foreign(asked.judgement, asked.operation, asked.other)):
-        # which parameters it takes was decided where its module was chosen
-        stack = asked.operation.stack
-        return Proposal(
-            "module-chosen", not_exonerated(asked.judgement, asked.guilt, asked.operation, stack, by_construction=False, alike=True)
-        )
-    return strongest(WIRED_RULES, asked) or Proposal("value-handed-on", _called(asked.judgement, asked.operation, asked.other))
+def _numbers_of_region(fault: Fault) -> str | None:
+    """What a region takes that was computed of numbers alone, where no other operation of it stands out."""
+    trial = fault.guilt.trial
+    return _of_numbers(fault.judgement, trial.region) if fault.operation is trial.suspect else None
+
+
+def _module_chosen(asked: Wired) -> str | None:
+    """Where its module was chosen, which decided on the parameters that an operation takes."""
+    if all(v.record.role != "parameter" for v in foreign(asked.judgement, asked.operation, asked.other)):
+        return None
+    return Passage(asked.judgement, asked.guilt, asked.operation, asked.operation.stack, alike=True).innermost
+
+
+def _element_order(fault: Fault) -> str | None:
+    """The line that brought elements into another order."""
+    if fault.kind is not Kind.ORDER or not fault.operation.stack:
+        return None
+    return _as_listed(fault.operation, fault.other) or element_order.otherwise_shaped(fault.operation, fault.other)
+
+
+def _input_shape(fault: Fault) -> str | None:
+    """The line that gave an input another shape."""
+    alike = fault.kind is Kind.DIFFERENT and fault.other is not None and fault.other.kind == fault.operation.kind
+    return _laid_out(fault.operation, fault.other) if alike and fault.other is not None and fault.operation.stack else None
 
 
 def _made_in_its_place(asked: Wired) -> str | None:
@@ -316,6 +335,58 @@ def _placed(asked: MissingStep) -> str | None:
     return missing_step.place(asked.judgement, mended, asked.step, asked.user, asked.after)
 
 
+#: one change of the formula that makes its result the reference's
+REPAIR_RULES: tuple[Rule[Repair, str], ...] = (
+    Rule("formula-repair", "the step of a formula whose change makes its result right", lambda repair: repair.line),
+)
+
+#: where an operation is called, which is always known, unless it is the framework's own
+CALL_SITE: Rule[Fault, str] = Rule("call-site", "where the operation is called", lambda f: next(iter(f.operation.stack), None))
+
+#: lines of an operation that stands for one of the reference
+OPERATION_RULES: tuple[Rule[Fault, str], ...] = (
+    Rule(
+        "construction-table",
+        "the table that a loop takes a layer's argument from",
+        lambda f: f.construction.table() if f.construction is not None else None,
+    ),
+    Rule(
+        "construction-argument",
+        "the call that gave a layer the argument that differs",
+        lambda f: f.construction.argument() if f.construction is not None else None,
+    ),
+    Rule(
+        "construction-bound",
+        "where an argument was bound to what constructs the layer",
+        lambda f: f.construction.bound() if f.construction is not None else None,
+    ),
+    Rule(
+        "construction-site",
+        "where the layer was constructed",
+        lambda f: f.construction.innermost if f.construction is not None else None,
+    ),
+    Rule("element-order", "where elements were brought into another order", _element_order),
+    Rule("input-shape", "where an input was given another shape", _input_shape),
+    Rule("simple-input", "where a simple value was made or named", lambda f: f.simple_input if f.operation.stack else None),
+    Rule(
+        "own-module-setting",
+        "where the user's module was constructed whose setting the line reads",
+        lambda f: f.call.own_setting() if f.call is not None else None,
+    ),
+    Rule("call-not-shared", "the innermost line no right operation has passed", lambda f: f.call.innermost if f.call is not None else None),
+    CALL_SITE,
+)
+
+#: lines of several operations that stand for others of the reference; see also ``kinds.REGION_RULES``
+REGION_LINE_RULES: tuple[Rule[Fault, str], ...] = (
+    Rule(
+        "value-made-for-region",
+        "where a value was made that only the region takes",
+        lambda f: _made_for_it(f.judgement, f.operation, None, f.guilt.trial.due),
+    ),
+    Rule("numbers-of-region", "where numbers were computed that the region takes", _numbers_of_region),
+)
+
 #: where a step of the reference is missing after all others
 MISSING_AT_END_RULES: tuple[Rule[MissingStep, str], ...] = (
     Rule("end-placed", "between the counterparts of the reference's neighbouring operations", _placed),
@@ -359,10 +430,12 @@ MISSING_RULES: tuple[Rule[MissingStep, str], ...] = (
 
 #: where an operation takes another value than the reference's
 WIRED_RULES: tuple[Rule[Wired, str], ...] = (
+    Rule("module-chosen", "where the module was chosen that has other parameters", _module_chosen),
     Rule("value-made-for-it", "where the value was made, if nothing else rightly takes it", _made_in_its_place),
     Rule(
         "value-named-for-it",
         "where the value got the name by which it is taken",
         lambda w: _named_for_it(w.judgement, w.operation, w.other),
     ),
+    Rule("value-handed-on", "where the operation or its module is given the value", lambda w: _called(w.judgement, w.operation, w.other)),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -39,16 +39,24 @@ class Proposal(Generic[Answer]):
     answer: Answer
 
 
+def proposals(rules: Sequence[Rule[Asked, Answer]], asked: Asked) -> list[Proposal[Answer]]:
+    """The answers of all rules that have one; rules stand in the order of their strength."""
+    return list(_answers(rules, asked))
+
+
 def strongest(rules: Sequence[Rule[Asked, Answer]], asked: Asked) -> Proposal[Answer] | None:
-    """The answer of the first rule that has one; rules stand in the order of their strength. None where no rule answers."""
+    """The answer of the first rule that has one, after which none is asked. None where no rule answers."""
+    return next(_answers(rules, asked), None)
+
+
+def _answers(rules: Sequence[Rule[Asked, Answer]], asked: Asked) -> Iterator[Proposal[Answer]]:
     left_out = ablated()
     for rule in rules:
         if rule.id in left_out:
             continue
         answer = rule.propose(asked)
         if answer:
-            return Proposal(rule.id, answer)
-    return None
+            yield Proposal(rule.id, answer)
 
 
 def ablated() -> frozenset[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paralign.locate.described import divergence, merged
 from paralign.locate.laboratory.watched import Watched
 from paralign.locate.optimizer import step_difference
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.pipeline import divergence, merged
 from paralign.locate.runs.dataflow import Graph
 from paralign.locate.runs.judgement import Judgement, Scale
 from paralign.locate.suspects.patching import guilty
+from paralign.model import LineProposal
 from paralign.run.recorder import both
 from paralign.worker.protocol import watched_pass
 from paralign.worker.session import DOUBLE
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from paralign.model import Divergence, Point
     from paralign.weights import Plan
     from paralign.worker.protocol import Stepping
+
+#: the id of the rule that chooses a line of a step
+RULE = "optimizer-step"
 
 #: parameters that are watched: those that move wrongly, and others beside them
 WRONG, RIGHT = 4, 2
@@ -185,6 +189,8 @@ def _told(guilt: Guilt, line: str | None) -> Divergence:
         told.notes[-1] = f"the same in {len(guilt.repeats)} more results of this line: for other parameters, or in other steps"
     if line is not None and told.candidate is not None:
         move(told.candidate, line)
+        told.rule = RULE
+        told.proposals.insert(0, LineProposal(RULE, line))
     return told
 
 

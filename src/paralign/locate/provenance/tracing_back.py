@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.registry import ablated
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind, of_numbers_alone
-from paralign.locate.source.call_arguments import plain
+from paralign.locate.source import call_arguments
+from paralign.locate.source.call_arguments import is_number
+from paralign.model import LineProposal
 from paralign.run.recorder import both
 from paralign.worker.protocol import Provenance
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 #: the id of the rule in ``report.json``
 RULE = "provenance"
+
+#: stands for a rule where a stage named a line itself
+STAGE = "stage"
 
 #: numbers below this only mask: how low they are is for a softmax the same
 MASKED = -5000.0
@@ -128,27 +134,15 @@ def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any])
 
     A number that each has beside those, as operators have, stands for the other's.
     """
-    theirs = {plain(name): value for name, value in reference.items()}
-    pairs = [(value, theirs[plain(name)]) for name, value in candidate.items() if plain(name) in theirs]
-    named = {plain(name) for name in candidate}
-    alone = (
-        [value for name, value in candidate.items() if plain(name) not in theirs and _is_number(value)],
-        [value for name, value in theirs.items() if name not in named and _is_number(value)],
-    )
-    pairs += [(own, due) for own, due in zip(*alone, strict=True)] if len(alone[0]) == len(alone[1]) == 1 else []
-    return [(own, due) for own, due in pairs if not isinstance(own, bool) and _spread(own) != _spread(due) and not _is_complement(own, due)]
-
-
-def _is_complement(own: Any, due: Any) -> bool:
-    """Whether two shares add up to one: what one framework keeps of a statistic, the other takes anew."""
-    return _is_number(own) and _is_number(due) and math.isclose(own + due, 1.0, rel_tol=1e-9)
-
-
-def _spread(value: Any) -> Any:
-    """A list of equal values as the one value: a stride of ``[1, 1]`` is a stride of 1."""
-    if isinstance(value, (list, tuple)) and value and all(item == value[0] for item in value):
-        return value[0]
-    return list(value) if isinstance(value, tuple) else value
+    names = [{common_argument(name) for name in each} for each in (candidate, reference)]
+    alone = [
+        [value for name, value in own.items() if common_argument(name) not in others and is_number(value)]
+        for own, others in zip((candidate, reference), names[::-1], strict=True)
+    ]
+    pairs = list(zip(*alone, strict=True)) if len(alone[0]) == len(alone[1]) == 1 else []
+    return call_arguments.differing_values(candidate, reference) + [
+        (own, due) for own, due in pairs if not call_arguments.is_equal(own, due)
+    ]
 
 
 def _calls(graph: ValueGraph, operation: Operation, *, built: bool) -> list[Expression]:
@@ -170,15 +164,11 @@ def _is(each: Expression, value: Any) -> bool:
     if isinstance(value, str):
         return bool(each.scalar == value)
     numbers = value if isinstance(value, (list, tuple)) else [value]
-    if each.mark[0] not in ("s", "l") or each.numbers is None or not numbers or not all(_is_number(n) for n in numbers):
+    if each.mark[0] not in ("s", "l") or each.numbers is None or not numbers or not all(is_number(n) for n in numbers):
         return False
     own = each.mark[1] if each.mark[0] == "l" else [each.mark[1]]
     same = len(own) == len(numbers) or len({*own}) == len({*numbers}) == 1
     return same and all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-30) for a, b in zip(own, numbers, strict=False))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
@@ -204,7 +194,7 @@ def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
 
 def _is_strange(each: Expression, seen: Seen) -> bool:
     """Whether the reference has a value nowhere, or an array of its numbers in another order only."""
-    if _is_number(each.scalar) and each.scalar < MASKED:
+    if is_number(each.scalar) and each.scalar < MASKED:
         return False
     disordered = each.mark[0] == "a" and each.numbers is not None and each.numbers.size >= TELLING and not seen.has_ordered(each)
     return not seen.has(each) or disordered
@@ -299,9 +289,9 @@ def follow_rates(context: Context, divergence: Divergence | None) -> None:
 def _rate(graph: ValueGraph, expressions: list[Expression], rate: float) -> Expression | None:
     """The last expression of a step that is the rate, else the last that is the rate over a number which the optimizer was given."""
     base = [e.scalar for name in ("optimizer", "scheduler") if (root := graph.root(name)) is not None for _, e in root.inputs]
-    wanted = [rate, *(rate / b for b in base if _is_number(b) and b)]
+    wanted = [rate, *(rate / b for b in base if is_number(b) and b)]
     for value in wanted:
-        found = [e for e in expressions if _is_number(e.scalar) and _is_close(float(e.scalar), value) and e.kind != "input"]
+        found = [e for e in expressions if is_number(e.scalar) and _is_close(float(e.scalar), value) and e.kind != "input"]
         if found:
             return found[-1]
     return None
@@ -322,11 +312,14 @@ def name(divergence: Divergence | None, found: Blamed | None) -> None:
     if divergence is None or divergence.candidate is None or found is None:
         return
     point = divergence.candidate
+    if not divergence.proposals and point.source:
+        divergence.proposals.append(LineProposal(divergence.rule or STAGE, point.source))
     before = [line for line in (point.source, *point.lines) if line]
     lines = dict.fromkeys([each.source for each in found.chain if each.file][:CHAIN] + before)
     point.source, point.code = found.source, code_at(found.source)
     point.lines = [line for line in lines if line != found.source]
     divergence.rule = RULE
+    divergence.proposals.insert(0, LineProposal(RULE, found.source))
     divergence.notes.append(said(found))
 
 

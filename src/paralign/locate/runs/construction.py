@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -58,71 +60,135 @@ def is_container_line(graph: Graph, operation: Operation) -> bool:
     return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
 
 
-def not_exonerated(
-    judgement: Judgement,
-    guilt: Guilt,
-    operation: Operation,
-    lines: tuple[str, ...],
-    *,
-    by_construction: bool,
-    alike: bool = False,
-    twin: Operation | None = None,
-) -> str:
-    """The innermost line that no right operation of the same kind, but with other arguments (``alike``: or with any), has passed as well.
+@dataclass(frozen=True)
+class Passage:
+    """An operation at fault, and lines that led to it: which of them decided on it is told by right operations that passed them too.
 
-    Where one has, by the same lines within, the arguments come from further out: a helper that is used with right and with wrong ones.
-    So they do where what the reference has in place of it (``twin``, or what made the value that is due) went through a helper that
-    others go through with other arguments. Of lines that are all the same it is the one that calls such a helper more than once. What
-    hands an argument on, but once or rightly elsewhere, is told by its call. Where a loop takes the arguments from a table, and other
-    rounds are right, it is the table's.
+    Args:
+        judgement: of the run as it is.
+        guilt: the fault.
+        operation: at fault.
+        lines: those that led to it, the innermost first; of its layer's construction or of its call.
+        by_construction: whether they are those of its layer's construction.
+        alike: whether right operations with the same arguments exonerate a line as well.
+        twin: what the reference has in place of the operation.
     """
-    guilty = {o.number for o in (operation, *guilt.repeats)} | guilt.replaced
-    due = twin if twin is not None and twin.kind == operation.kind else computing(guilt.trial.due.maker)
-    right = [
-        (each.candidate, o)
-        for each in dict.fromkeys((judgement, guilt.mended or judgement))
-        for o in each.candidate.operations
-        if o.number not in guilty and _is_right(each, o, guilt.replaced)
-    ]
-    if by_construction and (table := _table(operation, due, lines, right, guilty)) is not None:
-        return table
-    others = [(g, o) for g, o in right if o.kind == operation.kind and (alike or o.arguments != operation.arguments)]
-    if due is not None and due.kind != operation.kind:  # there it does what is due here
-        others += [(g, o) for g, o in right if o.kind == due.kind]
-    ways = {_lines_of(graph, o, by_construction=by_construction) for graph, o in others}
-    found = next((line for depth, line in enumerate(lines, 1) if all(way[:depth] != lines[:depth] for way in ways)), _calling(lines, ways))
-    if found == lines[0] and due is not None and due.kind == operation.kind and not alike:
-        depth = _shared_in_reference(judgement.reference, due, by_construction=by_construction)
-        passed = {_lines_of(g, o, by_construction=by_construction) for g, o in right if o.kind == operation.kind}
-        if 0 < depth < len(lines) and any(way[:depth] == lines[:depth] and way[: depth + 1] != lines[: depth + 1] for way in passed):
-            return lines[depth]
-    alike_built = {o.module for o in judgement.candidate.operations if constructed(judgement.candidate, o.module)[:1] == lines[:1]}
-    fine = any(o.kind == operation.kind and constructed(g, o.module)[:1] == lines[:1] for g, o in right)
-    if by_construction and found == lines[0] and due is not None and due.kind == operation.kind and (fine or len(alike_built) == 1):
-        return argument_line(lines, differing(operation.arguments, due.arguments)) or found
-    if by_construction and found == lines[0] and due is not None and due.kind == operation.kind:
-        return bound_line(lines, differing(operation.arguments, due.arguments)) or found
-    passing = [o for _, o in others if o.source == operation.source]
-    kept = _own_setting(judgement.candidate, operation, passing) if passing and not (by_construction or alike) else None
-    return kept or found
 
+    judgement: Judgement
+    guilt: Guilt
+    operation: Operation
+    lines: tuple[str, ...]
+    by_construction: bool = False
+    alike: bool = False
+    twin: Operation | None = None
 
-def _table(
-    operation: Operation, due: Operation | None, lines: tuple[str, ...], right: list[tuple[Graph, Operation]], guilty: set[int]
-) -> str | None:
-    """The line of the table that a loop takes the wrong argument from; None where there is none, or the call in the loop may be wrong.
+    @cached_property
+    def due(self) -> Operation | None:
+        """The reference's operation in its place."""
+        like = self.twin is not None and self.twin.kind == self.operation.kind
+        return self.twin if like else computing(self.guilt.trial.due.maker)
 
-    The call is right where other rounds make of it what is due here, and the wrong rounds follow one another, as those of a row do.
-    """
-    names = differing(operation.arguments, due.arguments) if due is not None and due.kind == operation.kind else set()
-    told = table_line(lines, names) if names else None
-    if due is None or told is None:
-        return None
-    depth = lines.index(told[0]) + 1
-    rounds = {o.number: o for g, o in right if o.kind == operation.kind and constructed(g, o.module)[:depth] == lines[:depth]}
-    if not any(not names & differing(o.arguments, due.arguments) for o in rounds.values()):
-        return None
-    return None if any(min(guilty) < number < max(guilty) for number in rounds) else told[1]
+    @cached_property
+    def counterpart(self) -> Operation | None:
+        """The reference's operation in its place, if it is of the same kind."""
+        return self.due if self.due is not None and self.due.kind == self.operation.kind else None
+
+    @cached_property
+    def guilty(self) -> set[int]:
+        """The numbers of the operations at fault."""
+        return {o.number for o in (self.operation, *self.guilt.repeats)} | self.guilt.replaced
+
+    @cached_property
+    def right(self) -> list[tuple[Graph, Operation]]:
+        """Right operations of the run as it is, and of the mended one."""
+        runs = dict.fromkeys((self.judgement, self.guilt.mended or self.judgement))
+        return [
+            (run.candidate, o)
+            for run in runs
+            for o in run.candidate.operations
+            if o.number not in self.guilty and _is_right(run, o, self.guilt.replaced)
+        ]
+
+    @cached_property
+    def others(self) -> list[tuple[Graph, Operation]]:
+        """Right operations of the same kind with other arguments, and of the kind that is due here."""
+        kind, arguments = self.operation.kind, self.operation.arguments
+        found = [(g, o) for g, o in self.right if o.kind == kind and (self.alike or o.arguments != arguments)]
+        if self.due is not None and self.due.kind != kind:
+            found += [(g, o) for g, o in self.right if o.kind == self.due.kind]
+        return found
+
+    @cached_property
+    def unshared(self) -> str:
+        """The innermost line that no other right operation has passed, by the same lines within.
+
+        Where one has, the arguments come from further out: a helper that is used with right and with wrong ones. Of lines that are all
+        the same it is the one that calls such a helper more than once.
+        """
+        ways = {self._lines(g, o) for g, o in self.others}
+        found = (line for depth, line in enumerate(self.lines, 1) if all(way[:depth] != self.lines[:depth] for way in ways))
+        return next(found, None) or _calling(self.lines, ways)
+
+    @cached_property
+    def innermost(self) -> str:
+        """The line to look at: ``unshared``, or further out where the reference's operation went through a helper that others use."""
+        if self.unshared != self.lines[0] or self.counterpart is None or self.alike:
+            return self.unshared
+        depth = _shared_in_reference(self.judgement.reference, self.counterpart, by_construction=self.by_construction)
+        if not 0 < depth < len(self.lines):
+            return self.unshared
+        passed = [self._lines(g, o) for g, o in self.right if o.kind == self.operation.kind]
+        parting = [way for way in passed if way[:depth] == self.lines[:depth] and way[: depth + 1] != self.lines[: depth + 1]]
+        return self.lines[depth] if parting else self.unshared
+
+    def _lines(self, graph: Graph, operation: Operation) -> tuple[str, ...]:
+        return _lines_of(graph, operation, by_construction=self.by_construction)
+
+    def argument(self) -> str | None:
+        """The call that gives the layer the argument that differs, where this line is right elsewhere or constructs one layer only."""
+        names = self._differing()
+        return argument_line(self.lines, names) if names and self._is_fine_elsewhere() else None
+
+    def bound(self) -> str | None:
+        """Where the argument that differs was bound to what constructs the layer, if all layers of this line have it."""
+        names = self._differing()
+        return None if not names or self._is_fine_elsewhere() else bound_line(self.lines, names)
+
+    def _differing(self) -> set[str]:
+        """The arguments that differ from the reference's, if the innermost line is the one that constructs the layer."""
+        if self.counterpart is None or self.innermost != self.lines[0]:
+            return set()
+        return differing(self.operation.arguments, self.counterpart.arguments)
+
+    def _is_fine_elsewhere(self) -> bool:
+        graph = self.judgement.candidate
+        alike = {o.module for o in graph.operations if constructed(graph, o.module)[:1] == self.lines[:1]}
+        fine = any(o.kind == self.operation.kind and constructed(g, o.module)[:1] == self.lines[:1] for g, o in self.right)
+        return fine or len(alike) == 1
+
+    def table(self) -> str | None:
+        """The line of the table that a loop takes the wrong argument from; None where the call in the loop may be wrong.
+
+        The call is right where other rounds make of it what is due here, and the wrong rounds follow one another, as those of a row do.
+        """
+        due = self.counterpart
+        names = differing(self.operation.arguments, due.arguments) if due is not None else set()
+        told = table_line(self.lines, names) if names else None
+        if due is None or told is None:
+            return None
+        depth = self.lines.index(told[0]) + 1
+        same = [(g, o) for g, o in self.right if o.kind == self.operation.kind]
+        rounds = {o.number: o for g, o in same if constructed(g, o.module)[:depth] == self.lines[:depth]}
+        if not any(not names & differing(o.arguments, due.arguments) for o in rounds.values()):
+            return None
+        return None if any(min(self.guilty) < number < max(self.guilty) for number in rounds) else told[1]
+
+    def own_setting(self) -> str | None:
+        """Where the user's module of the operation was constructed, if its line reads a setting and right operations are of others."""
+        passing = [o for _, o in self.others if o.source == self.operation.source]
+        if self.innermost != self.unshared:
+            return None
+        return _own_setting(self.judgement.candidate, self.operation, passing) if passing else None
 
 
 def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) -> str | None:

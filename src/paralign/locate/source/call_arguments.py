@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import TYPE_CHECKING, Any
 
+from paralign.adapters._kinds import common_argument, names_of_argument
 from paralign.locate.source.bindings import Code
 from paralign.locate.source.statements import parsed
 from paralign.model import SourceLine
@@ -20,14 +22,39 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set[str]:
     """The names, as calls write them, of the arguments that two operations have with other values."""
-    theirs = {plain(name): value for name, value in reference.items()}
-    found = {plain(name) for name, value in candidate.items() if plain(name) in theirs and theirs[plain(name)] != value}
-    return found | {f"{name}s" for name in found}
+    theirs = {common_argument(name): value for name, value in reference.items()}
+    found: set[str] = set()
+    for name, value in candidate.items():
+        argument = common_argument(name)
+        if argument in theirs and theirs[argument] != value:
+            found |= names_of_argument(argument)
+    return found
 
 
-def plain(name: str) -> str:
-    """A name of an argument as both frameworks write it."""
-    return {"eps": "epsilon"}.get(name, name.removesuffix("s"))
+def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """The values of arguments that both have under one name, and that differ: the candidate's and the reference's."""
+    theirs = {common_argument(name): value for name, value in reference.items()}
+    pairs = [(value, theirs[common_argument(name)]) for name, value in candidate.items() if common_argument(name) in theirs]
+    return [(own, due) for own, due in pairs if not is_equal(own, due)]
+
+
+def is_equal(own: Any, due: Any) -> bool:
+    """Whether two values of an argument mean the same; what is true or false on one side is not compared."""
+    if isinstance(own, bool) or _spread(own) == _spread(due):
+        return True
+    return is_number(own) and is_number(due) and math.isclose(own + due, 1.0, rel_tol=1e-9)  # what is kept of a statistic, or taken anew
+
+
+def _spread(value: Any) -> Any:
+    """A list of equal values as the one value: a stride of ``[1, 1]`` is a stride of 1."""
+    if isinstance(value, (list, tuple)) and value and all(item == value[0] for item in value):
+        return value[0]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and not true or false."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def argument_line(lines: Sequence[str], names: set[str]) -> str | None:

@@ -1,0 +1,198 @@
+"""Faults as they are reported: the points of both sides, the line that the strongest rule proposes, and what speaks for it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from paralign.locate.gradients import line as gradient_lines
+from paralign.locate.gradients.compare import LEAST, Wrong
+from paralign.locate.gradients.compare import Fault as GradientFault
+from paralign.locate.lines.choose import Fault, candidate_lines
+from paralign.locate.lines.kinds import Kind
+from paralign.locate.lines.number_lines import NUMBER_RULES, Numbers
+from paralign.locate.lines.registry import proposals
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import tracing_back
+from paralign.locate.runs import construction as built_at
+from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.judgement import FLOOR, Judgement
+from paralign.locate.source.argument_names import named
+from paralign.model import Divergence, LineProposal, Point
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.locate.laboratory.watched import Watched
+    from paralign.locate.lines.registry import Proposal
+    from paralign.locate.provenance.blame import Blamed
+    from paralign.locate.runs.dataflow import Graph, Operation
+    from paralign.locate.types import Guilt
+    from paralign.model import Point as PointType
+
+#: the id of the rule that chooses a line for a wrong gradient
+GRADIENT = "gradient-line"
+
+#: matches that are shown before a divergence
+CHAIN = 5
+
+
+def gradient_divergence(fault: GradientFault, judgement: Judgement) -> Divergence:
+    """A fault of a gradient as it is reported."""
+    operation = fault.operation
+    candidate: PointType | None
+    reference: PointType | None
+    if operation is None:
+        names = fault.value.record.name, fault.due.record.name
+        candidate, reference = (
+            Point(name, "parameter", next(iter(found), None), code_at(next(iter(found), None)), list(found[1:]))
+            for name, found in zip(names, gradient_lines.of_parameter(fault, judgement), strict=True)
+        )
+    else:
+        found = gradient_lines.of_operation(fault, operation, judgement)
+        twin = fault.cut or judgement.twin(operation)
+        due = gradient_lines.of_cut(twin) if twin is not None else ()
+        candidate = _point(judgement.candidate, operation, next(iter(found), None), found)
+        reference = _point(judgement.reference, twin, next(iter(due), None), due)
+    said = {
+        Wrong.DIFFERENT: "the gradient that comes in is right, the one that goes out is not",
+        Wrong.FACTOR: f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
+        Wrong.DETACHED: "the gradient ends here: the value is cut off from what follows (detach, stop_gradient, no_grad)",
+        Wrong.FROZEN: "the parameter is frozen here and trained in the reference",
+        Wrong.ABSENT: "a gradient comes in and none goes out",
+        Wrong.KEPT: "there is a gradient here, and none in the reference, which cuts the value off or keeps the parameter as it is",
+    }[fault.what]
+    notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
+    if fault.wrong_after is not None:
+        notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
+    return Divergence(
+        reference,
+        candidate,
+        confirmed=fault.confirmed,
+        what=fault.what.value,
+        rule=GRADIENT,
+        proposals=[LineProposal(GRADIENT, candidate.source)] if candidate is not None and candidate.source is not None else [],
+        error_before=0.0,
+        error=fault.error,
+        noise=LEAST,
+        notes=notes,
+    )
+
+
+def merged(found: list[Divergence]) -> list[Divergence]:
+    """The divergences, those of the same kind at the same line of the candidate as one."""
+    kept: dict[tuple[str, str], Divergence] = {}
+    for number, each in enumerate(found):
+        line = each.candidate.source if each.candidate is not None else None
+        first = kept.setdefault((each.what, line or f"unknown {number}"), each)
+        if first is not each:
+            first.repeats += 1 + each.repeats
+            first.error_after = each.error_after
+    return list(kept.values())
+
+
+def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
+    """A fault as it is reported.
+
+    Args:
+        guilt: the fault.
+        watched: may be asked how numbers were made that enter it, and which of the user's expressions made a wrong value.
+    """
+    fault = Fault.of(guilt)
+    said = candidate_lines(guilt)
+    numbers = Numbers(fault, watched) if watched is not None and said else None
+    if numbers is not None:
+        said = proposals(NUMBER_RULES, numbers) + said
+        fault = numbers.seen
+    traced = numbers.traced if numbers is not None and said[0].rule == tracing_back.RULE else None
+    judgement, operation, source = guilt.judgement, fault.operation, said[0].answer if said else None
+    built = built_at.constructed(judgement.candidate, operation.module)
+    before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
+    chain = _chain(judgement, operation)
+    due = built_at.reference_line(judgement.reference, fault.other, built=source in built)
+    return Divergence(
+        _point(judgement.reference, fault.other, due, ()),
+        _point(judgement.candidate, operation, source, _further(fault, said, built, traced)),
+        inputs_agree=fault.kind != Kind.GIVEN,
+        last_agreeing=chain[-1] if chain else None,
+        confirmed=guilt.confirmed,
+        what=fault.kind.value,
+        rule=said[0].rule if said else "",
+        proposals=[LineProposal(each.rule, each.answer) for each in said],
+        error_before=before,
+        error=guilt.error,
+        error_after=guilt.after,
+        noise=max(FLOOR, judgement.scale.floor),
+        repeats=len(guilt.repeats),
+        chain=chain,
+        notes=_notes(guilt, fault.kind, fault.other) + ([tracing_back.said(traced)] if traced is not None else []),
+        hidden=guilt.hidden,
+    )
+
+
+def _further(fault: Fault, said: Sequence[Proposal[str]], built: tuple[str, ...], traced: Blamed | None) -> tuple[str, ...]:
+    """The lines that led to a fault, beside the one that is named first."""
+    chain = [each.source for each in traced.chain if each.file] if traced is not None else []
+    instead = [each.answer for each in said[1:2]] if traced is not None else []
+    by_construction = any(each.answer in built for each in said[:2])
+    return tuple(dict.fromkeys([*chain, *instead, *(built if by_construction else ()), *fault.operation.stack]))
+
+
+def _point(graph: Graph, operation: Operation | None, source: str | None, further: Sequence[str]) -> PointType | None:
+    if operation is None:
+        return None
+    layer = graph.kinds.get(operation.module)
+    op = f"{operation.op} ({layer})" if layer else operation.op
+    return Point(
+        operation.module,
+        op,
+        source,
+        code_at(source),
+        [line for line in further if line != source],
+        named(operation.op, operation.arguments),
+    )
+
+
+def _chain(judgement: Judgement, operation: Operation) -> list[str]:
+    """What matched on the way to an operation, the nearest last."""
+    found: list[Operation] = []
+    todo = [v for v in operation.inputs if judgement.is_right(v) and v.maker is not None]
+    while todo and len(found) < CHAIN:
+        value = max(todo, key=lambda v: v.order)
+        todo.remove(value)
+        maker = value.maker
+        if maker is None or maker in found:
+            continue
+        if is_telling(value):
+            found.append(maker)
+        todo += [v for v in maker.inputs if judgement.is_right(v) and v.maker is not None]
+    return [_said(o) for o in sorted(found, key=lambda o: o.order)]
+
+
+def _said(operation: Operation) -> str:
+    return "  ".join(part for part in (operation.module, operation.op, operation.source or "") if part)
+
+
+def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
+    said = {
+        Kind.DIFFERENT: "right inputs, another result",
+        Kind.MISSING: f"the reference does something first that is missing here: {_said(other)}" if other else "",
+        Kind.EXTRA: "the reference goes on with the input as it is: this step is not there",
+        Kind.ORDER: "the right elements, in another order",
+        Kind.MISWIRED: "the reference takes another value here",
+        Kind.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
+        Kind.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
+    }[what]
+    notes = [said] if said else []
+    if what == Kind.REGION:
+        region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
+        notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
+    notes += [f"with one change the result is the reference's: {guilt.repair.what}"] if guilt.repair is not None else []
+    if not guilt.confirmed:
+        notes.append("suspected: no run with a value of the reference in its place could confirm it")
+    if not guilt.seen:
+        notes.append("the outputs of this run do not show it beyond their noise; others may")
+    if guilt.repeats:
+        places = ", ".join(dict.fromkeys(o.module or "the model itself" for o in guilt.repeats[:3]))
+        notes.append(f"the same at {len(guilt.repeats)} more places: {places}{' …' if len(guilt.repeats) > 3 else ''}")  # noqa: PLR2004 - a few suffice
+    return notes

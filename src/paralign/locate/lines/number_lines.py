@@ -1,0 +1,114 @@
+"""Rules about where numbers came from that enter a fault: they ask how both programs made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paralign.locate.lines import tables
+from paralign.locate.lines.kinds import Kind
+from paralign.locate.lines.registry import Rule, ablated
+from paralign.locate.provenance import tracing_back
+from paralign.locate.runs.construction import constructed
+
+if TYPE_CHECKING:
+    from paralign.locate.laboratory.watched import Watched
+    from paralign.locate.lines.choose import Fault
+    from paralign.locate.provenance.blame import Blamed
+    from paralign.locate.runs.dataflow import Operation
+
+#: ids of the rules on whose answers others build
+TABLE, REGION = "origin-of-numbers", "region-of-numbers"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A fault, and the programs that may be run again to see how they make the numbers which enter it."""
+
+    fault: Fault
+    program: Watched
+
+    @cached_property
+    def table(self) -> str | None:
+        """The line that made the numbers which enter a fault, where these are to blame.
+
+        Those that enter the first of several steps are, if no change of a single step would mend the result and no other step stands
+        out.
+        """
+        if TABLE in ablated():
+            return None
+        guilt, operation, kind = self.fault.guilt, self.fault.operation, self.fault.kind
+        bare = tables.given(guilt, operation, *guilt.trial.region)
+        made = self.program.origin(bare, kind is Kind.GIVEN) if bare else None
+        if made is not None or kind is not Kind.REGION or guilt.repair is not None or operation is not guilt.trial.suspect:
+            return made
+        own = tables.given(guilt, operation)
+        return self.program.origin(own, True) if own else None
+
+    @cached_property
+    def first_of_region(self) -> Operation | None:
+        """The first operation of a region that makes, of numbers alone, what the reference has nowhere."""
+        if self.table is not None or self.fault.kind is not Kind.REGION or REGION in ablated():
+            return None
+        return tables.of_region(self.fault.guilt, self.program.numbers)
+
+    @cached_property
+    def seen(self) -> Fault:
+        """The fault, in the light of where its numbers came from."""
+        if self.table is not None:
+            return replace(self.fault, kind=Kind.GIVEN)
+        return self.fault if self.first_of_region is None else replace(self.fault, operation=self.first_of_region)
+
+    @cached_property
+    def number(self) -> str | None:
+        """The line from which the one number came that a formula's repair changes wherever it stands."""
+        repair = self.fault.guilt.repair
+        return self.program.number_line(repair.line, repair.number) if repair is not None and repair.number is not None else None
+
+    @cached_property
+    def traced(self) -> Blamed | None:
+        """The expression that made a number, or what an operation or a region is given besides tensors."""
+        repair = self.fault.guilt.repair
+        if repair is None:
+            return self._of_kind()
+        sides = self._recorded() if repair.taken is not None else None
+        return None if sides is None or repair.taken is None else tracing_back.of_number(sides, repair.line, repair.taken)
+
+    def _of_kind(self) -> Blamed | None:
+        """The expression, as the kind of fault lets it be looked for."""
+        fault = self.seen
+        operation, other = fault.operation, fault.other
+        if fault.kind is Kind.DIFFERENT and other is not None and other.kind == operation.kind:
+            differ = bool(tracing_back.differing_values(operation.arguments, other.arguments))
+            sides = self._recorded() if differ else None
+            built = bool(constructed(fault.judgement.candidate, operation.module))
+            return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built)
+        if fault.kind not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
+            return None
+        sides = self._recorded()
+        lines = [line for each in (operation, *fault.guilt.trial.region) for line in each.stack[:1]]
+        found = None if sides is None else tracing_back.of_lines(sides, lines)
+        return None if fault.kind is Kind.MISSING and found is not None and not found.is_table else found
+
+    def _recorded(self) -> tracing_back.Sides | None:
+        """Both sides' expressions of construction and of a pass, with the loss where one is watched."""
+        values = {name: capture for name, capture in self.program.given.items() if name in ("inputs", "labels")}
+        return tracing_back.recorded(self.program.context, "model", values)
+
+
+#: the strongest first
+NUMBER_RULES: tuple[Rule[Numbers, str], ...] = (
+    Rule(
+        tracing_back.RULE,
+        "the user's expression that made a value wrong, of right operands",
+        lambda n: n.traced.source if n.traced is not None else None,
+    ),
+    Rule("origin-of-number", "where a number came from that a repair changes in several lines", lambda n: n.number),
+    Rule(TABLE, "what made a table, an index or a mask of numbers alone", lambda n: n.table),
+    Rule(
+        REGION,
+        "the first of a region's operations on numbers alone that is wrong",
+        lambda n: None if n.first_of_region is None else n.first_of_region.source,
+    ),
+)
