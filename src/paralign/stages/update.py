@@ -450,7 +450,7 @@ def _divergence(found: list[Difference], wrong: list[Pair], experiment: Experime
         built = built_of(state).get(name.rpartition(".")[0], ()) if state is not None else ()
         own = answer.optimizer["parameters"].get(name, {}).get("rate", 1.0) != 1.0 and len(answer.optimizer["groups"]) == 1
         varies = _varies(experiment, blamed, own=own) if term == "rates" else False
-        source = setting_lines.term_line(answer, term, capture.manifest.files, next(iter(built), None), varies=varies)
+        source = setting_lines.term_line(answer, term, next(iter(built), None), varies=varies)
         ends.append(Point(name, answer.optimizer["class"], source, setting_lines.code_at(source)))
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None

@@ -169,7 +169,6 @@ _ARRANGED: dict[str, Callable[..., Any]] = {
     "tile": lambda step, x: np.tile(x, step.settings["times"]),
     "cross_entropy": _cross_entropy,
     "one_hot": lambda step, x: np.eye(step.shape[-1])[x.astype(np.int64)],
-    "mean of what is kept": lambda step, x, share: x.sum(step.along) / np.broadcast_to(share, x.shape).sum(step.along),
     "label_smooth": lambda _, x, share: (1 - share) * x + share / x.shape[-1],
 }
 

@@ -6,7 +6,6 @@ which step, done otherwise, leads to the reference's result.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -81,7 +80,7 @@ class Repair:
 class _Change:
     """Another step in the place of one; or, where ``after`` is given, a further step on a value before it is used.
 
-    ``more`` are steps that are changed with it: where one ``number`` stands several times, or shares add up to one. ``taken`` is the number
+    ``more`` are steps that are changed with it: where one ``number`` stands several times. ``taken`` is the number
     that is another now.
     """
 
@@ -171,7 +170,6 @@ class Formula:
             yield from _of_function(step)
             yield from _of_axes(step)
             yield from _of_operands(step)
-            yield from _of_shares_kept(step)
             if operation in self._done_alike:
                 yield from self._of_numbers(step)
                 yield from self._of_values(step)
@@ -190,23 +188,11 @@ class Formula:
                 more = self._alike(step, place, old, number)
                 if more:
                     yield _Change(cost, f"{what} wherever it stands so", changed, None, more, old, taken=old)
-            yield from self._of_shares(step, place, old)
 
     def _alike(self, step: Step, place: int, old: float, number: float) -> tuple[Step, ...]:
         """The further steps of a kind with the number, which a name may stand for in all of them, changed alike; those before it: none."""
         alike = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name and _number(s, place) == old]
         return tuple(_with(s, place, number) for s in alike if s is not step) if alike[:1] == [step] else ()
-
-    def _of_shares(self, step: Step, place: int, old: float) -> Iterator[_Change]:
-        """Another share, where what is left of one stands in the same line."""
-        beside = (s for o, s in self._steps.items() if o in self._done_alike and o.source == step.operation.source and s.name == "multiply")
-        for other in beside if step.name == "multiply" else ():
-            rest = _number(other, place)
-            if not rest or abs(abs(rest) + abs(old) - 1) > SAME:
-                continue
-            for number in (n for n in self.numbers if 0 < n < 1):
-                changed = _with(step, place, math.copysign(number, old)), _with(other, place, math.copysign(1 - number, rest))
-                yield _Change(NUMBER, f"{number:g} in place of {abs(old):g}", changed[0], None, changed[1:])
 
     def _of_values(self, step: Step) -> Iterator[_Change]:
         """Another value in the place of one that is taken."""
@@ -277,14 +263,6 @@ def _of_operands(step: Step) -> Iterator[_Change]:
         if not isinstance(operand, float) and operand.shape == step.shape and operand.record.dtype == step.dtype:
             yield _Change(LESS, f"no {step.name}", replace(step, name="same", operands=(operand,)))
             yield _Change(LESS, f"the negative in place of {step.name}", replace(step, name="negative", operands=(operand,)))
-
-
-def _of_shares_kept(step: Step) -> Iterator[_Change]:
-    """The mean of a product with shares, or with zeros and ones, divided by what these add up to and not by how many there are."""
-    product_of = step.operands[0].maker if step.name == "mean" and not isinstance(step.operands[0], float) else None
-    for share in product_of.inputs if product_of is not None and product_of.kind == "multiply" else ():
-        operands = (product_of.outputs[0], share) if product_of is not None else ()
-        yield _Change(OTHER, "the mean of what is kept", replace(step, name="mean of what is kept", operands=operands))
 
 
 def _fits(name: str, step: Step) -> bool:

@@ -12,7 +12,7 @@ from paralign.locate.source.bindings import Code
 from paralign.model import SourceLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from paralign.locate.optimizer.identify import Difference
     from paralign.locate.optimizer.update_rules import Terms
@@ -57,13 +57,12 @@ def setting_line(source: str | None, term: str) -> str | None:
     return source
 
 
-def term_line(answer: Updated, term: str, files: Iterable[str], layer: str | None, *, varies: bool) -> str | None:
+def term_line(answer: Updated, term: str, layer: str | None, *, varies: bool) -> str | None:
     """Where a term is set: by the schedule, by a parameter's own settings, or by the call that constructs the optimizer.
 
     Args:
         answer: of the task ``update``.
         term: that differs, '' where none is known.
-        files: that the side was made of.
         layer: the line that constructed the layer of a parameter concerned.
         varies: whether the learning rates change from step to step.
     """
@@ -72,7 +71,7 @@ def term_line(answer: Updated, term: str, files: Iterable[str], layer: str | Non
         if varies and built["scheduler"]:
             return str(built["scheduler"])
         if any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()) and len(about["groups"]) == 1:
-            return parameter_line(files) or layer or built["optimizer"]
+            return layer or built["optimizer"]
     return setting_line(built["optimizer"], term)
 
 
@@ -140,26 +139,6 @@ def kept_line(
         if due and not any(_equal(value, each) for each in due):
             return code.at(line)
     return None
-
-
-def parameter_line(files: Iterable[str]) -> str | None:
-    """The one line in some files where a parameter is given a rate of its own by ``ParamAttr``; None where there is none or several."""
-    found = set()
-    for file in files:
-        if not file.endswith(".py"):
-            continue
-        try:
-            tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and ast.unparse(node.func).endswith("ParamAttr")
-                and any(k.arg == "learning_rate" for k in node.keywords)
-            ):
-                found.add(f"{file}:{node.lineno}")
-    return found.pop() if len(found) == 1 else None
 
 
 def code_at(source: str | None) -> str | None:
