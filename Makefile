@@ -11,7 +11,7 @@ WORKERS ?= 2
 
 .PHONY: convert-code training-faults catalogue cheats rules
 
-.PHONY: init-rates layers help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
+.PHONY: init-rates layers jax help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
@@ -32,6 +32,7 @@ help:
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
 	@echo "make kills            kill workers, paralign or both at random moments, and look at the next check (docs/reliability.md)"
 	@echo "make cheats           ports that want to pass paralign verify without being right, and honest ones (docs/verify.md)"
+	@echo "make jax              what the adapter of JAX has to pass, in an environment of its own (docs/jax.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
 $(VENV)/stamp-demo: pyproject.toml constraints.txt
@@ -93,6 +94,14 @@ bench: $(VENV)/stamp-bench .padiff/stamp
 	.venv-zoo/bin/pip install -q --no-deps --upgrade --target .venv-zoo/formers -r benchmarks/zoo/zoo-formers-requirements.txt
 	.venv-zoo/bin/pip install -q --no-deps -e .
 	touch $@
+
+.venv-jax/stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-jax
+	.venv-jax/bin/pip install -q -c constraints.txt -e '.[torch,jax,dev]'
+	touch $@
+
+jax: .venv-jax/stamp
+	.venv-jax/bin/pytest -q tests/conformance tests/e2e/test_jax_adapter.py -k jax
 
 training-faults: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/training_faults.py $(ARGS)

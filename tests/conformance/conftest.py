@@ -11,7 +11,7 @@ import pytest
 
 from paralign.adapters import finding
 
-FRAMEWORKS = [pytest.param("torch", marks=pytest.mark.torch), pytest.param("paddle", marks=pytest.mark.paddle), "numpy"]
+FRAMEWORKS = [pytest.param("torch", marks=pytest.mark.torch), pytest.param("paddle", marks=pytest.mark.paddle), "numpy", "jax"]
 LAYERED = FRAMEWORKS[:2]
 
 
@@ -125,6 +125,8 @@ class Kit:
 
     parameter = ""  #: between a layer's path and its weight's name
     containers = True
+    plain = False  #: models are objects with arrays: there are no layers
+    mutable = True  #: arrays can be written to
 
     def __init__(self, name):
         self.name, self.adapter = name, finding.load(name)
@@ -209,7 +211,7 @@ class PaddleKit(Kit):
 
 
 class NumpyKit(Kit):
-    parameter, containers = "parameters", False
+    parameter, containers, plain = "parameters", False, True
 
     def __init__(self, name):
         self.nn, self.layer = SimpleNamespace(Linear=Dense, ModuleList=list), Callable
@@ -229,6 +231,36 @@ class NumpyKit(Kit):
         return [dict(vars(cls)) for cls in (type(model), Dense, Callable, self.models.Block, self.models.Broken)]
 
 
+class JaxKit(NumpyKit):
+    """Plain objects with arrays of JAX; modules of flax.nnx have rules of their own in test_jax.py."""
+
+    mutable = False
+
+    def __init__(self, name):
+        pytest.importorskip("jax", reason="needs JAX (the extra `jax`)")
+        if name not in finding.known():
+            pytest.skip("paralign's entry points are not installed")
+        self.nn, self.layer = SimpleNamespace(Linear=self.dense, ModuleList=list), Callable
+        Kit.__init__(self, name)
+
+    def dense(self, width, out):
+        made = Dense(width, out)
+        made.parameters = {name: self.tensor(array) for name, array in made.parameters.items()}
+        return made
+
+    def tensor(self, array):
+        import jax
+
+        with jax.enable_x64(True):
+            return jax.numpy.array(array)
+
+    def raw(self, name, bits):
+        return self.tensor(super().raw(name, bits))
+
+    def buffer(self, module, name, array, persistent=True):
+        setattr(module, name, self.tensor(array))
+
+
 class OnnxKit(NumpyKit):
     """Arrays, and programs in place of models: what asks for layers has rules of its own in test_onnxruntime.py."""
 
@@ -246,11 +278,11 @@ class OnnxKit(NumpyKit):
         return self.adapter.place(runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]))
 
 
-KITS = {"torch": TorchKit, "paddle": PaddleKit, "numpy": NumpyKit, "onnxruntime": OnnxKit}
+KITS = {"torch": TorchKit, "paddle": PaddleKit, "numpy": NumpyKit, "jax": JaxKit, "onnxruntime": OnnxKit}
 
 
 def _kit(name):
-    if name not in ("numpy", "onnxruntime"):
+    if name in ("torch", "paddle"):
         pytest.importorskip(name)
     return KITS[name](name)
 

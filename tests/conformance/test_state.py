@@ -33,7 +33,7 @@ def test_state(kit):
     weight = entries[kit.weight("block.inner")]
     assert (weight.role, weight.owner, weight.trainable, weight.shared, weight.persistent) == ("parameter", "block.inner", True, None, True)
     assert weight.leaf == kit.weight("")
-    assert weight.kind == ("" if kit.name == "numpy" else "Linear")
+    assert weight.kind == ("" if kit.plain else "Linear")
     assert weight.attrs == {}
     steps = entries["steps"]
     assert (steps.role, steps.owner, steps.leaf, steps.kind, steps.trainable) == ("buffer", "", "steps", "", False)
@@ -56,7 +56,7 @@ def test_state_matches_the_frameworks_own_state_dict(trained):
 def test_aliases_name_their_first_entry(kit):
     entries = by_name(kit, kit.models.Tied())
     first = kit.weight("encoder")
-    if kit.name == "numpy":  # objects are visited once, so the second name of one is not seen
+    if kit.plain:  # objects are visited once, so the second name of one is not seen
         assert list(entries) == [first, first.replace("weight", "bias")]
         return
     assert entries[first].shared is None
@@ -65,7 +65,7 @@ def test_aliases_name_their_first_entry(kit):
 
 def test_a_tied_tensor_names_its_first_entry(kit):
     model = kit.models.Net()
-    if kit.name == "numpy":
+    if kit.plain:
         model.head.parameters["weight"] = model.twice.parameters["weight"]
     else:
         model.head.weight = model.twice.weight
@@ -106,7 +106,8 @@ def test_loading_writes_in_place(kit):
     assert values["steps"].tolist() == [7, 8, 9]
     assert values["steps"].dtype == np.int64
     after = {e.name: e.tensor for e in kit.adapter.state(model)}
-    assert all(after[key] is before[key] for key in before)
+    if kit.mutable:
+        assert all(after[key] is before[key] for key in before)
     assert all(e.trainable for e in kit.adapter.state(model) if e.role == "parameter")
 
 
@@ -191,7 +192,7 @@ def test_casting_there_and_back(kit):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_casting_down(kit, dtype):
     model = kit.models.Net()
-    if dtype == "bfloat16" and kit.name == "numpy":
+    if dtype == "bfloat16" and kit.plain:
         pytest.importorskip("ml_dtypes")
     kit.adapter.cast(model, dtype)
     assert set(kit.dtypes(model).values()) == {dtype, "int64"}
@@ -199,7 +200,7 @@ def test_casting_down(kit, dtype):
 
 def test_casting_keeps_ties(kit):
     model = kit.models.Net()
-    if kit.name == "numpy":
+    if kit.plain:
         model.head.parameters["weight"] = model.twice.parameters["weight"]
     else:
         model.head.weight = model.twice.weight

@@ -140,7 +140,7 @@ class NumpyAdapter:
         calls = Calls(sink, self._source)
         with ExitStack() as stack:
             for cls in {type(module): None for _, module in modules}:
-                stack.enter_context(_replaced(cls, targets, calls))
+                stack.enter_context(replaced(cls, targets, calls))
             yield
 
     def cast(self, model: Any, dtype: str) -> None:
@@ -277,7 +277,7 @@ def _held(holder: Any, path: str, seen: Set[int]) -> Iterator[Tuple[str, Any, An
 
 
 @contextmanager
-def _replaced(cls: Any, targets: Dict[int, Target], calls: Calls) -> Iterator[None]:
+def replaced(cls: Any, targets: Dict[int, Target], calls: Calls) -> Iterator[None]:
     """A class whose ``__call__`` reports calls of the watched instances."""
     own = vars(cls).get("__call__")
     cls.__call__ = _reporting(cls.__call__, cls, targets, calls)
