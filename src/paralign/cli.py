@@ -24,6 +24,7 @@ from paralign.commands import (
     rank_logs,
     report,
     scan,
+    sweep,
     verify,
     watch,
     weights,
@@ -129,6 +130,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_commands(commands)
     scan.add_commands(commands)
     verify.add_commands(commands)
+    sweep.add_commands(commands)
     mcp.add_commands(commands)
     completion.add_commands(commands, top)
     add_language(top)

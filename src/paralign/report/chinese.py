@@ -57,6 +57,11 @@ CHINESE: dict[str, str] = {
     "search for places": "查找权重位置",
     "reports": "报告",
     "anything else": "其他",
+    # a sweep over many ports
+    "port": "移植",
+    "memory": "内存",
+    "stages that are not aligned": "不一致的阶段",
+    "from before": "沿用",
     # what is said of a stage
     "where it starts:": "差异从这里开始：",
     "point {number}, perhaps of the same fault:": "第 {number} 处（可能出自同一错误）：",
