@@ -81,7 +81,7 @@ def from_json(data: bytes) -> Outcome | None:
 
 def _sound(content: dict[str, Any]) -> bool:
     """Whether every field has its type."""
-    kinds = {"stages": dict, "files": dict, "reused": bool, "seconds": (int, float), "peak_bytes": (int, float)}
+    kinds: dict[str, Any] = {"stages": dict, "files": dict, "reused": bool, "seconds": (int, float), "peak_bytes": (int, float)}
     return all(isinstance(value, kinds.get(name, str)) for name, value in content.items())
 
 
