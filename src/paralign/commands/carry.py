@@ -22,7 +22,8 @@ def add(what: Any) -> None:
         help="an optimizer's state",
         epilog=EPILOG,
         description="Carry what an optimizer remembers (momenta, means of squares, numbers of steps) from a .pth of PyTorch to a .pdopt of "
-        "Paddle or back, by the two optimizers of a project: SGD, Momentum, Adam, AdamW, Adamax, Adagrad, Adadelta, RMSprop, Lamb. "
+        "Paddle or back, by the two optimizers of a project: SGD, Momentum, Adam, AdamW, NAdam, RAdam, Adamax, Adagrad, "
+        "Adadelta, RMSprop, Rprop, Lamb. "
         "Nothing in the file is run.",
     )
     parser.add_argument("source", metavar="SRC", help="what optimizer.state_dict() was saved to, or a checkpoint that has it inside")

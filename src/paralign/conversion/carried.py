@@ -6,8 +6,11 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.conversion import plain
+from paralign.dtypes import typed
 from paralign.errors import UsageError
 from paralign.formats import open_checkpoint
 from paralign.model import Manifest
@@ -136,5 +139,8 @@ def _held(checkpoint: Checkpoint, folder: Path) -> Capture:
             digest.update(f"{name} {value.dtype} {value.array.shape}".encode())
             digest.update(value.array.tobytes())
             writer.add(name, value, role="state")
+        for name, count in checkpoint.counts.items():
+            digest.update(f"{name} {count!r}".encode())
+            writer.add(name, typed(np.asarray(count, np.float64)), role="state")
         writer.manifest.settings["key"] = digest.hexdigest()
     return Capture.open(folder)

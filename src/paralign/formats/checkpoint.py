@@ -114,6 +114,7 @@ class Contents:
     metadata: dict[str, str] = field(default_factory=dict)
     nesting: str | None = None
     ignored: list[str] = field(default_factory=list)
+    counts: dict[str, float] = field(default_factory=dict)
 
 
 class Checkpoint:
@@ -130,6 +131,7 @@ class Checkpoint:
         prefix: what every name begins with because of a wrapper, such as ``module.``; it is taken off on request only.
         stripped: the prefix that was taken off.
         ignored: what the file holds besides these tensors, such as ``optimizer``.
+        counts: numbers of steps that the state of an optimizer holds as plain numbers, by dotted name.
         files: the paths of all files that it reads.
     """
 
@@ -137,6 +139,7 @@ class Checkpoint:
         _check_bounds(contents, str(path))
         self.path, self.format = path, contents.format
         self.metadata, self.nesting, self.ignored = contents.metadata, contents.nesting, contents.ignored
+        self.counts = contents.counts
         self._files = contents.files
         self.prefix, self.stripped = wrapping(contents.tensors), strip or None
         self._tensors = stripped(contents.tensors, strip, str(path))

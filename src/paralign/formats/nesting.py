@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: keys under which training scripts keep the model's tensors, the likeliest first
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "params", "weights")
 
+#: what older and foreign optimizers of PyTorch keep as plain numbers, and newer ones as tensors
+COUNTS = ("step", "mu_product")
+
 _BESIDES = re.compile(r"optim|lr_sched|scheduler|^sched|scaler|rng|random|StructuredToParameterName@@", re.IGNORECASE)
 
 
@@ -25,6 +28,7 @@ class Found:
         self.tensors: dict[str, Stored] = {}
         self.nesting: list[str] = []
         self.ignored: list[str] = []
+        self.counts: dict[str, float] = {}
 
 
 def unwrap(tree: Any, where: str, alone: str, within: str | None = None) -> Found:
@@ -49,6 +53,7 @@ def unwrap(tree: Any, where: str, alone: str, within: str | None = None) -> Foun
         found.tensors[found.nesting[-1] if found.nesting else alone] = tree
         return found
     _flatten(tree, found, where)
+    found.counts.update(_counts(tree))
     if not found.tensors and (tree or not isinstance(tree, (dict, list, tuple))):
         raise CaptureFormatError(
             f"the file holds no tensors, only {some(_keys(tree))}", where=where, hint="give the file that holds the model's state dict"
@@ -80,6 +85,7 @@ def _descend(tree: Any, key: Any, found: Found, where: str) -> Any:
             f"the file has no {quoted('.'.join([*found.nesting, str(key)]))}", where=where, hint=f"there is {some(_keys(tree))}"
         )
     found.ignored += [".".join([*found.nesting, name]) for name in keys if name != str(key)]
+    found.counts.update(_counts(tree))
     found.nesting.append(str(key))
     NAME.check(sum(map(len, found.nesting)), f"the keys that lead to the tensors, {quoted(found.nesting[0][:32])}…, have", where)
     return tree[keys[str(key)]]
@@ -119,6 +125,20 @@ def _walk(tree: Any, name: str) -> Iterator[tuple[str, Stored]]:
     elif isinstance(tree, (list, tuple)):
         for number, value in enumerate(tree):
             yield from _walk(value, f"{name}.{number}" if name else str(number))
+
+
+def _counts(tree: Any) -> dict[str, float]:
+    """Plain numbers that an optimizer of PyTorch's keeps of a parameter or of a group, by dotted name."""
+    found = {}
+    for top in ("state", "param_groups"):
+        kept = tree.get(top) if isinstance(tree, dict) else None
+        items = kept.items() if isinstance(kept, dict) else enumerate(kept) if isinstance(kept, (list, tuple)) else ()
+        for number, values in items:
+            for slot in COUNTS:
+                value = values.get(slot) if isinstance(values, dict) else None
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    found[f"{top}.{number}.{slot}"] = float(value)
+    return found
 
 
 def _flatten(tree: Any, found: Found, where: str) -> None:

@@ -299,7 +299,7 @@ def _contents(format: str, tree: Any, places: Mapping[str, _Place], path: Path, 
         return None
 
     found = unwrap(planted(tree, leaf), str(path), path.stem, within)
-    return Contents(format, found.tensors, [file], nesting=".".join(found.nesting) or None, ignored=found.ignored)
+    return Contents(format, found.tensors, [file], nesting=".".join(found.nesting) or None, ignored=found.ignored, counts=found.counts)
 
 
 def _stored(tensor: _Tensor, places: Mapping[str, _Place], file: Mapped, where: str) -> Stored:

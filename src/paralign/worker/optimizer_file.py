@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Dict, List
 
+import numpy as np
+
 from paralign.adapters.base import Numbering
 from paralign.dtypes import widen
 from paralign.errors import UsageError
@@ -16,13 +18,14 @@ from paralign.worker.schedule import advance_after, schedule_of
 from paralign.worker.training import optimizer_of, trainer
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.session import Session
 
 #: a slot of the parameter of a number, in a state_dict of PyTorch's that was taken apart
 _NUMBERED = re.compile(r"(?:.*\.)?(\d+)\.(\w+)")
+
+#: the number of updates that a group counts for its parameters
+_GROUPS = re.compile(r"(?:.*\.)?param_groups\.\d+\.step")
 
 
 def state_read(session: "Session", writer: "CaptureWriter", options: StateRead, values: "Dict[str, Capture]") -> StateTold:  # noqa: ARG001 - every task has these
@@ -50,17 +53,25 @@ def state_read(session: "Session", writer: "CaptureWriter", options: StateRead, 
 
 def _torchs(session: "Session", optimizer: Any, held: "Dict[str, np.ndarray[Any, Any]]") -> Any:
     """PyTorch numbers parameters in the order of the groups."""
-    family_of(optimizer)
+    family = family_of(optimizer)
     names = {id(e.tensor): e.name for e in session.entries() if e.role == "parameter" and e.shared is None}
     order = [names.get(id(p)) for group in groups_of(optimizer) for p in group["params"]]
     found: State = {}
     used: List[str] = []
+    groups = {key: value for key, value in held.items() if _GROUPS.fullmatch(key)}
     for key, value in held.items():
+        if key in groups:
+            continue
         match = _NUMBERED.fullmatch(key)
         name = order[int(match[1])] if match and int(match[1]) < len(order) else None
         if match and name is not None:
             found.setdefault(name, {})[match[2]] = value
             used.append(key)
+    if groups and family.counted:  # as timm's Lamb counts
+        seen = max(groups.values(), key=float)
+        for kept in found.values():
+            kept.setdefault("step", np.asarray(float(seen)))
+        used += groups
     return found, used
 
 
@@ -72,7 +83,7 @@ def _paddles(session: "Session", optimizer: Any, held: "Dict[str, np.ndarray[Any
     for entry in session.entries():
         if entry.role != "parameter" or entry.shared is not None:
             continue
-        keys = {name: name_in_paddle(optimizer, entry.tensor, name) for name in (*family.slots.values(), *family.powers)}
+        keys = {name: name_in_paddle(optimizer, entry.tensor, name) for name in family.accumulators}
         arrays = {name: held[key] for name, key in keys.items() if key in held}
         if arrays:
             found[entry.name] = from_paddle(optimizer, family, arrays)

@@ -7,8 +7,8 @@ PyTorch counts ``step``; Paddle keeps powers of Adam's betas instead, of an expo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -24,31 +24,70 @@ State = Dict[str, Dict[str, "np.ndarray[Any, Any]"]]
 
 @dataclass(frozen=True)
 class Family:
-    """Optimizers that remember the same: ``slots`` maps PyTorch's names to Paddle's, ``powers`` are Paddle's powers of betas.
+    """Optimizers that remember the same: ``slots`` maps PyTorch's names to Paddle's, ``powers`` Paddle's powers to what they are powers of.
 
     ``scaled`` are the slots that hold the learning rate in Paddle and not in PyTorch. ``counted``: PyTorch wants a number of steps, which
-    Paddle does not tell where it keeps no powers; then nothing but Adagrad's ``lr_decay`` would depend on it.
+    Paddle does not tell where it keeps no powers; then nothing but Adagrad's ``lr_decay`` would depend on it. ``ahead``: by how much the
+    exponents of the powers are ahead of the number of steps. ``numbers`` maps single numbers as ``slots`` does; ``follows`` are Paddle's
+    accumulators that follow from the number of steps. ``filled``: Paddle keeps single numbers once for each element of the parameter.
     """
 
     slots: Dict[str, str]
-    powers: Tuple[str, ...] = ()
+    powers: Dict[str, str] = field(default_factory=dict)
     scaled: Tuple[str, ...] = ()
     counted: bool = True
+    ahead: int = 1
+    numbers: Dict[str, str] = field(default_factory=dict)
+    follows: Dict[str, "Callable[[float, Any], float]"] = field(default_factory=dict)
+    filled: bool = False
+
+    @property
+    def accumulators(self) -> List[str]:
+        """All that Paddle keeps of a parameter."""
+        return [*self.slots.values(), *self.numbers.values(), *self.powers, *self.follows]
 
 
-_ADAM = Family({"exp_avg": "moment1", "exp_avg_sq": "moment2", "max_exp_avg_sq": "moment2_max"}, ("beta1_pow_acc", "beta2_pow_acc"))
+def _stored(base: float) -> float:
+    """A beta as Paddle's kernels are given it: in float32, which ``1 - β₂^t`` of few steps shows."""
+    return float(np.float32(base))
+
+
+def _decay_of_momentum(steps: float, optimizer: Any) -> float:  # noqa: ARG001 - as the others of its kind
+    """The power of 0.96 that Paddle's NAdam keeps; the base is written into its kernel, as it is into PyTorch's."""
+    return float(0.96**steps)
+
+
+def _rectified_length(steps: float, optimizer: Any) -> float:
+    """What Paddle's RAdam keeps of the length of its average: ``t β₂^t / (1 - β₂^t)``, and 1 before the first step."""
+    power = _stored(getattr(optimizer, "_beta2", 0.0)) ** steps
+    return steps * power / (1.0 - power) if steps and power < 1.0 else 1.0
+
+
+_ADAM = Family(
+    {"exp_avg": "moment1", "exp_avg_sq": "moment2", "max_exp_avg_sq": "moment2_max"},
+    {"beta1_pow_acc": "_beta1", "beta2_pow_acc": "_beta2"},
+)
+_MOMENTS = {"exp_avg": "moment1", "exp_avg_sq": "moment2"}
 
 #: words in the names of classes, the more special first -> what they remember; None for those that remember otherwise in each framework
 FAMILIES: Dict[str, Optional[Family]] = {
-    "nadam": None,
-    "radam": None,
+    "nadam": Family(
+        _MOMENTS,
+        {"beta2_pow": "_beta2"},
+        ahead=0,
+        numbers={"mu_product": "mu_product"},
+        follows={"momentum_decay_pow": _decay_of_momentum},
+        filled=True,
+    ),
+    "radam": Family(_MOMENTS, {"beta1_pow": "_beta1", "beta2_pow": "_beta2"}, ahead=0, follows={"rho": _rectified_length}, filled=True),
+    "rprop": Family({"prev": "prevs", "step_size": "learning_rates"}),
     "sparseadam": None,
-    "asgd": None,
+    "asgd": None,  # PyTorch's averages parameters, Paddle's gradients
     "adadelta": Family({"square_avg": "_avg_squared_grad", "acc_delta": "_avg_squared_update"}),
     "adagrad": Family({"sum": "moment"}),
-    "adamax": Family({"exp_avg": "moment", "exp_inf": "inf_norm"}, ("beta1_pow_acc",)),
+    "adamax": Family({"exp_avg": "moment", "exp_inf": "inf_norm"}, {"beta1_pow_acc": "_beta1"}),
     "rmsprop": Family({"square_avg": "mean_square", "momentum_buffer": "momentum", "grad_avg": "mean_grad"}, scaled=("momentum_buffer",)),
-    "lamb": _ADAM,
+    "lamb": _ADAM,  # PyTorch has none: those of libraries remember what Adam does
     "adam": _ADAM,
     "momentum": Family({"momentum_buffer": "velocity"}, counted=False),
     "sgd": Family({"momentum_buffer": "velocity"}, counted=False),
@@ -68,7 +107,7 @@ def family_of(optimizer: Any) -> Family:
             return found
         if word is not None:
             break
-    known = "SGD, Momentum, Adam, AdamW, Adamax, Adagrad, Adadelta, RMSprop, Lamb"
+    known = "SGD, Momentum, Adam, AdamW, NAdam, RAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop, Lamb"
     raise UsageError(f"the state of {type(optimizer).__name__} cannot be mapped", hint=f"those that can: {known}")
 
 
@@ -83,22 +122,25 @@ def read(session: "Session", optimizer: Any) -> State:
     found: State = {}
     for entry in session.entries():
         if entry.role == "parameter" and entry.shared is None:
-            kept = (
-                _paddles(session, optimizer, entry.tensor, family) if is_paddles(optimizer) else _torchs(session, optimizer, entry.tensor)
-            )
+            recall = _paddles if is_paddles(optimizer) else _torchs
+            kept = recall(session, optimizer, entry.tensor, family)
             if kept:
                 found[entry.name] = kept
     return found
 
 
-def _torchs(session: "Session", optimizer: Any, parameter: Any) -> "Dict[str, np.ndarray[Any, Any]]":
+def _torchs(session: "Session", optimizer: Any, parameter: Any, family: Family) -> "Dict[str, np.ndarray[Any, Any]]":
     known = session.adapter.is_tensor
     state = optimizer.state.get(parameter, {})
-    return {
+    kept = {
         slot: widen(session.adapter.to_array(value)).copy() if known(value) else np.asarray(value, np.float64)
         for slot, value in state.items()
         if value is not None
     }
+    group = next((group for group in optimizer.param_groups if any(each is parameter for each in group["params"])), {})
+    if kept and family.counted and "step" not in kept and "step" in group:  # as timm's Lamb counts
+        kept["step"] = np.asarray(float(group["step"]))
+    return kept
 
 
 def _paddles(session: "Session", optimizer: Any, parameter: Any, family: Family) -> "Dict[str, np.ndarray[Any, Any]]":
@@ -109,13 +151,15 @@ def _paddles(session: "Session", optimizer: Any, parameter: Any, family: Family)
 def from_paddle(optimizer: Any, family: Family, arrays: "Dict[str, np.ndarray[Any, Any]]") -> "Dict[str, np.ndarray[Any, Any]]":
     """What Paddle's accumulators of one parameter, by their names, are in PyTorch."""
     found = {slot: arrays[name] for slot, name in family.slots.items() if name in arrays}
+    found.update({slot: np.asarray(arrays[name].ravel()[0]) for slot, name in family.numbers.items() if name in arrays})
     rate = float(optimizer.get_lr())
     for slot in family.scaled:
         if slot in found and rate:
             found[slot] = found[slot] / rate
-    powers = [float(arrays[name].ravel()[0]) for name in family.powers if name in arrays]
-    if powers:
-        found["step"] = np.asarray(float(steps_of(powers, _betas(optimizer))))
+    kept = {name: base for name, base in family.powers.items() if name in arrays}
+    if kept:
+        powers = [float(arrays[name].ravel()[0]) for name in kept]
+        found["step"] = np.asarray(float(steps_of(powers, _bases(optimizer, kept), family.ahead)))
     return found
 
 
@@ -131,21 +175,21 @@ def _plain(optimizer: Any, name: str) -> str:
     return name[len(prefix) :] if len(prefix) > 1 and name.startswith(prefix) else name
 
 
-def _betas(optimizer: Any) -> List[float]:
-    return [float(getattr(optimizer, name, 0.0)) for name in ("_beta1", "_beta2")]
+def _bases(optimizer: Any, powers: Dict[str, str]) -> List[float]:
+    return [float(getattr(optimizer, base, 0.0)) for base in powers.values()]
 
 
-def steps_of(powers: List[float], betas: List[float]) -> int:
-    """The number of steps behind powers of betas, each of which is one ahead; from the first that has not vanished.
+def steps_of(powers: List[float], bases: List[float], ahead: int = 1) -> int:
+    """The number of steps behind powers of betas, whose exponents are ``ahead`` of it; from the first that has not vanished.
 
     Powers are kept in float32: those of 0.9 vanish after about 800 steps, those of 0.999 after about 87,000, when no correction is left.
 
     >>> steps_of([0.9**11, 0.999**11], [0.9, 0.999]), steps_of([0.0, 0.999**5001], [0.9, 0.999])
     (10, 5000)
     """
-    for power, beta in zip(powers, betas):
-        if power > np.finfo(np.float32).tiny and 0.0 < beta < 1.0:
-            return max(0, round(math.log(power) / math.log(beta)) - 1)
+    for power, base in zip(powers, bases):
+        if power > np.finfo(np.float32).tiny and 0.0 < base < 1.0:
+            return max(0, round(math.log(power) / math.log(base)) - ahead)
     return 100_000
 
 
@@ -171,16 +215,22 @@ def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
     for name, kept in state.items():
         own = session.adapter.to_array(entries[name]).dtype
         slots = {s: session.adapter.from_array(narrow(v, own)) for s, v in kept.items() if v.ndim or s in family.slots}
+        for slot in family.numbers:
+            slots[slot] = session.adapter.from_array(typed(np.asarray(kept.get(slot, 1.0), np.float32)))
         if family.counted:
             slots["step"] = session.adapter.from_array(typed(np.asarray(kept.get("step", 0.0), np.float32)))
         optimizer.state[entries[name]] = slots
+    if any("step" in group for group in optimizer.param_groups):  # as timm's Lamb counts
+        seen = int(max((float(kept.get("step", 0.0)) for kept in state.values()), default=0.0))
+        for group in optimizer.param_groups:
+            group["step"] = seen
     return dict(optimizer.state_dict())
 
 
 def _write_paddles(session: "Session", optimizer: Any, state: State, entries: Dict[str, Any], family: Family) -> Dict[str, Any]:
     """By ``set_state_dict``, as a ``.pdopt`` is loaded: every accumulator must be there, those that the other has not are zeros."""
     loaded: Dict[str, Any] = {}
-    rate, betas = float(optimizer.get_lr()), _betas(optimizer)
+    rate = float(optimizer.get_lr())
     for name, kept in state.items():
         parameter = entries[name]
         dtype = session.adapter.to_array(parameter).dtype
@@ -189,11 +239,21 @@ def _write_paddles(session: "Session", optimizer: Any, state: State, entries: Di
                 continue
             value = np.asarray(kept.get(slot, np.zeros(tuple(parameter.shape))), np.float64) * (rate if slot in family.scaled else 1.0)
             loaded[name_in_paddle(optimizer, parameter, accumulator)] = session.adapter.from_array(narrow(value, dtype))
-        for accumulator, beta in zip(family.powers, betas):
-            power = np.full(1, beta ** (float(kept.get("step", 0.0)) + 1.0))
-            loaded[name_in_paddle(optimizer, parameter, accumulator)] = session.adapter.from_array(narrow(power, dtype))
+        shape = tuple(parameter.shape) if family.filled else (1,)
+        for accumulator, number in _numbers(optimizer, family, kept).items():
+            loaded[name_in_paddle(optimizer, parameter, accumulator)] = session.adapter.from_array(narrow(np.full(shape, number), dtype))
     schedule: Any = getattr(optimizer, "_learning_rate", None)
     if hasattr(schedule, "state_dict"):
         loaded["LR_Scheduler"] = schedule.state_dict()
     optimizer.set_state_dict(loaded)
     return loaded
+
+
+def _numbers(optimizer: Any, family: Family, kept: "Dict[str, np.ndarray[Any, Any]]") -> Dict[str, float]:
+    """Paddle's accumulators of a parameter that are one number: given ones, powers, and what follows from the number of steps."""
+    steps = float(kept.get("step", 0.0))
+    found = {accumulator: float(kept.get(slot, 1.0)) for slot, accumulator in family.numbers.items()}
+    for accumulator, base in zip(family.powers, _bases(optimizer, family.powers)):
+        found[accumulator] = _stored(base) ** (steps + family.ahead)
+    found.update({accumulator: follow(steps, optimizer) for accumulator, follow in family.follows.items()})
+    return found
