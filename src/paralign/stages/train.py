@@ -13,7 +13,7 @@ from paralign.context import spent
 from paralign.model import DIVERGED, NOT_TESTED, Manifest, Pair, StageResult, overall
 from paralign.run.recorder import both
 from paralign.run.turns import is_mine
-from paralign.stages import crossed, seeded, speed, trajectory, unsound
+from paralign.stages import continued, crossed, seeded, speed, trajectory, unsound
 from paralign.stages.curves import Run, common, of_log
 from paralign.stages.judging import CONSTANTS
 from paralign.stages.unsound import Trial
@@ -44,6 +44,7 @@ def run(context: Context) -> StageResult:
     exact = trajectory.record(context, result)
     steps = trajectory.compare(context, result, exact) if exact is not None else []
     result.pairs += steps
+    result.pairs += continued.compare(context, result, exact) if exact is not None else []
     if exact is not None:
         spent(result, exact.reference, exact.candidate)
         if not training.runs:

@@ -67,6 +67,7 @@ class Exact:
         batches: the run that kept the batches which all others were given.
         given: what the candidate was given beside the batches.
         orders: those of the candidate's run.
+        start: the reference's initial weights.
     """
 
     reference: Capture
@@ -75,6 +76,7 @@ class Exact:
     batches: Capture
     given: dict[str, Capture]
     orders: Train
+    start: Capture
 
     @property
     def runs(self) -> tuple[Run, Run]:
@@ -112,7 +114,7 @@ def record(context: Context, result: StageResult) -> Exact | None:
     bounds = _bounds(context, reference, moved)
     candidate = context.candidate.record("train-exact", replace(own_orders, ends=True), {**to_candidate, "bounds": bounds})
     why = _unfit(candidate, "candidate") or (_unplayed(result, reference, candidate) if drawn else "")
-    return _untested(result, why) if why else Exact(reference, moved, candidate, batches, to_candidate, own_orders)
+    return _untested(result, why) if why else Exact(reference, moved, candidate, batches, to_candidate, own_orders, context.weights)
 
 
 def _unplayed(result: StageResult, reference: Capture, candidate: Capture) -> str:
@@ -230,7 +232,7 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
         if is_count(key[1], values):
             said.append(f"{key[1]} ({key[0].lower()})")
             continue
-        pair, known = _curve(key, values, candidate, [run.curves[key] for run in moved if key in run.curves])
+        pair, known = curve(key, values, candidate, [run.curves[key] for run in moved if key in run.curves])
         pairs.append(pair)
         if key[0] == TRAIN:
             judged.append(known)
@@ -256,7 +258,7 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
     return pairs
 
 
-def _curve(key: tuple[str, str], values: Array, candidate: Run, moved: list[Array]) -> tuple[Pair, int]:
+def curve(key: tuple[str, str], values: Array, candidate: Run, moved: list[Array]) -> tuple[Pair, int]:
     """One figure of both sides, and how many of its places can be judged."""
     kind, figure = key
     other = candidate.curves[key]
@@ -397,7 +399,7 @@ def parting(exact: Exact) -> int | None:
     for key, values in runs[0].curves.items():
         if key[0] == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(key[1], values):
             drifted = [run.curves[key] for run in moved if key in run.curves]
-            pair, _ = _curve(key, values, runs[1], drifted)
+            pair, _ = curve(key, values, runs[1], drifted)
             if pair.verdict == DIVERGED:
                 found.append(_beyond(values, runs[1].curves[key], _drift(values, drifted)))
     return min(found, default=None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from paralign.errors import UsageError
+from paralign.trainlog.checkpoints import Checkpoints
 from paralign.trainlog.lines import EVAL, STYLES, TRAIN, Row, as_json
 
 #: environment variables that launchers set to the number of the process among all, in the order in which they are asked
@@ -31,7 +32,8 @@ class TrainLog:
         rank: number of this process; None asks the launcher's environment.
         synchronize: waits for the device; None takes that of the framework that is imported.
         seed: of the training, for ``train(log)``; nothing is seeded here.
-        folder: where the training is to write its checkpoints, for ``train(log)``.
+        folder: where the training writes its checkpoints.
+        resume: whether :meth:`resume` is to go on from one that lies there.
 
     Raises:
         UsageError: an unknown style, ``every`` below 1, or a file that cannot be written.
@@ -56,13 +58,14 @@ class TrainLog:
         synchronize: Optional[Callable[[], None]] = None,
         seed: int = 0,
         folder: str = ".",
+        resume: bool = False,
     ) -> None:
         if style not in STYLES:
             raise UsageError(f"there is no style {style!r} of log lines", hint="choose one of: " + ", ".join(STYLES))
         if every < 1:
             raise UsageError(f"every must be at least 1, not {every}", hint="the number of batches between two lines")
         self.rank = own_rank() if rank is None else rank
-        self.seed, self.folder = seed, folder
+        self.seed, self.folder, self.resuming = seed, folder, resume
         self.rows: List[Row] = []
         self._every, self._style, self._show, self._warmup = every, STYLES[style], show, warmup
         self._synchronize = synchronize or _wait_for_device
@@ -114,6 +117,14 @@ class TrainLog:
     def evaluation(self, epoch: int, **values: Any) -> None:
         """What an evaluation came to."""
         self._write(Row(EVAL, epoch, -1, {name: number(name, value) for name, value in values.items()}))
+
+    def checkpoint(self, epoch: int, save: Callable[[str], Any]) -> None:
+        """Write ``model_N`` and ``latest`` below :attr:`folder`, on rank 0; see :class:`~paralign.trainlog.Checkpoints`."""
+        Checkpoints(self.folder, self.rank).write(epoch, save)
+
+    def resume(self, load: Callable[[str], Any]) -> int:
+        """The epoch to begin with: 0, or with ``resume=True`` the one after the checkpoint that is loaded."""
+        return Checkpoints(self.folder, self.rank).resume(load) if self.resuming else 0
 
     def close(self) -> None:
         """Close the files; what was written is there whether this is called or not."""

@@ -137,7 +137,8 @@ def _torchs(session: "Session", optimizer: Any, parameter: Any, family: Family) 
         for slot, value in state.items()
         if value is not None
     }
-    group = next((group for group in optimizer.param_groups if any(each is parameter for each in group["params"])), {})
+    holding = [group for group in optimizer.param_groups if any(each is parameter for each in group["params"])]
+    group: Dict[str, Any] = holding[0] if holding else {}
     if kept and family.counted and "step" not in kept and "step" in group:  # as timm's Lamb counts
         kept["step"] = np.asarray(float(group["step"]))
     return kept

@@ -5,13 +5,15 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import ExitStack, nullcontext
-from typing import TYPE_CHECKING, Any, Dict, List
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 import numpy as np
 
 from paralign.adapters.base import Observing
 from paralign.trainlog.lines import EVAL, TRAIN
 from paralign.worker.protocol import Train, Trained
+from paralign.worker.resuming import names_anew
 from paralign.worker.watchedlog import RATE, Stopped, WatchedLog
 
 if TYPE_CHECKING:
@@ -28,21 +30,18 @@ def train(session: "Session", writer: "CaptureWriter", options: Train, values: "
     step moved).
     """
     began = time.perf_counter()
-    session.adapter.seed(options.seed)
-    stopped = "", ""
     with ExitStack() as stack:
         if session.is_live and "build_model" in session.functions:
             stack.enter_context(session.untouched())
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-train-"))
         built = stack.enter_context(session.adapter.constructions() if isinstance(session.adapter, Observing) else nullcontext({}))
         log = WatchedLog(session, writer, options, values, folder)
-        try:
-            session.function("train")(log)
-        except Stopped as reason:
-            stopped = reason.kind, reason.why
-        finally:
-            log.close_watches()
+        stopped, interrupted = _run(session, log), None
+        if options.interrupt and stopped[0] == "checkpoint":
+            interrupted = len(log.steps)
+            log, stopped = _resumed(session, writer, options, values, log)
         answer = _answer(log, stopped, time.perf_counter() - began)
+        answer.interrupted = interrupted
         if log.models:
             modules = session.adapter.modules(log.models[0])
             answer.modules = {path: list(built[id(module)]) for path, module in modules if id(module) in built}
@@ -50,7 +49,33 @@ def train(session: "Session", writer: "CaptureWriter", options: Train, values: "
     return answer
 
 
-def _answer(log: WatchedLog, stopped: "tuple[str, str]", seconds: float) -> Trained:
+def _run(session: "Session", log: WatchedLog) -> "Tuple[str, str]":
+    """The side's training with a log; kind and why it was stopped, '' where it came to its end."""
+    session.adapter.seed(log.seed)
+    try:
+        with names_anew(session) if log.orders.interrupt else nullcontext():
+            session.function("train")(log)
+    except Stopped as reason:
+        return reason.kind, reason.why
+    finally:
+        log.close_watches()
+    return "", ""
+
+
+def _resumed(
+    session: "Session", writer: "CaptureWriter", options: Train, values: "Dict[str, Capture]", first: WatchedLog
+) -> "Tuple[WatchedLog, Tuple[str, str]]":
+    """A second training that goes on from the first one's checkpoint, as a new program does; its log has the steps of both."""
+    made = len(first.steps)
+    orders = replace(options, steps=None if options.steps is None else options.steps - made)
+    own = {name: value for name, value in values.items() if name not in ("state", "bounds")}
+    log = WatchedLog(session, writer, orders, own, first.folder, resume=True)
+    stopped = _run(session, log)
+    log.steps, log.rows = [*first.steps, *log.steps], [*first.rows, *log.rows]
+    return log, stopped
+
+
+def _answer(log: WatchedLog, stopped: "Tuple[str, str]", seconds: float) -> Trained:
     why = log.keeping.why if log.keeping is not None else "" if log.given is None else log.given.why
     return Trained(
         stopped=stopped,
@@ -68,6 +93,8 @@ def _answer(log: WatchedLog, stopped: "tuple[str, str]", seconds: float) -> Trai
         lines=log.lines,
         batches=why,
         seconds=seconds,
+        checkpoints=log.checkpoints,
+        resumed=log.resumed,
     )
 
 

@@ -80,11 +80,15 @@ class WatchedLog(TrainLog):
         given: captures of what is put in place: ``state`` (initial weights by this side's names), ``batches``, ``bounds``, ``forced``
             (parameters before single steps), ``draws`` (another training's, kept).
         folder: a folder for files that the training writes, removed afterwards.
+        resume: the training goes on from the checkpoint in it.
     """
 
-    def __init__(self, session: "Session", writer: "CaptureWriter", orders: Train, given: "Dict[str, Capture]", folder: str) -> None:
-        super().__init__(None, every=1, show=False, rank=0)
-        self.seed, self.folder = orders.seed, folder
+    def __init__(
+        self, session: "Session", writer: "CaptureWriter", orders: Train, given: "Dict[str, Capture]", folder: str, *, resume: bool = False
+    ) -> None:
+        super().__init__(None, every=1, show=False, rank=0, folder=folder, resume=resume)
+        self.seed = orders.seed
+        self.checkpoints, self.resumed = 0, False
         self.orders, self.steps = orders, []  # type: Train, List[Step]
         self.models: List[Any] = []
         self.optimizers: List[Any] = []
@@ -159,6 +163,18 @@ class WatchedLog(TrainLog):
             self._write_interval()
             self._look()
             self._limit()
+
+    def checkpoint(self, epoch: int, save: Any) -> None:
+        """Count it; written only where the training is interrupted after it."""
+        self.checkpoints += 1
+        if self.orders.interrupt and not self.resuming:
+            super().checkpoint(epoch, save)
+            raise Stopped("checkpoint", f"after {len(self.steps)} steps, at the first checkpoint")
+
+    def resume(self, load: Any) -> int:
+        """The epoch to begin with."""
+        self.resumed = self.resumed or self.resuming
+        return super().resume(load)
 
     # -- around a step -------------------------------------------------------------------------------------------------------
 

@@ -278,6 +278,9 @@ class Trained:
         lines: ``model``, ``optimizer`` -> where it was logged.
         modules: path -> the lines that constructed it.
         batches: why those of the other side were not used, or no more were kept; else ''.
+        checkpoints: how many were, or would have been, written by ``log.checkpoint``.
+        interrupted: the number of steps before the interruption; None where there was none.
+        resumed: ``log.resume`` was called after it.
     """
 
     stopped: Tuple[str, str]
@@ -296,6 +299,9 @@ class Trained:
     batches: str
     seconds: float
     modules: Dict[str, List[str]] = field(default_factory=dict)
+    checkpoints: int = 0
+    interrupted: Optional[int] = None
+    resumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -313,6 +319,7 @@ class Train(Task[Trained], task="train"):
         starts: they are recorded as they are when ``log.model`` is called.
         states: steps before which they are recorded.
         draws: ``keep``: what the operations of a step draw is recorded; ``use``: another training's draws take the place of its own.
+        interrupt: the training ends after its first checkpoint, and a second one goes on from that.
         watch: a step whose operations are watched, to find the first that makes what is not finite.
     """
 
@@ -327,3 +334,4 @@ class Train(Task[Trained], task="train"):
     states: int = 0
     watch: Optional[int] = None
     draws: str = ""
+    interrupt: bool = False
