@@ -36,7 +36,13 @@ def torch_train(log):
     optimizer = log.optimizer(torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=1e-3))
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 6, 0.5)
     x, y = data()
-    for epoch in range(3):
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+
+    def load(stem):
+        for name, kept in torch.load(stem + ".pth", weights_only=True).items():
+            parts[name].load_state_dict(kept)
+
+    for epoch in range(log.resume(load), 3):
         model.train()
         for _, (images, labels) in log.batches([(torch.tensor(x[r]), torch.tensor(y[r])) for r in rows()], epoch):
             loss = torch.nn.functional.cross_entropy(model(images), labels)
@@ -49,24 +55,31 @@ def torch_train(log):
         with torch.no_grad():
             out = model(torch.tensor(x))
         log.evaluation(epoch, acc=(out.argmax(1).numpy() == y).mean(), loss=torch.nn.functional.cross_entropy(out, torch.tensor(y)))
+        log.checkpoint(epoch, lambda stem: torch.save({name: part.state_dict() for name, part in parts.items()}, stem + ".pth"))
 
 
-def paddle_model():
+def paddle_model(slope=0.0):
     nn = paddle.nn
-    return nn.Sequential(nn.Linear(10, 32), nn.BatchNorm1D(32, momentum=0.9), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 3))
+    return nn.Sequential(nn.Linear(10, 32), nn.BatchNorm1D(32, momentum=0.9), nn.LeakyReLU(slope), nn.Dropout(0.2), nn.Linear(32, 3))
 
 
-def paddle_training(decay=1e-3, gamma=0.5, forget=False):
+def paddle_training(decay=1e-3, gamma=0.5, forget=False, factor=1.0, slope=0.0, keep=("pdparams", "pdopt")):
     def train(log):
-        model = log.model(paddle_model())
+        model = log.model(paddle_model(slope))
         schedule = paddle.optimizer.lr.StepDecay(0.01, 6, gamma)
         optimizer = log.optimizer(paddle.optimizer.Adam(schedule, parameters=model.parameters(), weight_decay=decay))
         x, y = data()
-        for epoch in range(3):
+        parts = {"pdparams": model, "pdopt": optimizer}
+
+        def load(stem):
+            for suffix in keep:
+                parts[suffix].set_state_dict(paddle.load(f"{stem}.{suffix}"))
+
+        for epoch in range(log.resume(load), 3):
             if not (forget and epoch):
                 model.train()
             for _, (images, labels) in log.batches([(paddle.to_tensor(x[r]), paddle.to_tensor(y[r][:, None])) for r in rows()], epoch):
-                loss = paddle.nn.functional.cross_entropy(model(images), labels)
+                loss = paddle.nn.functional.cross_entropy(model(images), labels) * factor
                 loss.backward()
                 optimizer.step()
                 optimizer.clear_grad()
@@ -78,6 +91,7 @@ def paddle_training(decay=1e-3, gamma=0.5, forget=False):
             log.evaluation(
                 epoch, acc=(out.argmax(1).numpy() == y).mean(), loss=paddle.nn.functional.cross_entropy(out, paddle.to_tensor(y))
             )
+            log.checkpoint(epoch, lambda stem: [paddle.save(part.state_dict(), f"{stem}.{suffix}") for suffix, part in parts.items()])
 
     return train
 
@@ -93,7 +107,7 @@ def checked(**changed):
 def test_a_right_port_takes_equal_steps():
     result = checked()
     assert [(p.key, p.notes) for p in result.pairs if p.judged and p.verdict == DIVERGED] == []
-    assert (result.verdict, result.coverage) == (ALIGNED, [Coverage("steps one by one", 18, 18)])
+    assert (result.verdict, result.coverage) == (ALIGNED, [Coverage("steps one by one", 18, 18), Coverage("resumed trainings", 2, 2)])
 
 
 def test_mistakes_of_the_loop_part_at_their_step():
@@ -105,6 +119,24 @@ def test_mistakes_of_the_loop_part_at_their_step():
     assert found["decay"].startswith("parts at step 1 ")
     assert found["schedule"].startswith("parts at step 7 ")
     assert found["mode"].startswith("parts at step 6 (epoch 1, batch 0)")
+
+
+def test_a_checkpoint_without_the_state_of_the_optimizer_is_found():
+    pairs = {p.key: p for p in checked(keep=("pdparams",)).pairs}
+    assert pairs["resumed training of the reference"].verdict == ALIGNED
+    found = pairs["resumed training of the candidate"]
+    assert found.verdict == DIVERGED
+    assert found.notes[0].startswith("interrupted after 6 steps, loss parts at step 7 ")
+
+
+def test_the_references_outputs_tell_the_network_from_the_loss():
+    for changed, part in (({"factor": 0.9}, "loss"), ({"slope": 0.1}, "network"), ({"forget": True}, "network")):
+        first = next(iter((result := checked(**changed)).findings), None)
+        assert first is not None, result.notes
+        assert first.rule == "train/model"
+        assert first.proven == (part == "network"), first.cause
+        assert f"look at the {part}" in first.fix
+        assert "with the reference's network outputs in place of its own" in first.cause
 
 
 def test_the_operation_that_makes_a_loss_infinite_is_named_with_its_line():

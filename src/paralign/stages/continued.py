@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.model import StageResult
     from paralign.stages.trajectory import Exact
+    from paralign.worker.protocol import Trained
 
 #: steps after the interruption that a comparison takes at least: the first has the loaded weights, the second the optimizer's state too
 LEAST = 2
 
 SIDES = ("reference", "candidate")
+
+_SHORT = "no checkpoint within the steps that are compared one by one ([training] exact_steps)"
 
 
 def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
@@ -34,9 +37,10 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
     """
     answers = [Train.answer(capture) for capture in (exact.reference, exact.candidate)]
     counts = [answer.checkpoints for answer in answers]
+    silent = [_silent(answer) for answer in answers]
     why = ""
     if not any(counts):
-        why = "train(log) writes no checkpoints by log.checkpoint(epoch, save)"
+        why = silent[0]
     elif exact.orders.draws:
         why = "its steps draw random numbers"
     if why:
@@ -46,7 +50,7 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
     tried = 0
     for number, side in enumerate(SIDES):
         if not counts[number]:
-            result.notes.append(f"{side}: it writes no checkpoints by log.checkpoint(epoch, save), so that it was not interrupted")
+            result.notes.append(f"{side}: {silent[number]}, so that it was not interrupted")
             continue
         pair = _interrupted(context, result, exact, number)
         if pair is None:
@@ -66,6 +70,11 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
     return pairs
 
 
+def _silent(answer: Trained) -> str:
+    """Why a training wrote no checkpoint."""
+    return _SHORT if answer.stopped[0] == "steps" else "train(log) writes no checkpoints by log.checkpoint(epoch, save)"
+
+
 def _interrupted(context: Context, result: StageResult, exact: Exact, number: int) -> Pair | None:
     """One side's interrupted training; None, with a note, where there was nothing to compare."""
     side, recorder = SIDES[number], (context.reference, context.candidate)[number]
@@ -80,7 +89,7 @@ def _interrupted(context: Context, result: StageResult, exact: Exact, number: in
     result.seconds[side] = result.seconds.get(side, 0.0) + capture.manifest.resources.get("seconds", 0.0)
     answer = Train.answer(capture)
     if answer.interrupted is None:
-        result.notes.append(f"{side}: no checkpoint within the steps that are compared one by one ([training] exact_steps)")
+        result.notes.append(f"{side}: {_SHORT}")
         return None
     if not answer.resumed:
         result.notes.append(f"{side}: train(log) does not begin with log.resume(load), so that it was not resumed")

@@ -7,7 +7,8 @@
 ``optimizer``
     Before every step its parameters become those that the reference's optimizer has made: the network and the loss are what is left.
 ``model``
-    The network and the loss in train mode: what is left when the three others do not close the gap.
+    The network and the loss in train mode: what is left when the three others do not close the gap. Where steps part, what the reference's
+    network gives is put in place of what the candidate's does: that tells the network from the loss.
 
 Where the exact trajectory parts, weights and batches are the same on both sides already: one more run tells the optimizer from the model.
 Where it agrees, all that is computed is right, and what differs is drawn or read: groups of runs tell.
@@ -55,6 +56,10 @@ FIXES = {
     "model": "look at the network in train mode, what it draws (dropout), and the loss (paralign check forward loss)",
 }
 
+#: of the part ``model``, where outputs of the reference's network tell the two apart
+NETWORK = "look at the network in train mode and at what it draws (paralign check forward backward)"
+LOSS = "look at the loss and at what it is given beside the outputs: labels, weights, smoothing, reduction (paralign check loss)"
+
 
 @dataclass
 class Swap:
@@ -64,6 +69,7 @@ class Swap:
     before: float
     after: float | None = None
     shown: list[str] = field(default_factory=list)
+    fix: str = ""
 
     @property
     def left(self) -> float:
@@ -98,7 +104,7 @@ def explain(context: Context, result: StageResult, exact: Exact | None, judged: 
     statistics = step is None and any(p.reference is not None for p in wrong)  # parameters and buffers at the end
     try:
         if exact is not None and step is not None:
-            swaps = [_at_start(exact)] if step == 0 else _forced(context, exact, step)
+            swaps = [_at_start(context, exact)] if step == 0 else _forced(context, exact, step)
         elif statistics:
             swaps = [Swap("model", 1.0, None, ["losses agree step by step, what the network keeps (statistics of layers) does not"])]
         else:
@@ -115,7 +121,7 @@ def explain(context: Context, result: StageResult, exact: Exact | None, judged: 
     for swap in swaps:
         proven = swap.after is not None and swap.left < CLOSED
         told = f"{swap.name}: {'; '.join(swap.shown)}"
-        said += [Finding(f"train/{swap.name}", told, FIXES[swap.name], proven, swap.before, swap.after)] if swap.shown else []
+        said += [Finding(f"train/{swap.name}", told, swap.fix or FIXES[swap.name], proven, swap.before, swap.after)] if swap.shown else []
     result.findings[:0] = said
     return swaps
 
@@ -123,11 +129,32 @@ def explain(context: Context, result: StageResult, exact: Exact | None, judged: 
 # -- one trajectory ----------------------------------------------------------------------------------------------------------------------
 
 
-def _at_start(exact: Exact) -> Swap:
+def _at_start(context: Context, exact: Exact) -> Swap:
     gap = _gap(*exact.runs, 1)
-    return Swap(
+    swap = Swap(
         "model", gap, None, [f"from the reference's weights and on its first batch, before any update, the figures are {gap:.2g} apart"]
     )
+    if context.weights is not None:
+        _with_outputs(context, exact, _parameters(context, exact, 1), swap)
+    return swap
+
+
+@dataclass
+class Parameters:
+    """The reference's parameters before the first steps, and what its network gives in them: recorded, and as the candidate's tensors."""
+
+    count: int
+    states: Capture
+    orders: Train
+    values: dict[str, Capture]
+
+
+def _parameters(context: Context, exact: Exact, count: int) -> Parameters:
+    orders = replace(exact.orders, steps=count)
+    given = {"state": exact.start, "batches": exact.batches}
+    states = context.reference.record("train-states", replace(orders, draws="", states=count, outputs="keep"), given)
+    values = {**exact.given, "state": mapped(context, exact.start), "forced": _forced_states(context, states, count)}
+    return Parameters(count, states, orders, values)
 
 
 def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
@@ -135,27 +162,38 @@ def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
     if context.weights is None:
         return []
     count = step + FURTHER
-    orders = replace(exact.orders, steps=count)
-    given = {"state": context.weights, "batches": exact.batches}
-    states = context.reference.record("train-states", replace(orders, draws="", states=count), given)
-    values = {**exact.given, "state": mapped(context, context.weights), "forced": _forced_states(context, states, count)}
-    run = of_capture(context.candidate.record("train-forced", orders, values))
+    known = _parameters(context, exact, count)
+    run = of_capture(context.candidate.record("train-forced", known.orders, known.values))
     reference, candidate = exact.runs
     before, after = _gap(reference, candidate, count), _gap(reference, run, count)
-    closed = _closed(reference, run, count)
     told = (
         f"with the reference's parameters before every step the figures are {after:.2g} apart, without {before:.2g}, up to step {count - 1}"
     )
-    if closed:
-        return [
-            Swap(
-                "optimizer",
-                before,
-                after,
-                [told + ": the losses are right where the parameters are; what is left is the optimizer, or the gradients"],
-            )
-        ]
-    return [Swap("model", before, None, [told + ": the gap stays, whatever the optimizer does"]), Swap("optimizer", before, after)]
+    if _closed(reference, run, count):
+        right = "the losses are right where the parameters are; what is left is the optimizer, or the gradients"
+        return [Swap("optimizer", before, after, [f"{told}: {right}"])]
+    swap = Swap("model", before, None, [told + ": the gap stays, whatever the optimizer does"])
+    _with_outputs(context, exact, known, swap)
+    return [swap, Swap("optimizer", before, after)]
+
+
+def _with_outputs(context: Context, exact: Exact, known: Parameters, swap: Swap) -> None:
+    """Put what the reference's network gives in place of what the candidate's does: the loss is left, and what else is made of it."""
+    capture = context.candidate.record("train-outputs", replace(known.orders, outputs="use"), {**known.values, "outputs": known.states})
+    calls, replaced = Train.answer(capture).outputs
+    if not calls or replaced < calls:
+        of = f"{replaced} of {calls} calls of the network could be given the reference's" if calls else "the model takes no hooks"
+        swap.shown.append(f"network and loss were not told apart: {of}")
+        return
+    run, reference = of_capture(capture), exact.runs[0]
+    after = _gap(reference, run, known.count)
+    told = f"with the reference's network outputs in place of its own too the figures are {after:.2g} apart"
+    if _closed(reference, run, known.count):
+        swap.after, swap.fix = after, NETWORK
+        swap.shown.append(f"{told}: the loss is right where the outputs are; what is left is the network")
+    else:
+        swap.fix = LOSS
+        swap.shown.append(f"{told}: the loss itself differs, or what else is computed beside the network")
 
 
 def _forced_states(context: Context, states: Capture, count: int) -> Capture:

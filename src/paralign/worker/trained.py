@@ -95,6 +95,7 @@ def _answer(log: WatchedLog, stopped: "Tuple[str, str]", seconds: float) -> Trai
         seconds=seconds,
         checkpoints=log.checkpoints,
         resumed=log.resumed,
+        outputs=(log.outputs.calls, log.outputs.replaced) if log.outputs is not None else (0, 0),
     )
 
 

@@ -19,6 +19,7 @@ from paralign.errors import UsageError
 from paralign.trainlog import TrainLog
 from paralign.trainlog.lines import EVAL
 from paralign.worker.files import system_folders
+from paralign.worker.handed_outputs import Outputs
 from paralign.worker.handover import Given, Keeping
 from paralign.worker.protocol import Redraw
 from paralign.worker.redrawing import Redrawing
@@ -78,7 +79,7 @@ class WatchedLog(TrainLog):
         writer: of the run's capture.
         orders: what the run is to be.
         given: captures of what is put in place: ``state`` (initial weights by this side's names), ``batches``, ``bounds``, ``forced``
-            (parameters before single steps), ``draws`` (another training's, kept).
+            (parameters before single steps), ``draws`` and ``outputs`` (another training's, kept).
         folder: a folder for files that the training writes, removed afterwards.
         resume: the training goes on from the checkpoint in it.
     """
@@ -99,6 +100,7 @@ class WatchedLog(TrainLog):
         self.witness = Witness(session)
         self._drawn, self._sink = given.get("draws"), None  # type: Optional[Capture], Optional[Redrawing]
         self.draws: List[Tuple[int, int]] = []
+        self.outputs = Outputs(session, writer, given.get("outputs")) if orders.outputs else None
         self.keeping = Keeping(session, writer) if orders.keep else None
         self.given = Given(session, given["batches"]) if "batches" in given else None
         self._bounds = _bounds(given.get("bounds"))
@@ -125,6 +127,8 @@ class WatchedLog(TrainLog):
             if self._state is not None:
                 self._load(model, self._state)
             self.first = self._before = self._parameters()
+            if self.outputs is not None:
+                self.outputs.attach(model)
             if self.orders.starts:
                 self._record("start", 0)
         elif self._state is not None:
@@ -212,6 +216,8 @@ class WatchedLog(TrainLog):
         if len(self.steps) == self.orders.watch:
             self.witness.open(self.models[0] if self.models else None)
         self._watch_draws()
+        if self.outputs is not None:
+            self.outputs.begin(len(self.steps))
         trains = adapter if isinstance(adapter, Training) else None
         self._rates = [] if trains is None else [rate for each in self.optimizers for rate in trains.learning_rates(each)]
 
@@ -237,6 +243,8 @@ class WatchedLog(TrainLog):
     def _end(self, epoch: int, number: int) -> None:
         self.witness.close()
         self._stack.close()
+        if self.outputs is not None:
+            self.outputs.begin(None)
         if self._sink is not None:
             self.draws.append((len(self._sink.random), sum(said.given is not None for said in self._sink.random)))
             self._sink = None

@@ -281,6 +281,7 @@ class Trained:
         checkpoints: how many were, or would have been, written by ``log.checkpoint``.
         interrupted: the number of steps before the interruption; None where there was none.
         resumed: ``log.resume`` was called after it.
+        outputs: calls of the network within steps, and those whose outputs were replaced.
     """
 
     stopped: Tuple[str, str]
@@ -302,6 +303,7 @@ class Trained:
     checkpoints: int = 0
     interrupted: Optional[int] = None
     resumed: bool = False
+    outputs: Tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -319,6 +321,7 @@ class Train(Task[Trained], task="train"):
         starts: they are recorded as they are when ``log.model`` is called.
         states: steps before which they are recorded.
         draws: ``keep``: what the operations of a step draw is recorded; ``use``: another training's draws take the place of its own.
+        outputs: ``keep``: what the network gives in each step is recorded; ``use``: another training's takes the place of its own.
         interrupt: the training ends after its first checkpoint, and a second one goes on from that.
         watch: a step whose operations are watched, to find the first that makes what is not finite.
     """
@@ -335,3 +338,4 @@ class Train(Task[Trained], task="train"):
     watch: Optional[int] = None
     draws: str = ""
     interrupt: bool = False
+    outputs: str = ""
