@@ -320,6 +320,21 @@ def test_both_sides_train_for_the_stage_train(sides, monkeypatch):
         assert set(log.rows[1].values) == {"acc_top1", "acc_top5"}
 
 
+def test_a_resumed_training_has_its_rate_unless_its_optimizer_is_not_loaded(sides, plant, tmp_path):
+    model = sides.candidate.build_model()
+    optimizer = sides.candidate.training.build_optimizer(model, 0.05)
+    for _ in range(2):
+        sides.candidate.build_scheduler(optimizer).step()
+    sides.candidate.training.save(str(tmp_path / "latest"), model, optimizer)
+    rates = []
+    for name in ("", "resume"):
+        plant(name)
+        again = sides.candidate.training.build_optimizer(model, 0.05)
+        sides.candidate.training.load(str(tmp_path / "latest"), model, again)
+        rates.append(again.get_lr())
+    assert rates == pytest.approx([0.005, 0.05])
+
+
 def test_missing_weights_say_how_to_make_them(sides):
     with pytest.raises(FileNotFoundError, match=r"mobilenet_v3_small\.pth is not there: run .*prepare\.py first"):
         sides.reference.build_model()

@@ -161,7 +161,9 @@ for step, batch in log.batches(([0] for _ in range(10**9)), epoch=0):
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        time.sleep(0.2)
+        written, until = tmp_path / "train.jsonl", time.monotonic() + 60
+        while written.stat().st_size < 2000 and time.monotonic() < until:  # bytes: some lines, however slow the machine is
+            time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
     text = (tmp_path / "train.jsonl").read_text()
     assert text.endswith("\n")

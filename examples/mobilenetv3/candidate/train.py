@@ -27,7 +27,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--print-freq", type=int, default=5, help="batches between two lines of the log")
     parser.add_argument("--pretrained", type=Path, help="weights to start from (.pdparams)")
-    parser.add_argument("--resume", type=Path, help="a checkpoint to go on from, without its suffix, such as output/latest")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in the output folder")
     parser.add_argument("--output-dir", type=Path, default=Path("output"))
     return parser.parse_args()
 
@@ -42,24 +42,6 @@ def validate(model, path):
     return parallel.averaged(found, len(samples))
 
 
-def save(folder, epoch, model, optimizer):
-    """``latest.pdparams`` and ``latest.pdopt``, to go on from, and ``model_N.pdparams``. Only rank 0 writes."""
-    if parallel.rank() != 0:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    paddle.save(model.state_dict(), str(folder / "latest.pdparams"))
-    paddle.save({"optimizer": optimizer.state_dict(), "epoch": epoch}, str(folder / "latest.pdopt"))
-    paddle.save(model.state_dict(), str(folder / f"model_{epoch}.pdparams"))
-
-
-def resume(path, model, optimizer):
-    """Load a checkpoint; gives the epoch that follows. The schedule is part of Paddle's optimizer."""
-    model.set_state_dict(paddle.load(f"{path}.pdparams"))
-    state = paddle.load(f"{path}.pdopt")
-    optimizer.set_state_dict(state["optimizer"])
-    return state["epoch"] + 1
-
-
 def main(args):
     paddle.seed(args.seed)
     np.random.seed(args.seed)  # noqa: NPY002 - Paddle's samplers draw from it
@@ -68,17 +50,19 @@ def main(args):
         model.set_state_dict(paddle.load(str(args.pretrained)))
     optimizer = train.build_optimizer(model, args.lr)
     scheduler = train.scheduler_of(optimizer)
-    first = resume(args.resume, model, optimizer) if args.resume else 0
     network = parallel.wrap(model)
     loader = parallel.training_loader(data.ImageFolder(args.data_path / "train", data.preprocessing()), args.batch_size)
-    with TrainLog(args.output_dir / "train.log", every=args.print_freq, style="print") as log:
+    with TrainLog(
+        args.output_dir / "train.log", every=args.print_freq, style="print", folder=str(args.output_dir), resume=args.resume
+    ) as log:
+        first = log.resume(lambda stem: train.load(stem, model, optimizer))
         for epoch in range(first, args.epochs):
             loader.batch_sampler.set_epoch(epoch)
             train.train_one_epoch(network, loader, optimizer, log, epoch)
             scheduler.step()
             found = validate(model, args.data_path / "val")
             log.evaluation(epoch, **found)
-            save(args.output_dir, epoch, model, optimizer)
+            log.checkpoint(epoch, lambda stem: train.save(stem, model, optimizer))
     if parallel.rank() == 0 and first < args.epochs:
         logger = ReprodLogger()
         for name, value in found.items():

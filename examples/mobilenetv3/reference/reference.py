@@ -57,10 +57,11 @@ def train(log):
     optimizer = log.optimizer(training.build_optimizer(model, 0.05))
     scheduler = build_scheduler(optimizer)
     loader = data.build_dataloader(build_dataset("train"), shuffle=True, batch_size=16)
-    for epoch in range(EPOCHS):
+    for epoch in range(log.resume(lambda stem: training.load(stem, model, optimizer, scheduler)), EPOCHS):
         training.train_one_epoch(model, loader, optimizer, log, epoch)
         scheduler.step()
         log.evaluation(epoch, **training.evaluate(model, build_dataloader("val"), metric)[1])
+        log.checkpoint(epoch, lambda stem: training.save(stem, model, optimizer, scheduler))
 
 
 @torch.no_grad()

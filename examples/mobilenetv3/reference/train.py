@@ -28,7 +28,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--print-freq", type=int, default=5, help="batches between two lines of the log")
     parser.add_argument("--pretrained", type=Path, help="weights to start from (.pth)")
-    parser.add_argument("--resume", type=Path, help="a checkpoint to go on from, such as output/latest.pth")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in the output folder")
     parser.add_argument("--output-dir", type=Path, default=Path("output"))
     return parser.parse_args()
 
@@ -43,24 +43,6 @@ def validate(model, path):
     return parallel.averaged(found, len(samples))
 
 
-def save(folder, epoch, model, optimizer, scheduler):
-    """``latest.pth``, to go on from, and ``model_N.pth``, the weights alone. Only rank 0 writes."""
-    if parallel.rank() != 0:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(), "epoch": epoch}
-    torch.save(state, folder / "latest.pth")
-    torch.save(model.state_dict(), folder / f"model_{epoch}.pth")
-
-
-def resume(path, model, optimizer, scheduler):
-    """Load a checkpoint; gives the epoch that follows."""
-    state = torch.load(path, weights_only=True)
-    for part, name in ((model, "model"), (optimizer, "optimizer"), (scheduler, "scheduler")):
-        part.load_state_dict(state[name])
-    return state["epoch"] + 1
-
-
 def main(args):
     torch.manual_seed(args.seed)
     model = MobileNetV3Small()
@@ -68,10 +50,12 @@ def main(args):
         model.load_state_dict(torch.load(args.pretrained, weights_only=True))
     optimizer = train.build_optimizer(model, args.lr)
     scheduler = train.build_scheduler(optimizer)
-    first = resume(args.resume, model, optimizer, scheduler) if args.resume else 0
     network = parallel.wrap(model)
     loader = parallel.training_loader(data.ImageFolder(args.data_path / "train", data.preprocessing()), args.batch_size)
-    with TrainLog(args.output_dir / "train.log", every=args.print_freq, style="print") as log:
+    with TrainLog(
+        args.output_dir / "train.log", every=args.print_freq, style="print", folder=str(args.output_dir), resume=args.resume
+    ) as log:
+        first = log.resume(lambda stem: train.load(stem, model, optimizer, scheduler))
         for epoch in range(first, args.epochs):
             if hasattr(loader.sampler, "set_epoch"):
                 loader.sampler.set_epoch(epoch)
@@ -79,7 +63,7 @@ def main(args):
             scheduler.step()
             found = validate(model, args.data_path / "val")
             log.evaluation(epoch, **found)
-            save(args.output_dir, epoch, model, optimizer, scheduler)
+            log.checkpoint(epoch, lambda stem: train.save(stem, model, optimizer, scheduler))
     if parallel.rank() == 0 and first < args.epochs:
         logger = ReprodLogger()
         for name, value in found.items():

@@ -18,6 +18,7 @@ BREAKS = {
     "weight_decay": "no weight decay",
     "schedule": "a schedule beside the optimizer instead of in it: the learning rate never falls",
     "bn_momentum": "BatchNorm's momentum copied as a number: Paddle weighs the old value, PyTorch the new one",
+    "resume": "a resumed training that loads the weights alone: momenta and schedule begin anew",
     "predict": "images squeezed to 224x224 at prediction, without keeping their proportions and cropping",
     "export": "exported with a softmax at the end, as deployments like it, where the model returns logits",
 }

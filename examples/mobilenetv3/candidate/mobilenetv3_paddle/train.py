@@ -55,6 +55,18 @@ def train_one_epoch(model, loader, optimizer, log, epoch):
         log.step(samples=len(labels), acc=acc, lr=optimizer.get_lr(), loss=loss)
 
 
+def save(stem, model, optimizer):
+    """What a training needs to go on: ``stem.pdparams`` and ``stem.pdopt``, which has the schedule too."""
+    paddle.save(model.state_dict(), f"{stem}.pdparams")
+    paddle.save(optimizer.state_dict(), f"{stem}.pdopt")
+
+
+def load(stem, model, optimizer):
+    model.set_state_dict(paddle.load(f"{stem}.pdparams"))
+    if not broken("resume"):
+        optimizer.set_state_dict(paddle.load(f"{stem}.pdopt"))
+
+
 @paddle.no_grad()
 def evaluate(model, loader, metric):
     model.eval()

@@ -27,6 +27,18 @@ def train_one_epoch(model, loader, optimizer, log, epoch):
         log.step(samples=len(labels), acc=acc, lr=optimizer.param_groups[0]["lr"], loss=loss)
 
 
+def save(stem, model, optimizer, scheduler):
+    """What a training needs to go on: ``stem.pth``."""
+    parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    torch.save({name: part.state_dict() for name, part in parts.items()}, f"{stem}.pth")
+
+
+def load(stem, model, optimizer, scheduler):
+    state = torch.load(f"{stem}.pth", weights_only=True)
+    for part, name in ((model, "model"), (optimizer, "optimizer"), (scheduler, "scheduler")):
+        part.load_state_dict(state[name])
+
+
 @torch.no_grad()
 def recalibrate(model, loader):
     """Replace BatchNorm's running statistics by their mean over a pass: a few steps at momentum 0.01 leave them near 0 and 1."""
