@@ -15,7 +15,7 @@ from paralign.conversion.outcome import DIFFERS, INCOMPLETE, PROVEN, UNPROVEN, C
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.checkpoint import some
 from paralign.model import Manifest
-from paralign.stages import assignment, forward, judging
+from paralign.stages import assignment, judging, passes
 from paralign.weights.numbered import numbered_alike
 from paralign.worker.protocol import Forward, Load, Weights
 from paralign.worker.session import NATIVE
@@ -205,7 +205,7 @@ def _proven(
     progress("running both models")
     try:
         context.weights = _loaded(context, checkpoint, state, spelt)
-        outputs = forward.reference_alone(context)
+        outputs = passes.reference_alone(context)
         with assignment.Trials.under_way(context, planned) as trials:
             proof = trials.prove(planned)
             guess = proof.guess or planned

@@ -20,8 +20,8 @@ from paralign.locate import pipeline
 from paralign.model import DIVERGED, Manifest, Tolerance
 from paralign.run.recorder import both
 from paralign.stages import uses
-from paralign.stages.forward import reference_alone
 from paralign.stages.judging import PERTURBATION, choose, final, paired, points_of
+from paralign.stages.passes import reference_alone
 from paralign.worker.protocol import Calls, Forward, Load
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -125,7 +125,7 @@ def _follow_copies(context: Context, result: StageResult, proof: Proof, candidat
 
 def _equal(capture: Capture) -> Callable[[str, str], bool]:
     """Whether two tensors of a state hold the same values, bit for bit."""
-    fetch = _fetch(capture)
+    fetch = fetching(capture)
 
     def equal(one: str, other: str) -> bool:
         first, second = fetch(one), fetch(other)
@@ -140,7 +140,7 @@ def _some(names: list[str], most: int = 3) -> str:
 
 def load(context: Context, plan: Plan) -> Capture:
     """Load the reference's state into the candidate by a plan; the candidate's state as it then is."""
-    return context.candidate.record("loaded", Load(), values={"state": write(context, plan, _fetch(_recorded(context)))}, prelude=True)
+    return context.candidate.record("loaded", Load(), values={"state": write(context, plan, fetching(_recorded(context)))}, prelude=True)
 
 
 def write(context: Context, plan: Plan, fetch: Callable[[str], Typed | None], only: Collection[str] | None = None) -> Capture:
@@ -162,7 +162,8 @@ def _recorded(context: Context) -> Capture:
     return context.weights
 
 
-def _fetch(capture: Capture) -> Callable[[str], Typed | None]:
+def fetching(capture: Capture) -> Callable[[str], Typed | None]:
+    """Name of a tensor -> its value in a capture, None for one that is not there."""
     held = {r.name: r for r in capture.records if r.location is not None}
     return lambda name: capture.value(held[name]) if name in held else None
 
@@ -177,7 +178,7 @@ class Trials:
     def __init__(self, context: Context, plan: Plan) -> None:
         self.context = context
         self.moved = told_apart(_recorded(context), plan.sources)
-        self._fetch_own = _fetch(_recorded(context))
+        self._fetch_own = fetching(_recorded(context))
         self._loaded: dict[str, object] = {}
         self._method: Method | None = None
         self._busy = 0.0

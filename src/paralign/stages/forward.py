@@ -11,14 +11,16 @@ from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged
-from paralign.stages import handed, lowered, nonfinite, precision
+from paralign.stages import handed, lowered, moved_weights, nonfinite, precision
 from paralign.stages.judging import PARTLY, Noises, choose, conclude, final, paired, points_of
+from paralign.stages.passes import forward_order, record
 from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.model import Record
     from paralign.stages.judging import Method
 
 #: below this root mean square, outputs count as vanishing
@@ -29,25 +31,32 @@ VANISHING = 1e-6
 REPEATED, HIDING = 1e-5, 1e-3
 
 
-def _order(context: Context) -> Forward:
-    return Forward([DOUBLE, NATIVE], context.settings.modules, repeat=True)
-
-
-def record(context: Context) -> tuple[Capture, Capture]:
-    """Both sides' forward captures; where the reference has no float64 run, with its perturbed runs."""
-    if context.inputs is None:
-        raise AssertionError("forward needs inputs")
-    return context.record_runs(_order(context), {"inputs": context.inputs})
-
-
-def reference_alone(context: Context) -> Capture:
-    """The reference's forward capture, whatever becomes of the candidate's."""
-    if context.inputs is None:
-        raise AssertionError("forward needs inputs")
-    return context.reference.record("forward", _order(context), {"inputs": context.inputs})
-
-
 def run(context: Context) -> StageResult:
+    """Judge the outputs; where these are constant as long as some parameters are, once more with those moved on both sides."""
+    result = judged(context)
+    if result.verdict != UNDERPOWERED or not any(p.reference is not None and p.verdict == UNDERPOWERED for p in result.pairs):
+        return result
+    reference, _ = context.artifacts["forward"]
+    if not any(_is_constant(pair.reference, reference) for pair in result.pairs if pair.reference is not None):
+        return result
+    values = moved_weights.movable(context)
+    if not values:
+        return result
+    try:
+        with moved_weights.moved(context, values):
+            again = judged(context)
+    except WorkerFailed as failure:
+        result.notes.append(
+            f"with its constant parameters moved by noise, the {failure.side} failed with {failure.type}: {failure.message}"
+        )
+        return result
+    if again.verdict == UNDERPOWERED:
+        return result
+    again.notes.insert(0, moved_weights.told(values))
+    return again
+
+
+def judged(context: Context) -> StageResult:
     """Judge the outputs; where they diverge, name the first module that is guilty."""
     missing = context.lacking("forward", "build_model")
     if missing:
@@ -62,7 +71,7 @@ def run(context: Context) -> StageResult:
     result.pairs = paired(reference, candidate, points, method, tolerance)
     low = lowered.places(context, result.pairs, method, tolerance, Lowered("forward"), {"inputs": context.inputs})
     if low:
-        method, reference = PARTLY, lowered.perturbed(context, _order(context), {"inputs": context.inputs})
+        method, reference = PARTLY, lowered.perturbed(context, forward_order(context), {"inputs": context.inputs})
         points = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=DOUBLE))
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low
@@ -156,11 +165,18 @@ def _say_weakness(result: StageResult, reference: Capture) -> None:
                 "them, and a wrong port with them. Use weights that were trained a little, or let BatchNorm take its statistics from "
                 "real input (a few forward passes in train mode) before checking"
             )
-        values = reference.array(first)
-        if values.size > 1 and bool(np.all(values == values.flat[0])):
+        if _is_constant(first, reference):
             result.warnings.append(f"{pair.key} is constant: it can agree although the model is wrong. Use other inputs or trained weights")
             if pair.verdict != DIVERGED:
                 pair.verdict = UNDERPOWERED
+
+
+def _is_constant(record: Record, capture: Capture) -> bool:
+    """Whether an output of several elements has one value throughout."""
+    if record.location is None:
+        return False
+    values = capture.array(record)
+    return values.size > 1 and bool(np.all(values == values.flat[0]))
 
 
 def _say_repeatability(result: StageResult, reference: Capture, candidate: Capture) -> None:

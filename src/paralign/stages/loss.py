@@ -13,7 +13,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import DIVERGED, StageResult, Unjudged
 from paralign.run.recorder import both
-from paralign.stages import forward, lowered, nonfinite, precision, probing, second_gradients
+from paralign.stages import lowered, nonfinite, passes, precision, probing, second_gradients
 from paralign.stages.data import first
 from paralign.stages.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.worker.protocol import Attached, Loss, Lowered
@@ -37,7 +37,7 @@ def run(context: Context) -> StageResult:
         return missing
     if context.inputs is None:
         return StageResult("loss", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
-    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward.reference_alone(context)
+    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else passes.reference_alone(context)
     captures = context.record_labelled(Loss([DOUBLE, NATIVE]), {"outputs": outputs})
     if isinstance(captures, StageResult):
         return captures

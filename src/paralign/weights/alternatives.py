@@ -14,8 +14,8 @@ from paralign.weights.likeness import DECIDED
 from paralign.weights.names import read
 from paralign.weights.plan import SHARED, Choice, Option
 from paralign.weights.stacked import turned
-from paralign.weights.tensors import MATRIX, route
-from paralign.weights.transforms import compose, keeps, steps, undone
+from paralign.weights.tensors import MATRIX, is_convolution, route
+from paralign.weights.transforms import compose, inverse, keeps, steps, transpose, undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     found = [_uneven(plan), *_whole(plan, whole)]
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
-    found += [*_moved(plan), *_interleaved(plan), *_reordered(plan), _turned(plan)]
+    found += [*_moved(plan), *_interleaved(plan), *_reordered(plan), _flattened(plan), _turned(plan)]
     found += [choice for loss, choice in ranked if loss >= DECIDED]
     return [choice for choice in found if choice.options]
 
@@ -333,6 +333,47 @@ def _gates(source: Tensor, target: Tensor) -> int:
 
 def _listed(numbers: Sequence[int]) -> str:
     return f"({', '.join(map(str, numbers))})"
+
+
+def _flattened(plan: Plan) -> Choice:
+    """Kernels of convolutions that the other side holds as matrices, with the axes of patches in another order, often channels last."""
+    orders: dict[tuple[int, ...], dict[Slot, Way]] = defaultdict(dict)
+    for move in plan.moves:
+        if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
+            continue
+        kernel = next((t for t in (move.source, move.target) if is_convolution(t)), None)
+        matrix = move.target if kernel is move.source else move.source
+        if kernel is None or len(matrix.shape) != MATRIX or matrix.shape != (kernel.shape[0], math.prod(kernel.shape[1:])):
+            continue
+        for order in _patch_orders(kernel.shape):
+            apart = tuple(kernel.shape[axis] for axis in order)
+            flat, whole = f"reshape{_listed(matrix.shape)}", f"reshape{_listed(apart)}"
+            if kernel is move.source:
+                way = compose(kernel.path, transpose(order), flat)
+            else:
+                way = compose(matrix.path, whole, transpose(inverse(order)))
+            orders[order][move.slot] = (compose(way, undone(move.target.path, tuple(move.target.record.shape))), None)
+    options = [Option(f"the axes of patches in the order {_listed(order)}", {}, ways) for order, ways in orders.items()]
+    return Choice("the order inside flattened kernels", options[:MOST], likely=True)
+
+
+def _patch_orders(shape: Sequence[int]) -> list[tuple[int, ...]]:
+    """Other orders of a kernel's axes that order its elements otherwise, that of channels last first.
+
+    >>> _patch_orders((8, 3, 4)), _patch_orders((8, 1, 4))
+    ([(0, 2, 1)], [])
+    """
+    axes = range(1, len(shape))
+    last = (*axes[1:], *axes[:1])
+    ranked = sorted(permutations(axes), key=lambda order: order != last)
+    told = tuple(axis for axis in axes if shape[axis] > 1)
+    known, found = {told}, []
+    for order in ranked:
+        moved = tuple(axis for axis in order if shape[axis] > 1)
+        if moved not in known:
+            known.add(moved)
+            found.append((0, *order))
+    return found
 
 
 def _turned(plan: Plan) -> Choice:

@@ -128,6 +128,9 @@ def prove(
 def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | None:
     """A likely option of a plan, if it is nearer to being right; nothing has proven it, so its tensors went by the order of execution."""
     first = search.error(plan)
+    nearest = _nearest(plan, search)
+    if nearest is not None:
+        return nearest
     for choice in choices:
         chosen = plan.choose(choice.options[0]) if choice.likely else plan
         error = search.error(chosen)
@@ -135,6 +138,18 @@ def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | Non
             chosen.moves = [replace(m, how="calls") if m.how == "proof" else m for m in chosen.moves]
             return chosen
     return None
+
+
+def _nearest(plan: Plan, search: _Search) -> Plan | None:
+    """The plan's own likely option under which the outputs are clearly nearer, as with patches in the right order; None without."""
+    first = search.error(plan)
+    chosen = [plan.choose(option) for choice in plan.alternatives if choice.likely for option in choice.options]
+    told = [(error, number) for number, each in enumerate(chosen) if (error := search.error(each)) is not None]
+    if first is None or not told or min(told)[0] >= first * BETTER:
+        return None
+    nearest = chosen[min(told)[1]]
+    nearest.moves = [replace(m, how="calls") if m.how == "proof" else m for m in nearest.moves]
+    return nearest
 
 
 def _without_computed(plan: Plan) -> Plan:

@@ -223,7 +223,7 @@ class _Rank:
         built, scheduler = share.optimizer(session, kept)
         rates = share.rates(session, built)
         self.progress.say(f"build_dataloader({self.options.split!r})")
-        loader = self.functions["build_dataloader"](self.options.split)
+        loader = session.function("build_dataloader")(self.options.split)
         states = generators.states()
         losses, replicas, sizes = self._train(writer, model, built, scheduler, loader, state)
         self.progress.say("the samples of one epoch")

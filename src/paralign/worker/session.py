@@ -5,6 +5,7 @@ A session lives in a worker process, or, for live objects, in the user's own; th
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 from contextlib import ExitStack, contextmanager
@@ -33,6 +34,22 @@ Functions = Dict[str, Callable[..., Any]]
 #: the run in the model's own precision, and the run in double precision
 NATIVE, DOUBLE = "native", "float64"
 
+#: functions that are called with the name of a split, and may leave it out where there is only one
+OF_SPLIT = ("build_dataset", "build_dataloader", "transforms")
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called without an argument, and cannot with one."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of C code: as documented
+        return False
+    try:
+        signature.bind("split")
+    except TypeError:
+        return not any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values())
+    return False
+
 
 class Session:
     """The state of one side between jobs.
@@ -60,6 +77,7 @@ class Session:
     ) -> None:
         self.side, self.functions, self.device, self.base_seed = side, functions, device, seed
         self._model: Any = None
+        self._splits: Dict[str, str] = {}
         self._adapter: Optional[Adapter] = load(framework) if framework else None
         self._live = live
         self._revision = revision
@@ -163,7 +181,23 @@ class Session:
                 where=self.side,
                 hint=f"define {SIGNATURES[name]} in the {self.side}'s module",
             )
-        return self.functions[name]
+        found = self.functions[name]
+        return self._of_one_split(name, found) if name in OF_SPLIT and _takes_nothing(found) else found
+
+    def _of_one_split(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that takes no split, as one that does: it has one set of data, whatever the split is called."""
+
+        def of_split(split: str) -> Any:
+            known = self._splits.setdefault(name, split)
+            if known != split:
+                raise UsageError(
+                    f"{name}() of the {self.side} takes no argument: it cannot give the splits {known!r} and {split!r}",
+                    where=self.side,
+                    hint=f"define {SIGNATURES[name]} in the {self.side}'s module",
+                )
+            return found()
+
+        return of_split
 
     def seed(self) -> None:
         """Seed everything as at the start of every stage."""

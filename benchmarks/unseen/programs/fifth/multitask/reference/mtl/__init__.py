@@ -1,0 +1,1 @@
+from . import losses, modules, optim  # noqa: F401  (registration)
