@@ -25,7 +25,7 @@ def test_two_splits_of_a_function_that_takes_none_are_refused():
 
 
 @pytest.mark.parametrize(
-    "function", [lambda split: split, lambda split="train": split, lambda *parts: parts[0], lambda split, size=3: split], ids=range(4)
+    "function", [lambda split: split, lambda split="train": split, lambda *parts: parts[0], lambda split, size=3: split[:size]], ids=range(4)
 )
 def test_a_function_that_takes_a_split_gets_it(function):
     assert session(function).function("build_dataset")("val") == "val"
@@ -33,4 +33,4 @@ def test_a_function_that_takes_a_split_gets_it(function):
 
 def test_a_function_that_needs_something_else_fails_as_it_is_called():
     with pytest.raises(TypeError):
-        session(lambda split, size: split).function("build_dataset")("val")
+        session(lambda split, size: split * size).function("build_dataset")("val")
