@@ -25,7 +25,9 @@ def test_two_splits_of_a_function_that_takes_none_are_refused():
 
 
 @pytest.mark.parametrize(
-    "function", [lambda split: split, lambda split="train": split, lambda *parts: parts[0], lambda split, size=3: split[:size]], ids=range(4)
+    "function",
+    [lambda split: split, lambda split="train": split, lambda *parts: parts[0], lambda split, size=3: split[:size]],
+    ids=range(4),
 )
 def test_a_function_that_takes_a_split_gets_it(function):
     assert session(function).function("build_dataset")("val") == "val"

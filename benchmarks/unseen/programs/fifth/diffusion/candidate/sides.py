@@ -83,3 +83,12 @@ def metric(outputs, labels):
     early = labels["t"] < 25
     return {"psnr": float(np.mean(10.0 * np.log10(2.0 ** 2 / error))), "mse_early": float(error[early].mean()),
             "mse_late": float(error[~early].mean())}
+
+
+# what paralign calls
+
+_measured = metric
+
+
+def metric(outputs, labels):
+    return _measured(outputs, {name: value.numpy() for name, value in labels.items()})

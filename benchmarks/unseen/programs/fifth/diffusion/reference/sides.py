@@ -52,3 +52,12 @@ def metric(outputs, labels):
     err = (outputs["x0_hat"].double().clamp(-1, 1) - x0).square().flatten(1).mean(1)
     early = t < 25
     return {"psnr": float((10 * torch.log10(4.0 / err)).mean()), "mse_early": float(err[early].mean()), "mse_late": float(err[~early].mean())}
+
+
+# what paralign calls
+
+_measured = metric
+
+
+def metric(outputs, labels):
+    return _measured(outputs, {name: value.numpy() for name, value in labels.items()})

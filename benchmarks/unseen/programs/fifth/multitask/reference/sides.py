@@ -72,3 +72,16 @@ def metric(outputs, labels):
     o = {k: v.numpy() for k, v in outputs.items()}
     return {"auc": auc(o["click"], labels["click"]), "f1": f1(o["click"], labels["click"]), "map": mean_ap(o["tags"], labels["tags"]),
             "mae_minutes": float(np.mean(np.abs(np.expm1(o["dwell"]) - np.expm1(labels["dwell"].astype(np.float64)))))}
+
+
+# what paralign calls
+
+_objective, _measured = build_loss(), metric
+
+
+def loss(outputs, labels):
+    return _objective(outputs, labels)
+
+
+def metric(outputs, labels):
+    return _measured(outputs, {name: value.numpy() for name, value in labels.items()})

@@ -80,3 +80,16 @@ def metric(outputs, labels):
             "approx_kl": float(np.mean((ratio - 1) - np.log(ratio))),
             "greedy_agree": float(np.mean(lp.argmax(-1) == labels["action"])),
             "entropy": float(-np.mean(np.sum(np.exp(lp) * lp, -1)))}
+
+
+# what paralign calls
+
+_objective, _measured = build_loss(), metric
+
+
+def loss(outputs, labels):
+    return _objective(outputs, labels)
+
+
+def metric(outputs, labels):
+    return _measured(outputs, {name: value.numpy() for name, value in labels.items()})
