@@ -21,6 +21,7 @@ from paralign.commands import (
     guide,
     log,
     mcp,
+    plot,
     rank_logs,
     report,
     scan,
@@ -132,6 +133,7 @@ def parser() -> argparse.ArgumentParser:
     verify.add_commands(commands)
     sweep.add_commands(commands)
     mcp.add_commands(commands)
+    plot.add_commands(commands)
     completion.add_commands(commands, top)
     add_language(top)
     return top

@@ -126,6 +126,33 @@ def read(path: Path, root: Path | None = None) -> Told:
         UsageError: there is no such file, or it is none of a check's.
         CaptureFormatError: it is damaged, or of another schema.
     """
+    file, report = _loaded(path)
+    return told(report, str(file), root)
+
+
+def names_of(path: Path, key: str) -> list[tuple[str, tuple[str, str]]]:
+    """The stages that compared a value, each with both sides' names of it.
+
+    Args:
+        path: as in :func:`read`.
+        key: the value's key; one that no stage has is taken for a name of both sides in every stage.
+
+    Raises:
+        UsageError, CaptureFormatError: as :func:`read`.
+    """
+    file, report = _loaded(path)
+    stages = told(report, str(file)).stages
+    found = []
+    for stage in report["stages"]:
+        for pair in stage.get("pairs", ()):
+            sides = pair.get("reference"), pair.get("candidate")
+            if pair["key"] == key and all(isinstance(side, dict) for side in sides):
+                found.append((str(stage["name"]), (str(sides[0]["name"]), str(sides[1]["name"]))))
+    return found or [(stage.name, (key, key)) for stage in stages]
+
+
+def _loaded(path: Path) -> tuple[Path, Any]:
+    """The file of a report and what it holds."""
     file = path / "report.json" if path.is_dir() else path
     if not file.exists():
         raise UsageError("there is no report", where=str(file), hint="name the output folder of `paralign check`, or its report.json")
@@ -133,10 +160,9 @@ def read(path: Path, root: Path | None = None) -> Told:
         raw = opened.read(LONGEST.value + 1)
     LONGEST.check(len(raw), "the report has more than", str(file))
     try:
-        report = json.loads(raw.decode("utf-8"))
+        return file, json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as fault:
         raise CaptureFormatError(f"the report is no JSON: {fault}", where=str(file), hint="run the check again") from fault
-    return told(report, str(file), root)
 
 
 def told(report: Any, where: str = "report", root: Path | None = None) -> Told:
