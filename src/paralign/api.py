@@ -21,7 +21,7 @@ from paralign.locate import pipeline
 from paralign.locate.laboratory import watched
 from paralign.model import CheckResult, Side, Tolerance
 from paralign.progress import kept
-from paralign.report import artifacts, page, pictures
+from paralign.report import artifacts, notebook, page, pictures
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
 from paralign.run.live import Live, check_functions, functions_of, untouched_process
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: the two sides, as they are called in folders and reports
 SIDES = ("reference", "candidate")
 
-Progress = "Callable[[str], None]"
+CheckResult.renderer = staticmethod(notebook.html)
 
 
 def check(
@@ -146,7 +146,8 @@ def check(
             for name, value in (("inputs", inputs), ("labels", labels))
             if value is not None
         }
-        result = run_stages(context, names, lambda _: None, lambda: (given.get("inputs"), given.get("labels")), about)
+        told = stack.enter_context(notebook.under_way())
+        result = run_stages(context, names, told, lambda: (given.get("inputs"), given.get("labels")), about)
         if out is not None:
             artifacts.write(result, context.artifacts, folder)
             page.write(folder, result, Path.cwd())
@@ -226,8 +227,7 @@ def check_project(
     names = check_stages(stages) if stages else project.stages
     folder = Path(out).resolve() if out is not None else project.out.resolve()
     _make(folder, "workers", "captures")
-    told = progress or (lambda _: None)
-    with locked(folder) as lock:
+    with locked(folder) as lock, notebook.under_way(progress) as told:
         sweep(folder / "workers")
         artifacts.invalidate(folder, names)
         kept.invalidate(folder, names, project.settings)

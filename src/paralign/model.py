@@ -9,7 +9,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable, ClassVar, Dict, Iterable, List, Optional, Tuple, Union
 
 from paralign.errors import plain_text
 
@@ -470,7 +470,7 @@ class CheckTime:
     sides: Dict[str, SideTime] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(repr=False)
 class CheckResult:
     """What a check came to; ``result["forward"]`` is the result of one stage.
 
@@ -484,6 +484,17 @@ class CheckResult:
     candidate: Dict[str, Any] = field(default_factory=dict)
     command: str = ""
     profile: Optional[CheckTime] = None
+
+    #: what makes HTML of a result, given by what stands above this module; None before
+    renderer: "ClassVar[Optional[Callable[[CheckResult], str]]]" = None
+
+    def __repr__(self) -> str:
+        stages = ", ".join(f"{stage.name} {stage.verdict}" for stage in self.stages)
+        return f"CheckResult({self.verdict}{': ' if stages else ''}{stages})"
+
+    def _repr_html_(self) -> Optional[str]:
+        """What a notebook shows."""
+        return None if CheckResult.renderer is None else CheckResult.renderer(self)
 
     @property
     def verdict(self) -> str:

@@ -1,0 +1,108 @@
+"""Results in a notebook: HTML of bounded size in which nothing of a report is markup, and a line of progress while a check runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from paralign.errors import one_line, shortened
+from paralign.model import ALIGNED, DIVERGED, ERROR
+from paralign.report.language import say
+from paralign.report.text import figure
+from paralign.report.told import told, where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from paralign.model import CheckResult
+    from paralign.report.told import Cause, Fault, Place, StageTold
+
+#: faults and causes that are shown of a stage, stages, and characters of a text: a cell that a reader takes in
+FAULTS, CAUSES, STAGES, TEXT = 3, 3, 24, 300
+
+#: colours that can be read on white and on black
+_COLOURS = {ALIGNED: "#2e8b57", DIVERGED: "#d9480f", ERROR: "#d9480f"}
+_OTHER = "#b08800"
+
+
+def html(result: CheckResult) -> str:
+    """A result as a notebook shows it: the verdict, a row a stage, and of each stage that is not aligned the lines and causes."""
+    report = told(result.to_dict())
+    parts = [f"<div><p><b>{_coloured(report.verdict)}</b> {_text(report.headline)}</p>"]
+    head = "".join(f"<th style='text-align:left'>{escape(say(name))}</th>" for name in ("stage", "verdict", "error ÷ noise", "looked at"))
+    rows = "".join(_row(stage) for stage in report.stages[:STAGES])
+    parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+    if len(report.stages) > STAGES:
+        parts.append(f"<p>{len(report.stages) - STAGES} more stages</p>")
+    parts += [_details(stage) for stage in report.stages[:STAGES] if stage.verdict != ALIGNED or stage.warnings]
+    return "".join(parts) + "</div>"
+
+
+def _text(text: str, most: int = TEXT) -> str:
+    return escape(shortened(one_line(text), most))
+
+
+def _coloured(verdict: str) -> str:
+    return f"<span style='color:{_COLOURS.get(verdict, _OTHER)}'>{escape(say(verdict))}</span>"
+
+
+def _row(stage: StageTold) -> str:
+    cells = [_text(say(stage.name)), _coloured(stage.verdict), escape(figure(stage.ratio)), _text(", ".join(stage.coverage) or "-")]
+    return "<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _details(stage: StageTold) -> str:
+    parts = [f"<p><b>{_text(stage.name)}</b>: {_text(stage.sentence)}</p>"]
+    parts += [_fault(fault) for fault in stage.faults[:FAULTS]]
+    parts += [_cause(cause) for cause in stage.causes[:CAUSES]]
+    hidden = max(0, len(stage.faults) - FAULTS) + max(0, len(stage.causes) - CAUSES)
+    if hidden:
+        parts.append(f"<p>{hidden} more in the report</p>")
+    return "".join(parts)
+
+
+def _fault(fault: Fault) -> str:
+    lines = [_place(place) for place in (fault.reference, fault.candidate) if place is not None]
+    return f"<ul>{''.join(lines)}<li>{_text(fault.evidence)}</li></ul>"
+
+
+def _place(place: Place) -> str:
+    return f"<li>{_text(place.side)}: {_text(where(place))} <code>{_text(place.code or place.operation)}</code></li>"
+
+
+def _cause(cause: Cause) -> str:
+    certainty = "proven" if cause.proven else "suspected"
+    return f"<p>{certainty}: {_text(cause.cause)}. <b>{_text(cause.fix)}</b></p>"
+
+
+@contextmanager
+def under_way(progress: Callable[[str], None] | None = None) -> Iterator[Callable[[str], None]]:
+    """What is told of every step: ``progress`` where one is given; else, in a notebook, a line of the cell, which is empty afterwards.
+
+    Args:
+        progress: the caller's own.
+    """
+    display = None if progress is not None else _display()
+    if display is None:
+        yield progress or (lambda _: None)
+        return
+    began = time.monotonic()
+    line = display.display(display.HTML(""), display_id=True)
+    try:
+        yield lambda step: line.update(display.HTML(f"<i>{_text(step)} … {time.monotonic() - began:.0f} s</i>"))
+    finally:
+        line.update(display.HTML(""))
+
+
+def _display() -> Any:
+    """IPython's function that shows things, where a notebook's kernel runs this; None elsewhere, a terminal's IPython included."""
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
+    if running is None or not hasattr(running, "kernel"):
+        return None
+    from importlib import import_module
+
+    return import_module("IPython.display")
