@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paralign import streaming
 from paralign.capture import Capture
 from paralign.capture.bounds import checked_path
 from paralign.checking import describe, given_tensors, run_stages, sides
@@ -275,7 +276,11 @@ def _checked(
         Outdated: captures of the reference that were reused are not what it computes now; never with ``fresh``.
     """
     with nullcontext() if not profile else Watch() as watch, sides(project, folder, fresh=fresh, lock=lock) as context:
-        result = run_stages(context, names, progress, lambda: given_tensors(project, context, folder), None)
+        if project.streaming.streaming:
+            result, files = streaming.check(project, folder, names, fresh=fresh, lock=lock, progress=progress)
+            context.used = dict.fromkeys(names, files)
+        else:
+            result = run_stages(context, names, progress, lambda: given_tensors(project, context, folder), None)
         if context.reference.reused:
             reused = ", ".join(sorted(context.reference.reused))
             result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")

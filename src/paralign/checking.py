@@ -43,16 +43,17 @@ UNCARRIED = "not all weights could be carried over: see `paralign check weights`
 def sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = None) -> Iterator[Context]:
     """Both sides of a project, ready to record into a folder; their workers end when this is left."""
     with ExitStack() as stack:
-        reference = _recorder(project, "reference", project.reference, folder, reuse=not fresh, lock=lock)
-        candidate = _recorder(project, "candidate", project.candidate, folder, reuse=False, lock=lock)
-        for recorder in (reference, candidate):
-            stack.callback(recorder.close)
+        reference = recorder(project, "reference", project.reference, folder, reuse=not fresh, lock=lock)
+        candidate = recorder(project, "candidate", project.candidate, folder, reuse=False, lock=lock)
+        for each in (reference, candidate):
+            stack.callback(each.close)
         yield Context(reference, candidate, project.settings)
-        for recorder in (reference, candidate):
-            recorder.dismiss()  # both frameworks take their time to end: at once
+        for each in (reference, candidate):
+            each.dismiss()  # both frameworks take their time to end: at once
 
 
-def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:
+def recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:
+    """What records one side's captures into a folder."""
     write_own(folder / "workers" / f"{name}.log", "")
     identity: dict[str, Any] = {
         "module": str(side.module),
@@ -64,6 +65,8 @@ def _recorder(project: Project, name: str, side: SideSettings, folder: Path, *, 
         "folder": str(project.folder),
         "seed": project.settings.seed,
     }
+    if side.unit or side.checkpoint is not None:
+        identity.update(unit=side.unit, blocks=side.blocks, checkpoint=str(side.checkpoint))
     variables = None
     if name == "reference":
         found = interpreter(side.python, environment(side))

@@ -387,3 +387,23 @@ class Diagnosing(Protocol):
         ``matmul`` is first @ second; ``convolution`` that of NCHW images and an OIHW kernel, padded by 1; ``backward`` the gradient
         with respect to the first of the sum of (first @ second)².
         """
+
+
+@runtime_checkable
+class Lazy(Protocol):
+    """A framework that can build a model without memory for its parameters, and give it to parts of the model."""
+
+    def empty(self) -> AbstractContextManager[None]:
+        """Build models without memory for parameters inside; buffers hold what the model computed."""
+
+    def fill(self, module: Any) -> None:
+        """Give the parameters of a module, and of those below, memory; what they hold is for the caller to load."""
+
+    def drop(self, module: Any) -> None:
+        """Take that memory away."""
+
+    def through(self, call: Callable[..., Any]) -> Any:
+        """A module whose forward is a function."""
+
+    def put(self, model: Any, path: str, module: Any) -> None:
+        """Put another module in the place of one."""

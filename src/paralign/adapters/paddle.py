@@ -21,6 +21,7 @@ from paralign.adapters import (
     _digest_paddle,
     _exported,
     _history,
+    _lazily_paddle,
     _lending_paddle,
     _modes,
     _onnx,
@@ -67,7 +68,7 @@ _STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u",
 _PROGRAMS, _WEIGHTS, _LOADERS = (".json", ".pdmodel"), ".pdiparams", ("set_state_dict", "set_dict", "load_dict")
 
 
-class PaddleAdapter(_lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
+class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
     """Paddle layers, tensors and optimizers; the device in use is Paddle's own setting."""
 
     name = "paddle"

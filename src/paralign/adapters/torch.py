@@ -25,6 +25,7 @@ from paralign.adapters import (
     _digest_torch,
     _exported,
     _history,
+    _lazily_torch,
     _lending_torch,
     _modes,
     _onnx,
@@ -51,7 +52,7 @@ _NAMES = {kind: name for name, kind in _TYPES.items()}
 _SUFFIXES = (".pt2", ".pt", ".pth", ".onnx")
 
 
-class TorchAdapter(_lending_torch.Lends, _diagnosis_torch.Diagnoses):
+class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_torch.Diagnoses):
     """PyTorch modules, tensors and optimizers; remembers nothing but the device in use."""
 
     name = "torch"

@@ -97,6 +97,9 @@ class Process:
                         ignore=ignore,
                         lock=None if lock is None else str(lock),
                         own=own,
+                        unit=settings.unit,
+                        blocks=settings.blocks,
+                        checkpoint="" if settings.checkpoint is None else str(settings.checkpoint),
                     )
                 )
             ),

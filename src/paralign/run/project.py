@@ -29,7 +29,7 @@ STAGES = tuple(BY_NAME)
 #: those that run where none is named
 DEFAULTS = tuple(name for name, stage in BY_NAME.items() if stage.default)
 
-_SIDE = {"module": str, "root": str, "framework": str, "python": str, "device": str, "env": dict}
+_SIDE = {"checkpoint": str, "module": str, "root": str, "framework": str, "python": str, "device": str, "env": dict}
 _TENSOR = {
     "shape": list,
     "dtype": str,
@@ -43,6 +43,7 @@ _TENSOR = {
     "source": str,
 }
 _TABLES: dict[str, dict[str, Any]] = {
+    "model": {"streaming": bool, "blocks": str, "sample": int},
     "reference": _SIDE,
     "candidate": _SIDE,
     "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
@@ -63,7 +64,11 @@ _TOP = {"out": str, "stages": list, "seed": int, "timeout": (int, float), "input
 
 @dataclass
 class SideSettings:
-    """One side as the project file describes it; paths are absolute."""
+    """One side as the project file describes it; paths are absolute.
+
+    ``checkpoint``: where the weights of a model that is streamed lie. ``unit``: the part of it that is served as the model, '' for all of
+    it; ``blocks``: the list of its blocks, '' for the likeliest.
+    """
 
     module: Path
     root: Path
@@ -71,6 +76,18 @@ class SideSettings:
     python: str = sys.executable
     device: str = "cpu"
     env: dict[str, str] = field(default_factory=dict)
+    checkpoint: Path | None = None
+    unit: str = ""
+    blocks: str = ""
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """``[model]``: whether the model is run block by block, which list its blocks are, how many more than one of each kind are run."""
+
+    streaming: bool = False
+    blocks: str = ""
+    sample: int = 2
 
 
 @dataclass
@@ -130,6 +147,7 @@ class Project:
     timeout: float = 600.0
     rules: Path | None = None
     settings: Settings = field(default_factory=Settings)
+    streaming: Streaming = field(default_factory=Streaming)
 
     @property
     def folder(self) -> Path:
@@ -177,7 +195,21 @@ def read(directory: Path, port: Path | None = None) -> Project:
         float(table.get("timeout", 600)),
         _rules(table, path),
         settings,
+        _streaming(table, path),
     )
+
+
+def _streaming(table: dict[str, Any], path: Path) -> Streaming:
+    """``[model]``."""
+    found = Streaming(**table.get("model", {}))
+    if found.sample < 0:
+        raise UsageError("'sample' must not be negative", where=f"{path}: [model]")
+    for name in ("reference", "candidate"):
+        if "checkpoint" in table[name] and not found.streaming:
+            raise UsageError(
+                "only a model that is streamed has a checkpoint", where=f"{path}: [{name}]", hint="set streaming = true in [model]"
+            )
+    return found
 
 
 def check_stages(names: list[str]) -> list[str]:
@@ -247,7 +279,13 @@ def _side(table: dict[str, Any], name: str, path: Path, folder: Path) -> SideSet
             hint="choose one of: " + ", ".join(sorted(known())),
         )
     env = _environment(table.get("env", {}), f"{path}: [{name}] env")
-    return SideSettings(module.resolve(), root, framework, interpreter(table.get("python", ""), folder), table.get("device", "cpu"), env)
+    python = interpreter(table.get("python", ""), folder)
+    checkpoint = None if "checkpoint" not in table else checked_path(folder / table["checkpoint"]).resolve()
+    if checkpoint is not None and not checkpoint.exists():
+        raise UsageError(
+            f"the checkpoint of the {name} is not there", where=str(checkpoint), hint=f"correct `checkpoint` in [{name}] of {path}"
+        )
+    return SideSettings(module.resolve(), root, framework, python, table.get("device", "cpu"), env, checkpoint)
 
 
 def _environment(table: dict[str, Any], where: str) -> dict[str, str]:

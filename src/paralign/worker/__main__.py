@@ -230,6 +230,10 @@ def _session(side: SideDescription) -> Any:
     from paralign.worker.side import load
 
     functions = load(side.module, side.root)
+    if side.unit and "build_model" in functions:
+        from paralign.worker.blockwise import unit_of
+
+        functions["build_model"] = unit_of(side, functions["build_model"])
     return Session(side.side, functions, side.framework or None, side.device, side.seed, revision=side.revision)
 
 

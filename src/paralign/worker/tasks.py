@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.worker import (
+    blockwise,
     changing,
     constants,
     data,
@@ -86,6 +87,7 @@ TASKS: Dict[str, Act] = {
     "infer": program.infer,
     "predicted": prediction.predicted,
     "single": single.single,
+    "streamed": blockwise.streamed,
     "memory": memory.memory,
     "loading": loading.loading,
 }

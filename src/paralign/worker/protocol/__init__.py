@@ -89,6 +89,8 @@ from paralign.worker.protocol.side_tasks import (
     Load,
     Rebuilt,
     Started,
+    Stream,
+    Streamed,
     Weights,
 )
 from paralign.worker.protocol.step_tasks import (
@@ -213,6 +215,8 @@ __all__ = [
     "Stepped",
     "Stepping",
     "StepsTraced",
+    "Stream",
+    "Streamed",
     "Task",
     "TensorHistory",
     "Trace",

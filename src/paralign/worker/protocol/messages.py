@@ -21,6 +21,8 @@ class SideDescription:
         framework: '' where the model tells.
         revision: the git revision of its code, None outside of git.
         ignore: folders whose files are not among those that the side depends on; ``own``: the one that it may write to.
+        unit: the part of the model that is served as its model, '' for all of it; ``blocks`` is the list of blocks, ``checkpoint`` where
+            the unit's weights are read from ('' for either where nobody said).
         lock: the file of the output folder's lock, None without one.
     """
 
@@ -34,6 +36,9 @@ class SideDescription:
     ignore: List[str] = field(default_factory=list)
     lock: Optional[str] = None
     own: str = ""
+    unit: str = ""
+    blocks: str = ""
+    checkpoint: str = ""
 
 
 @dataclass(frozen=True)

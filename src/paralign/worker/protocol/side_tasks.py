@@ -109,3 +109,31 @@ class Initial(Task[Started], task="initial"):
     seeds: int
     first: int
     patience: float
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The blocks of a model that does not fit.
+
+    Args:
+        blocks: their paths, in order.
+        kinds: of each, what is equal for blocks that compute alike.
+    """
+
+    blocks: List[str] = field(default_factory=list)
+    kinds: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Stream(Task[Streamed], task="streamed"):
+    """Run the model block by block, and record what some blocks are called with.
+
+    Args:
+        blocks: path of the list of blocks, '' for the likeliest.
+        record: numbers of the blocks whose inputs are recorded; none runs nothing.
+        checkpoint: where weights are read from, '' for none: then no block computes.
+    """
+
+    blocks: str = ""
+    record: List[int] = field(default_factory=list)
+    checkpoint: str = ""

@@ -1,0 +1,256 @@
+"""A check of a model that does not fit: one block of each kind run as a model of its own, on the reference's input of that block.
+
+The reference runs block by block, each block's weights read from its checkpoint and let go. What the chosen blocks were called with is what
+both sides are given (teacher forcing): a fault of one block does not hide those behind it. Each chosen block, and the shell that is left
+without blocks, goes through the ordinary stages ``weights`` and ``forward``. All other blocks are of a kind that was judged; their weights
+are compared where they lie.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from paralign.align import leaves
+from paralign.checking import failed, given_tensors, recorder, run_stages, sides
+from paralign.comparison import compare_pair
+from paralign.errors import UsageError, WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, CheckResult, Coverage, StageResult, overall
+from paralign.run import inputs as tensors
+from paralign.stages.judging import ROUNDING, Noises, settle
+from paralign.streaming.stored_weights import Kept, compare_stored
+from paralign.worker.blockwise import SHELL
+from paralign.worker.protocol import Stream, Streamed
+from paralign.worker.trees import rebuild
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from paralign.capture import Capture
+    from paralign.run.project import Project
+
+#: what is run of each unit
+STAGES = ["weights", "forward"]
+
+#: what is said of the other stages
+OTHER = "a model that is streamed is judged by its weights and its forward pass"
+
+
+@dataclass
+class _Check:
+    """One check under way."""
+
+    project: Project
+    folder: Path
+    fresh: bool
+    lock: Path
+    progress: Callable[[str], None]
+    weights: StageResult = field(default_factory=lambda: StageResult("weights", method="exact, block by block"))
+    forward: StageResult = field(default_factory=lambda: StageResult("forward", method="block by block, on the reference's inputs"))
+    result: CheckResult = field(default_factory=CheckResult)
+    plans: dict[str, Kept] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
+
+
+def check(
+    project: Project, folder: Path, names: list[str], *, fresh: bool, lock: Path, progress: Callable[[str], None]
+) -> tuple[CheckResult, dict[str, str]]:
+    """Check a port whose model does not fit.
+
+    Args:
+        project: with ``[model] streaming = true``.
+        folder: the output folder; captures of blocks that were done before are reused.
+        names: of the stages that are asked for; ``weights`` and ``forward`` are run, the others are not tested.
+        fresh: reuse nothing.
+        lock: of the output folder.
+        progress: called with a line for every step.
+
+    Returns:
+        The result, with the stages ``weights`` and ``forward``; and the files that it depended on, path -> fingerprint.
+
+    Raises:
+        UsageError: the project lacks what streaming needs.
+    """
+    if project.reference.checkpoint is None:
+        raise UsageError(
+            "streaming needs the reference's checkpoint",
+            where=str(project.path),
+            hint='set checkpoint = "model.safetensors.index.json" in [reference]',
+        )
+    run = _Check(project, folder, fresh, lock, progress)
+    run.result.stages = [run.weights, run.forward]
+    try:
+        _units(run)
+    except WorkerFailed as failure:
+        run.result.stages = [failed(name, failure) for name in STAGES]
+    run.result.stages += [StageResult(name, NOT_TESTED, notes=[OTHER]) for name in names if name not in STAGES]
+    return run.result, run.used
+
+
+def _units(run: _Check) -> None:
+    """Choose blocks, record their inputs, check each unit, compare the checkpoints."""
+    run.progress("the blocks of both sides")
+    known = [_stream(run, side, []) for side in ("reference", "candidate")]
+    told = [Stream.answer(capture) for capture in known]
+    if len(told[0].blocks) != len(told[1].blocks):
+        counts = " and ".join(f"{len(each.blocks)} ({each.blocks[0].rpartition('.')[0]})" for each in told)
+        run.forward.verdict = run.weights.verdict = DIVERGED
+        run.forward.notes.append(f"the sides have another number of blocks: {counts}")
+        return
+    groups = list(dict.fromkeys(zip(told[0].kinds, told[1].kinds, strict=True)))
+    kinds = [groups.index(pair) for pair in zip(told[0].kinds, told[1].kinds, strict=True)]
+    chosen = choose(kinds, run.project.streaming.sample, run.project.settings.seed)
+    run.progress(f"the reference up to block {max(chosen)}, block by block")
+    given = _stream(run, "reference", chosen)
+    _compare_arguments(run, given, told)
+    _check_unit(run, (SHELL, SHELL), None, "the model without its blocks")
+    for number in chosen:
+        values = _inputs(run, given, number)
+        _check_unit(run, (told[0].blocks[number], told[1].blocks[number]), values, f"block {number}")
+    for number, kind in enumerate(kinds):
+        judged = next(other for other in chosen if kinds[other] == kind)
+        kept = run.plans.get(told[0].blocks[judged])
+        if kept is not None:
+            run.plans[told[0].blocks[number]] = replace(kept, prefixes=(f"{told[0].blocks[number]}.", f"{told[1].blocks[number]}."))
+    _compare_weights(run, len(kinds))
+    run.forward.coverage.append(Coverage("blocks run", len(chosen), len(kinds)))
+    run.forward.notes.append(f"{len(set(kinds))} kinds of blocks; run on the reference's inputs: {', '.join(map(str, chosen))} (from 0)")
+    run.forward.notes.append("the candidate's own way through all blocks, one after the other, was not run")
+    _conclude(run)
+
+
+def choose(kinds: list[int], sample: int, seed: int) -> list[int]:
+    """Numbers of the blocks that are run: the first of each kind, and further ones drawn with a seed.
+
+    >>> choose([0, 0, 0, 1, 0], 0, 0)
+    [0, 3]
+    >>> len(choose([0] * 32, 4, 0))
+    5
+    """
+    first = {kinds.index(kind) for kind in kinds}
+    rest = [number for number in range(len(kinds)) if number not in first]
+    return sorted(first | set(random.Random(seed).sample(rest, min(sample, len(rest)))))  # noqa: S311 - a sample, no secret
+
+
+def _stream(run: _Check, side: str, record: list[int]) -> Capture:
+    """What a side's blocks are, and what the chosen are called with."""
+    settings = getattr(run.project, side)
+    worker = recorder(run.project, side, settings, run.folder, reuse=not run.fresh, lock=run.lock)
+    try:
+        order = Stream(run.project.streaming.blocks, record, str(settings.checkpoint) if record and side == "reference" else "")
+        values = {}
+        if record:
+            values["inputs"] = _given(run)
+        capture = worker.record("streamed-inputs" if record else "streamed", order, values)
+        run.used.update(worker.depended_on)
+        return capture
+    finally:
+        worker.close()
+
+
+def _given(run: _Check) -> Capture:
+    spec = run.project.inputs
+    if spec is None or (isinstance(spec, dict) and "source" in spec):
+        raise UsageError("streaming needs [inputs] with a shape or a file", where=str(run.project.path), hint="set [inputs]")
+    values = tensors.make(spec, run.project.folder, "[inputs]", run.project.settings.seed)
+    return tensors.save(run.folder / "captures" / "inputs", "inputs", values)
+
+
+def _inputs(run: _Check, given: Capture, number: int) -> Capture:
+    """What a block was called with, as the inputs of a model of its own."""
+    name = f"block.{number}"
+    found = {r.leaf: r for r in given.select(name=name)}
+    tree = rebuild(given.manifest.settings["trees"][name], lambda leaf: given.value(found[leaf]))
+    return tensors.save(run.folder / "captures" / f"inputs-{number}", "inputs", tree)
+
+
+def _check_unit(run: _Check, units: tuple[str, str], inputs: Capture | None, title: str) -> None:
+    """The stages of one unit, in processes of its own, added to the whole."""
+    run.progress(title)
+    project, name = run.project, units[0]
+    narrowed = replace(
+        project,
+        reference=replace(project.reference, unit=units[0], blocks=project.streaming.blocks),
+        candidate=replace(project.candidate, unit=units[1], blocks=project.streaming.blocks, checkpoint=None),
+    )
+    folder = run.folder / "units" / name
+    for inner in ("workers", "captures"):
+        (folder / inner).mkdir(parents=True, exist_ok=True)
+    with sides(narrowed, folder, fresh=run.fresh, lock=run.lock) as context:
+        taken = (lambda: (inputs, None)) if inputs is not None else (lambda: given_tensors(narrowed, context, folder))
+        found = run_stages(context, STAGES, lambda _: None, taken, None)
+        if context.plan is not None and "weights" in context.artifacts:
+            prefixes = ("", "") if name == SHELL else (f"{units[0]}.", f"{units[1]}.")
+            run.plans[name] = Kept(context.plan, prefixes, context.artifacts["weights"][1])
+        for files in context.used.values():
+            run.used.update(files)
+    if not run.result.preflight:
+        run.result.preflight, run.result.reference, run.result.candidate = found.preflight, found.reference, found.candidate
+    for stage, whole in zip(found.stages, (run.weights, run.forward), strict=True):
+        add(whole, stage, title)
+
+
+def add(whole: StageResult, stage: StageResult, title: str) -> None:
+    """Put what one unit came to under what all of them come to."""
+    for pair in stage.pairs:
+        pair.key = f"{title}: {pair.key}"
+    whole.pairs += stage.pairs
+    for divergence in stage.divergences:
+        divergence.notes.insert(0, f"in {title}")
+    whole.divergences += stage.divergences
+    whole.findings += stage.findings
+    whole.notes += [f"{title}: {note}" for note in stage.notes]
+    whole.warnings += [f"{title}: {warning}" for warning in stage.warnings]
+    whole.failure = whole.failure or stage.failure
+    whole.verdict = overall([whole.verdict, stage.verdict])
+    for side, seconds in stage.seconds.items():
+        whole.seconds[side] = whole.seconds.get(side, 0.0) + seconds
+    for side, peak in stage.peak_bytes.items():
+        whole.peak_bytes[side] = max(whole.peak_bytes.get(side, 0.0), peak)
+
+
+def _compare_arguments(run: _Check, given: Capture, told: list[Streamed]) -> None:
+    """What the first block is called with beside the values that go through: tables of angles and masks, which the shell makes."""
+    number = min(int(name.partition(".")[2]) for name in given.manifest.settings["trees"])
+    own = _stream(run, "candidate", [number])
+    name = f"block.{number}"
+    points = leaves(given.select(name=name), own.select(name=name))[1:]  # the first goes through the blocks: the shell's outputs tell of it
+    noises = Noises(given, ROUNDING)
+    pairs = []
+    for first, second, how in points:
+        values = [
+            None if record is None or record.location is None else capture.value(record)
+            for record, capture in ((first, given), (second, own))
+        ]
+        at = (first or second).leaf if (first or second) is not None else ""  # type: ignore[union-attr] # one of them is there
+        pair = compare_pair(f"what {told[0].blocks[number]} is called with: {at}", first, second, *values, how=how)
+        pair.noise = noises.of(first) if first is not None else None
+        pairs.append(pair)
+    settle(pairs, ROUNDING, run.project.settings.tolerance_of("forward"))
+    run.forward.pairs += pairs
+    run.forward.verdict = overall([run.forward.verdict, *(pair.verdict for pair in pairs)])
+
+
+def _compare_weights(run: _Check, blocks: int) -> None:
+    """The candidate's checkpoint against the reference's, tensor by tensor, by the plans that the units proved."""
+    if run.project.candidate.checkpoint is None:
+        run.weights.notes.append("the candidate names no checkpoint: only what its blocks make of the reference's weights was judged")
+        run.weights.coverage.append(Coverage("blocks' stored weights compared", 0, blocks))
+        return
+    run.progress("the weights of all blocks, where they lie")
+    done = compare_stored(run.project, run.plans, run.weights)
+    run.weights.coverage.append(Coverage("blocks' stored weights compared", done, blocks))
+
+
+def _conclude(run: _Check) -> None:
+    for stage in run.result.stages:
+        stage.divergence = stage.divergences[0] if stage.divergences else None
+        judged = overall([pair.verdict for pair in stage.pairs if pair.judged]) if stage.pairs else NOT_TESTED
+        stage.verdict = overall([stage.verdict, judged])
+    if run.forward.verdict == DIVERGED and run.weights.verdict == DIVERGED:
+        run.forward.notes.append("blocks were run with the reference's weights on both sides: this does not follow from the stored weights")
+    for stage in run.result.stages:
+        if stage.verdict == ALIGNED and not stage.pairs:
+            stage.verdict = NOT_TESTED

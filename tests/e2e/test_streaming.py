@@ -1,0 +1,128 @@
+"""Models that do not fit, in PyTorch and in Paddle: a right port, and one with a fault in its code and two in its checkpoint."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from paralign.api import check_project
+from paralign.cli import main
+from paralign.errors import UsageError
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED
+from paralign.worker import blockwise
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "benchmarks" / "streaming"
+
+
+def checkpoints():
+    spec = importlib.util.spec_from_file_location("checkpoints", PROGRAM / "checkpoints.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def port(folder, faults=()):
+    """The decoder of the benchmark with its two checkpoints, and the project file of the page."""
+    checkpoints().make(folder, faults)
+    for side in ("reference.py", "candidate.py"):
+        shutil.copy(PROGRAM / side, folder / side)
+    page = (ROOT / "docs" / "streaming.md").read_text()
+    (folder / "paralign.toml").write_text(page.split("```toml\n")[1].split("```")[0].replace("sample = 2", "sample = 0"))
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+@pytest.mark.slow
+def test_a_right_port_is_aligned_and_what_was_not_run_is_said(tmp_path, capsys):
+    port(tmp_path)
+    assert main(["check", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "1 of 8 blocks run" in told
+    assert "stored tensors compared: 75, of which 0 differ" in told
+    report = json.loads((tmp_path / "result" / "report.json").read_text())
+    assert [stage["verdict"] for stage in report["stages"]] == [ALIGNED, ALIGNED]
+    keys = {pair["key"] for pair in report["stages"][1]["pairs"]}
+    assert {"the model without its blocks: output", "block 0: output"} <= keys
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+@pytest.mark.slow
+def test_a_wrong_base_a_swap_and_a_stale_shard_are_found_with_block_and_line(tmp_path):
+    port(tmp_path, ("swap", "stale"))
+    source = tmp_path / "candidate.py"
+    source.write_text(source.read_text().replace("base=10000.0", "base=500000.0"))
+    result, _ = check_project(tmp_path)
+    weights, forward = result.stages
+    assert (weights.verdict, forward.verdict) == (DIVERGED, DIVERGED)
+    lines = source.read_text().splitlines()
+    # the base, where it enters: its two values beside each other
+    point = forward.divergence.candidate
+    assert "in block 0" in forward.divergence.notes
+    assert "base **" in point.code
+    assert 500000.0 in point.arguments.values()
+    assert 10000.0 in forward.divergence.reference.arguments.values()
+    # gate and up of block 5: each holds the other's values
+    swapped = {pair.key: pair.notes[-1] for pair in weights.wrong if "layers.5.mlp" in pair.key}
+    assert swapped == {
+        "stored layers.5.mlp.gate_proj.weight": "it holds what belongs to layers.5.mlp.up_proj.weight",
+        "stored layers.5.mlp.up_proj.weight": "it holds what belongs to layers.5.mlp.gate_proj.weight",
+    }
+    told = {d.candidate.name: int(d.candidate.source.rpartition(":")[2]) for d in weights.divergences}
+    assert "self.gate_proj" in lines[told["layers.5.mlp.gate_proj"] - 1]
+    # the fourth shard: all of its tensors, and no other but the swapped
+    stale = [warning for warning in weights.warnings if "the shard is stale" in warning]
+    assert len(stale) == 1
+    assert "model-00004-of-00009.safetensors" in stale[0]
+    shard = checkpoints().TensorFile(tmp_path / "candidate" / "model-00004-of-00009.safetensors")
+    assert {pair.key.removeprefix("stored ") for pair in weights.wrong} == {
+        *shard.entries,
+        *(key.removeprefix("stored ") for key in swapped),
+    }
+
+
+def test_without_what_streaming_needs_a_line_says_so(tmp_path):
+    for side in ("reference.py", "candidate.py"):
+        (tmp_path / side).write_text("def build_model():\n    return lambda x: x\n")
+    text = '[model]\nstreaming = true\n[reference]\nframework = "numpy"\n[candidate]\nframework = "numpy"\n'
+    (tmp_path / "paralign.toml").write_text(text)
+    with pytest.raises(UsageError, match="streaming needs the reference's checkpoint"):
+        check_project(tmp_path)
+    (tmp_path / "paralign.toml").write_text(text.replace("[candidate]", 'checkpoint = "gone"\n[candidate]'))
+    with pytest.raises(UsageError, match="the checkpoint of the reference is not there"):
+        check_project(tmp_path)
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "paralign.toml").write_text(text.replace("[candidate]", 'checkpoint = "weights"\n[candidate]').replace("true", "false"))
+    with pytest.raises(UsageError, match="only a model that is streamed has a checkpoint"):
+        check_project(tmp_path)
+    (tmp_path / "paralign.toml").write_text(text.replace("[candidate]", 'checkpoint = "weights"\n[candidate]'))
+    result, _ = check_project(tmp_path)
+    assert "models of numpy cannot be streamed" in result.stages[0].failure["message"]
+    assert result.stages[2].verdict == NOT_TESTED
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        ("{", "this is no index of shards"),
+        ("[]", "this is no index of shards"),
+        ('{"weight_map": [1]}', "this is no index of shards"),
+        ('{"weight_map": {"a": 1}}', "this is no index of shards"),
+        ('{"weight_map": {"a": "../../etc/passwd"}}', "no file beside the index"),
+    ],
+)
+def test_an_index_that_leads_elsewhere_is_refused(tmp_path, index, told):
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(Exception, match=told):
+        blockwise.Shards(str(tmp_path))
+
+
+def test_a_folder_without_one_checkpoint_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="the folder holds 0 checkpoints"):
+        blockwise.Shards(str(tmp_path))
+    (tmp_path / "weights.bin").write_bytes(b"")
+    with pytest.raises(UsageError, match="from safetensors"):
+        blockwise.Shards(str(tmp_path / "weights.bin"))
