@@ -113,9 +113,7 @@ def _tell(
     point = Point(f"{kept.prefixes[1]}{owner}", leaf, source, code_at(source) if source else None, lines=list(lines[1:]))
     where = f"in block {unit}" if unit != "shell" else "beside the blocks"
     notes = [f"{where}: {pair.key.removeprefix('stored ')}", *pair.notes]
-    found = Divergence(
-        None, point, pair, what="given", error=pair.error, notes=[f"{where}: {pair.key.removeprefix('stored ')}", *pair.notes]
-    )
+    found = Divergence(None, point, pair, what="given", error=pair.error, notes=notes)
     result.divergences.append(found)
     if not held:
         foreign[unit] = found
