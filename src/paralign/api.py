@@ -107,14 +107,11 @@ def check(
         >>> result["forward"].pairs[0].stats.mismatched
         0
     """
-    if weights not in ("copy", "as-is"):
-        raise UsageError(f"weights={weights!r} is not a choice", hint='choose "copy" or "as-is"')
-    for name, side in (("reference", reference), ("candidate", candidate)):
-        if not isinstance(side, Side):
-            raise UsageError(
-                f"the {name} must be a Side, not {type(side).__name__}", hint="check(Side(model=...), Side(model=...), inputs=...)"
-            )
-        check_functions(name, side)
+    sides = {"reference": reference, "candidate": candidate}
+    _admit(sides, weights, stages)
+    for what, value, least in (("ratio", ratio, 0), ("atol", atol, 0), ("rtol", rtol, 0), ("steps", steps, 1), ("seed", seed, 0)):
+        if value is not None and not value >= least:
+            raise UsageError(f"{what} must be at least {least}, not {value}")
     settings = Settings(
         seed=seed,
         steps=steps,
@@ -127,26 +124,42 @@ def check(
         pace=pace_of(schedule or {}, "schedule:"),
         tolerance={"": Tolerance(ratio, atol, rtol)},
     )
-    for what, value, least in (("ratio", ratio, 0), ("atol", atol, 0), ("rtol", rtol, 0), ("steps", steps, 1), ("seed", seed, 0)):
-        if value is not None and not value >= least:
-            raise UsageError(f"{what} must be at least {least}, not {value}")
+    names = check_stages(list(DEFAULTS) if stages is None else stages)
+    return _check_live(sides, settings, names, {"inputs": inputs, "labels": labels}, out)
+
+
+def _admit(sides: dict[str, Side], weights: str, stages: list[str] | None) -> None:
+    """Say what a caller of :func:`check` has given that is of the wrong kind.
+
+    Raises:
+        UsageError: what is no side, no choice, or no stage.
+    """
+    if weights not in ("copy", "as-is"):
+        raise UsageError(f"weights={weights!r} is not a choice", hint='choose "copy" or "as-is"')
+    for name, side in sides.items():
+        if not isinstance(side, Side):
+            raise UsageError(
+                f"the {name} must be a Side, not {type(side).__name__}", hint="check(Side(model=...), Side(model=...), inputs=...)"
+            )
+        check_functions(name, side)
     if stages is not None and not stages:
         raise UsageError("no stage is named", hint="leave `stages` out for all of them, or name some of: " + ", ".join(STAGES))
-    names = check_stages(list(DEFAULTS) if stages is None else stages)
+
+
+def _check_live(
+    sides: dict[str, Side], settings: Settings, names: list[str], values: dict[str, Any], out: str | Path | None
+) -> CheckResult:
+    """Run the stages on sides that live in this process, and write the report where a folder is named."""
     with turn(), untouched_process(), _folder(out) as folder, ExitStack() as stack:
         recorders = {
-            name: Recorder(name, partial(Live, name, side, seed=seed), folder / "captures" / name, {})
-            for name, side in (("reference", reference), ("candidate", candidate))
+            name: Recorder(name, partial(Live, name, side, seed=settings.seed), folder / "captures" / name, {})
+            for name, side in sides.items()
         }
         for recorder in recorders.values():
             stack.callback(recorder.close)
         context = Context(recorders["reference"], recorders["candidate"], settings)
-        about = {name: sorted(functions_of(side, list)) for name, side in (("reference", reference), ("candidate", candidate))}
-        given = {
-            name: tensors.save(folder / "captures" / name, name, value)
-            for name, value in (("inputs", inputs), ("labels", labels))
-            if value is not None
-        }
+        about = {name: sorted(functions_of(side, list)) for name, side in sides.items()}
+        given = {name: tensors.save(folder / "captures" / name, name, value) for name, value in values.items() if value is not None}
         told = stack.enter_context(notebook.under_way())
         result = run_stages(context, names, told, lambda: (given.get("inputs"), given.get("labels")), about)
         if out is not None:

@@ -76,6 +76,31 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"paralign {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
+    _add_init(commands)
+    _add_check(commands)
+    _add_compare(commands)
+    _add_locate(commands)
+    weights.add_commands(commands)
+    log.add_commands(commands)
+    rank_logs.add_commands(commands)
+    doctor.add_commands(commands)
+    watch.add_commands(commands)
+    guide.add_commands(commands)
+    explain.add_commands(commands)
+    dataset.add_commands(commands)
+    report.add_commands(commands)
+    scan.add_commands(commands)
+    verify.add_commands(commands)
+    sweep.add_commands(commands)
+    mcp.add_commands(commands)
+    plot.add_commands(commands)
+    completion.add_commands(commands, top)
+    add_language(top)
+    return top
+
+
+def _add_init(commands: Any) -> None:
+    """Add ``init``."""
     init = commands.add_parser(
         "init",
         help="write a project to start from",
@@ -86,8 +111,9 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("--model", metavar="CLASS", default="", help="with --reference: the class of the model (default: the likeliest)")
     init.set_defaults(run=_init)
 
-    _add_check(commands)
 
+def _add_compare(commands: Any) -> None:
+    """Add ``compare``."""
     compare = commands.add_parser(
         "compare",
         help="compare two captures or two .npy files",
@@ -108,6 +134,9 @@ def parser() -> argparse.ArgumentParser:
     quiet(compare)
     compare.set_defaults(run=_compare)
 
+
+def _add_locate(commands: Any) -> None:
+    """Add ``locate``."""
     locate = commands.add_parser(
         "locate",
         help="find where two recorded runs part, by single operations",
@@ -120,23 +149,6 @@ def parser() -> argparse.ArgumentParser:
     locate.add_argument("--json", action="store_true", help="print the report as JSON")
     quiet(locate)
     locate.set_defaults(run=_locate)
-    weights.add_commands(commands)
-    log.add_commands(commands)
-    rank_logs.add_commands(commands)
-    doctor.add_commands(commands)
-    watch.add_commands(commands)
-    guide.add_commands(commands)
-    explain.add_commands(commands)
-    dataset.add_commands(commands)
-    report.add_commands(commands)
-    scan.add_commands(commands)
-    verify.add_commands(commands)
-    sweep.add_commands(commands)
-    mcp.add_commands(commands)
-    plot.add_commands(commands)
-    completion.add_commands(commands, top)
-    add_language(top)
-    return top
 
 
 def _add_check(commands: Any) -> None:

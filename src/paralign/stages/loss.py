@@ -28,15 +28,9 @@ UNATTACHED = "nothing trainable lies behind this output on either side (a mask, 
 
 def run(context: Context) -> StageResult:
     """Judge the loss apart from the model."""
-    missing = (
-        context.lacking("loss", "loss")
-        or (None if context.has("reference", "build_model") else context.lacking("loss", "build_model"))
-        or context.untrainable("loss")
-    )
-    if missing:
+    missing = _missing(context)
+    if missing is not None:
         return missing
-    if context.inputs is None:
-        return StageResult("loss", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else passes.reference_alone(context)
     captures = context.record_labelled(Loss([DOUBLE, NATIVE]), {"outputs": outputs})
     if isinstance(captures, StageResult):
@@ -67,6 +61,17 @@ def run(context: Context) -> StageResult:
         result.divergence = first(result.pairs)
         _locate(context, result)
     return result
+
+
+def _missing(context: Context) -> StageResult | None:
+    """What stands in place of the stage where something is missing that it needs; None where nothing is."""
+    lacking = context.lacking("loss", "loss")
+    if lacking is None and not context.has("reference", "build_model"):
+        lacking = context.lacking("loss", "build_model")
+    lacking = lacking or context.untrainable("loss")
+    if lacking is None and context.inputs is None:
+        return StageResult("loss", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
+    return lacking
 
 
 def _probe(context: Context, result: StageResult) -> None:

@@ -159,32 +159,36 @@ def explain(context: Context, result: StageResult, given: Given, *, agreed: bool
     traces, pairs, limits = _traces(experiment)
     if not pairs:
         return experiment
-    wrong = [p for p in pairs if p.verdict == DIVERGED]
-    if not wrong:
+    if all(p.verdict != DIVERGED for p in pairs):
         _say_alike(result, pairs, seen=bool(traces), whole=given.whole)
         return experiment
+    _say_why(context, result, experiment, (traces, pairs, limits), agreed=agreed, whole=given.whole)
+    return experiment
+
+
+def _say_why(
+    context: Context,
+    result: StageResult,
+    experiment: Experiment,
+    judged: tuple[dict[str, Trace], list[Pair], dict[str, float]],
+    *,
+    agreed: bool,
+    whole: bool,
+) -> None:
+    """Say why some parameters move otherwise, and where; ``judged`` as :func:`_traces` gives it, the rest as in :func:`explain`."""
+    traces, pairs, limits = judged
+    strict = context.settings.strict
     known = _identified(experiment, traces, limits)
     found = _causes(known, traces, limits)
-    _tell(
-        result,
-        pairs,
-        found,
-        known,
-        experiment,
-        traces,
-        limits,
-        agreed=agreed and not context.settings.strict,
-        whole=given.whole,
-        strict=context.settings.strict,
-    )
-    if agreed and result.divergence is None:
-        result.divergence = _divergence(found, wrong, experiment, context)
-        _choose(result.divergence, found, known, experiment)
-        blamed = next((d for d in found if d.terms[0] != "inherent"), None)
-        rule = None if known[0].left else next(iter(known[0].recipe.values()), None)
-        _trace_back(context, result.divergence, experiment, blamed)
-        _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
-    return experiment
+    _tell(result, pairs, found, known, experiment, traces, limits, agreed=agreed and not strict, whole=whole, strict=strict)
+    if not agreed or result.divergence is not None:
+        return
+    blamed = next((d for d in found if d.terms[0] != "inherent"), None)
+    rule = None if known[0].left else next(iter(known[0].recipe.values()), None)
+    result.divergence = _divergence(found, [p for p in pairs if p.verdict == DIVERGED], experiment, context)
+    _choose(result.divergence, found, known, experiment)
+    _trace_back(context, result.divergence, experiment, blamed)
+    _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
 
 
 def _say_alike(result: StageResult, pairs: list[Pair], *, seen: bool, whole: bool) -> None:
