@@ -17,6 +17,7 @@ help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
 	@echo "make demo-informer    the same with a port of the Informer, which draws random numbers in eval mode too"
 	@echo "make test             lint, types, tests"
+	@echo "make lowest           the tests with the least versions that are promised: the core, and the portable half under Python 3.8"
 	@echo "make quick            the unit tests that need no framework"
 	@echo "make unseen           judge ports and mistakes that the engine had not seen (ARGS=--faults plants the mistakes); writes docs/unseen.md"
 	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
@@ -47,6 +48,39 @@ $(VENV)/stamp-test: $(VENV)/stamp-demo
 $(VENV)/stamp-bench: $(VENV)/stamp-test
 	$(BIN)/pip install -q --no-deps -c constraints.txt torchvision
 	touch $@
+
+# what runs inside a user's environment: these tests run under Python 3.8 and the least numpy too, and need no framework there
+PORTABLE := $(patsubst %,tests/unit/test_%.py,adapters_base capture capture_archives capture_discard capture_killed digest dtypes files \
+	finding foreign init init_defaults masks protocol session sketch trainlog trees variables watchdog worker_data worker_tracing \
+	worker_training worker_update)
+LEAST_NUMPY := 1.19.3
+# the oldest interpreter of the core, where there is one
+LOWEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python) $(shell command -v python3.10 2>/dev/null))
+
+.PHONY: lowest
+lowest: lowest-core lowest-portable
+
+# the core, with exactly the least versions that pyproject.toml promises
+.PHONY: lowest-core
+lowest-core:
+ifeq ($(LOWEST),)
+	@echo "NOT RUN: the core's tests with the least versions; there is no Python 3.10 here" && false
+else
+	$(LOWEST) -m venv .venv-lowest
+	.venv-lowest/bin/pip install -q hypothesis ml-dtypes pytest pytest-timeout pytest-xdist reprod-log==1.0.1 safetensors scipy $$($(LOWEST) benchmarks/lowest.py pyproject.toml)
+	PYTHONPATH=src .venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not torch and not paddle and not slow" tests/unit tests/golden
+endif
+
+# the portable half, with Python 3.8 and the least numpy that `paralign doctor` asks for
+.PHONY: lowest-portable
+lowest-portable:
+ifeq ($(OLDEST),)
+	@echo "NOT RUN: the portable half's tests under Python 3.8; there is none here" && false
+else
+	$(OLDEST) -m venv .venv-lowest-portable
+	.venv-lowest-portable/bin/pip install -q hypothesis pytest pytest-timeout numpy==$(LEAST_NUMPY)
+	PYTHONPATH=src .venv-lowest-portable/bin/python -m pytest -q -c /dev/null --rootdir tests --import-mode=importlib $(PORTABLE)
+endif
 
 .venv-oldest/stamp:
 ifneq ($(OLDEST),)

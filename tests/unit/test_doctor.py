@@ -49,7 +49,7 @@ def test_two_sides_that_are_well_and_alike_have_no_findings():
 BAD = [
     ({"python": "3.6.9", "numpy": "", "frameworks": []}, "Python 3.6.9 is too old: paralign needs 3.8 or newer", "another interpreter"),
     ({"numpy": "", "numpy_failure": "ImportError: libx.so", "frameworks": []}, "numpy cannot be imported: ImportError: libx.so", "/env/bin/python -m pip install"),
-    ({"numpy": "1.16.6"}, "numpy 1.16.6 is too old: paralign needs 1.17 or newer", "--upgrade numpy"),
+    ({"numpy": "1.16.6"}, "numpy 1.16.6 is too old: paralign needs 1.19 or newer", "--upgrade numpy"),
     ({"frameworks": []}, "no framework is installed", "pip install torch"),
 ]  # fmt: skip
 

@@ -214,6 +214,27 @@ def test_a_number_that_stands_in_several_steps_is_another_in_all_of_them(lines, 
     assert (alone.what, alone.number) == ("10 in place of 1", None)
 
 
+@pytest.mark.parametrize(("line", "weights"), [(1, (0.8, 0.2)), (1, (0.8, 0.3)), (2, (0.8, 0.2))])
+def test_weights_that_add_up_to_one_are_others_together(line, weights):
+    notes = Notes()
+    x, y = notes.value(X, "x"), notes.value(Y, "y")
+    first, second = notes.do("rmul", [x], -weights[0] * X, 1, _1=-weights[0]), notes.do("rmul", [y], weights[1] * Y, line, _1=weights[1])
+    value = notes.do("sub", [first, second], -weights[0] * X - weights[1] * Y, 3)
+    found = notes_repairs(notes, value, -0.9 * X - 0.1 * Y, numbers=[0.9, 0.5])
+    assert [(r.what, r.line) for r in found] == ([("0.9 in place of 0.8", "port.py:1")] if sum(weights) == 1 else [])
+
+
+@pytest.mark.parametrize("reduced", ["mean", "sum"])
+def test_the_mean_of_what_is_kept_is_divided_by_how_much_that_is(reduced):
+    kept = np.array([1.0, 1.0, 0.0, 1.0])
+    for name, line in (("mul", ["port.py:3"]), ("add", [])):
+        notes = Notes()
+        x, share = notes.value(X[:, 0], "x"), notes.value(kept, "kept")
+        joined = X[:, 0] * kept if name == "mul" else X[:, 0] + kept
+        value = notes.do(reduced, [notes.do(name, [x, share], joined, 2)], getattr(joined, reduced)(), 3)
+        assert [r.line for r in notes_repairs(notes, value, joined.sum() / 3)] == line
+
+
 def test_a_near_miss_is_no_repair():
     notes = Notes()
     assert notes_repairs(notes, _huber(notes), DUE * (1 + 1e-4)) == []

@@ -32,7 +32,7 @@ def computing(dtype: str) -> Any:
 
 def rounded(values: Array, dtype: str) -> Array:
     """Values that the type can hold, still in the type in which they are computed; what is too great becomes infinite."""
-    if values.dtype == dtype:
+    if values.dtype.name == dtype:
         return values
     return np.asarray(widen(Typed(stored(values, dtype), dtype)), computing(dtype))
 

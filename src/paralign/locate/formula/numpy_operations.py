@@ -169,6 +169,7 @@ _ARRANGED: dict[str, Callable[..., Any]] = {
     "tile": lambda step, x: np.tile(x, step.settings["times"]),
     "cross_entropy": _cross_entropy,
     "one_hot": lambda step, x: np.eye(step.shape[-1])[x.astype(np.int64)],
+    "weighted mean": lambda step, x, weight: x.sum(step.along) / np.broadcast_to(weight, x.shape).sum(step.along),
     "label_smooth": lambda _, x, share: (1 - share) * x + share / x.shape[-1],
 }
 

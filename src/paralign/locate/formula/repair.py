@@ -6,6 +6,7 @@ which step, done otherwise, leads to the reference's result.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -80,8 +81,8 @@ class Repair:
 class _Change:
     """Another step in the place of one; or, where ``after`` is given, a further step on a value before it is used.
 
-    ``more`` are steps that are changed with it: where one ``number`` stands several times. ``taken`` is the number
-    that is another now.
+    ``more`` are steps that are changed with it: where one ``number`` stands several times, or another is what it leaves of one. ``taken``
+    is the number that is another now.
     """
 
     cost: int
@@ -170,6 +171,7 @@ class Formula:
             yield from _of_function(step)
             yield from _of_axes(step)
             yield from _of_operands(step)
+            yield from _of_divisor(step)
             if operation in self._done_alike:
                 yield from self._of_numbers(step)
                 yield from self._of_values(step)
@@ -188,6 +190,18 @@ class Formula:
                 more = self._alike(step, place, old, number)
                 if more:
                     yield _Change(cost, f"{what} wherever it stands so", changed, None, more, old, taken=old)
+            yield from self._of_weights(step, place, old)
+
+    def _of_weights(self, step: Step, place: int, old: float) -> Iterator[_Change]:
+        """Another weight of one term, and of another term what that leaves of one: both are computed of one number."""
+        others = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name == "multiply"]
+        for other in others:
+            rest = _number(other, place)
+            if not rest or other is step or abs(abs(rest) + abs(old) - 1) > SAME:
+                continue
+            for number in (n for n in self.numbers if 0 < n < 1):
+                changed, left = _with(step, place, math.copysign(number, old)), _with(other, place, math.copysign(1 - number, rest))
+                yield _Change(NUMBER, f"{number:g} in place of {abs(old):g}", changed, None, (left,), abs(old), taken=abs(old))
 
     def _alike(self, step: Step, place: int, old: float, number: float) -> tuple[Step, ...]:
         """The further steps of a kind with the number, which a name may stand for in all of them, changed alike; those before it: none."""
@@ -263,6 +277,15 @@ def _of_operands(step: Step) -> Iterator[_Change]:
         if not isinstance(operand, float) and operand.shape == step.shape and operand.record.dtype == step.dtype:
             yield _Change(LESS, f"no {step.name}", replace(step, name="same", operands=(operand,)))
             yield _Change(LESS, f"the negative in place of {step.name}", replace(step, name="negative", operands=(operand,)))
+
+
+def _of_divisor(step: Step) -> Iterator[_Change]:
+    """The sum of a product, divided by what one of its factors adds up to: by how much is kept, and not by how many there are."""
+    product_of = step.operands[0].maker if step.name in ("mean", "sum") and not isinstance(step.operands[0], float) else None
+    if product_of is None or product_of.kind != "multiply":
+        return
+    for weight in product_of.inputs:
+        yield _Change(OTHER, "the mean of what is kept", replace(step, name="weighted mean", operands=(product_of.outputs[0], weight)))
 
 
 def _fits(name: str, step: Step) -> bool:
