@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from paralign import api  # noqa: F401 - gives results their HTML
 from paralign.model import DIVERGED, CheckResult, Divergence, Finding, Pair, Point, StageResult
 from paralign.report import notebook
 
