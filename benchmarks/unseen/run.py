@@ -1,6 +1,7 @@
 """Ports and mistakes that were written without sight of the engine, judged by the command as a user runs it.
 
     python benchmarks/unseen/run.py [--set NAME…] [--only PROGRAM…] [--faults [--sample N [--part K]]] [--json FILE] [--write FILE]
+    python benchmarks/unseen/run.py --repair N [--seed S] [--set NAME…]      patches for N mistakes drawn from these sets
 
 A program is a folder below ``programs/<set>/``: a right port, and ``faults.json``, edits of its candidate, each a mistake or (kind
 ``harmless``) a change that means the same. The reference of a program is run once and reused, as in daily work.
@@ -9,6 +10,7 @@ A program is a folder below ``programs/<set>/``: a right port, and ``faults.json
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import random
@@ -121,6 +123,57 @@ def run(chosen: list[Path], *, with_faults: bool, most: int = 0, part: int = 0) 
     return rows
 
 
+def repairs(chosen: list[Path], count: int, seed: int, seconds: float) -> list[dict[str, Any]]:
+    """Try to repair some mistakes of programs, drawn from all of them."""
+    planted = [(p, fault) for p in chosen for fault in faults(p) if fault["kind"] != HARMLESS]
+    rows = []
+    for program, fault in random.Random(seed).sample(planted, min(count, len(planted))):
+        with tempfile.TemporaryDirectory(prefix="unseen-") as home:
+            folder = Path(home) / program.name
+            shutil.copytree(program, folder, ignore=shutil.ignore_patterns("result", "__pycache__", "faults.json"))
+            rows.append(repaired(folder, fault, seconds))
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def repaired(folder: Path, fault: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """What ``paralign repair`` makes of one mistake: no patch, one that undoes it, or another one that is called proven.
+
+    A patch is right if the file means what it did before the mistake (the same tree), or else if the repaired port is aligned in a check
+    with other weights and inputs than those that it was found with.
+    """
+    path = folder / fault["file"]
+    right = path.read_bytes()
+    text = right.decode("utf-8")
+    path.write_bytes(text.replace(fault["old"], fault["new"]).encode("utf-8"))
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(SOURCE)}
+    command = [sys.executable, "-m", "paralign", "repair", str(folder), "--apply", "--seconds", str(seconds)]
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE + 4 * seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return {"id": fault["id"], "kind": fault["kind"], "came": "no patch", "how": "the command took too long"}
+    row = {"id": fault["id"], "kind": fault["kind"], "code": done.returncode, "seconds": round(time.perf_counter() - began, 1)}
+    patch = folder / "result" / "repair.patch"
+    if not patch.exists():
+        return {**row, "came": "no patch", "how": done.stdout.strip()[-200:] or done.stderr.strip()[-200:]}
+    row["patch"] = patch.read_text(encoding="utf-8")
+    undone = ast.dump(ast.parse(path.read_bytes())) == ast.dump(ast.parse(right))
+    if undone:
+        return {**row, "came": "right", "how": "the statement as it was"}
+    settings = folder / "paralign.toml"
+    settings.write_text("seed = 20260101\n" + settings.read_text(encoding="utf-8"), encoding="utf-8")
+    code = check(folder)["code"]
+    return {**row, "came": "right" if code == 0 else "wrong", "how": f"another statement; with another seed exit code {code}"}
+
+
+def tallied(rows: list[dict[str, Any]]) -> str:
+    """The figures of repairs."""
+    came = [row["came"] for row in rows]
+    right, none, wrong = (came.count(word) for word in ("right", "no patch", "wrong"))
+    return f"{len(rows)} mistakes: {right} patches proven and right, {none} without a patch, {wrong} wrong and called proven"
+
+
 def line(row: dict[str, Any]) -> str:
     """A row in words."""
     verdicts = " ".join(f"{name}={verdict}" for name, verdict in row["stages"].items() if verdict != "not tested")
@@ -190,7 +243,16 @@ def main() -> None:
     parser.add_argument("--part", type=int, default=0, help="with --sample: the first (0), second (1), … so many")
     parser.add_argument("--json", type=Path, help="file for the rows; those that it holds are kept and not judged again")
     parser.add_argument("--write", type=Path, help="file for the page")
+    parser.add_argument("--repair", type=int, default=0, metavar="N", help="try to repair so many mistakes, drawn from all")
+    parser.add_argument("--seed", type=int, default=0, help="with --repair: which are drawn")
+    parser.add_argument("--seconds", type=float, default=120.0, help="with --repair: the time box of each")
     options = parser.parse_args()
+    if options.repair:
+        found = repairs(programs(options.set, options.only), options.repair, options.seed, options.seconds)
+        print(tallied(found))
+        if options.json:
+            options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        return
     kept = json.loads(options.json.read_text(encoding="utf-8")) if options.json and options.json.exists() else []
     done = {"/".join(row["id"].split("/")[:2]) for row in kept}
     chosen = [p for p in programs(options.set, options.only) if f"{p.parent.name}/{p.name}" not in done]

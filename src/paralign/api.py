@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from paralign.locate import pipeline
 from paralign.locate.laboratory import watched
 from paralign.model import CheckResult, Side, Tolerance
 from paralign.progress import kept
+from paralign.repair import applying, trying
+from paralign.repair.trying import Repaired
 from paralign.report import artifacts, notebook, page, pictures
 from paralign.run import inputs as tensors
 from paralign.run.functions import project as project_of
@@ -217,6 +220,7 @@ def check_project(
     strict: bool = False,
     profile: bool = False,
     progress: Callable[[str], None] | None = None,
+    repair: float | None = None,
 ) -> tuple[CheckResult, Path]:
     """Check the port that a project file describes, each side in its own interpreter.
 
@@ -228,6 +232,7 @@ def check_project(
         strict: let inherent differences between frameworks diverge.
         profile: look at where the time goes; the result's ``profile`` says it.
         progress: called with a line for every step.
+        repair: seconds in which edits of what diverges are tried; None for those of the project file.
 
     Returns:
         The result and the folder that holds ``report.json`` and the guides' files.
@@ -235,6 +240,34 @@ def check_project(
     Raises:
         UsageError: the project file or a stage is wrong.
         EnvironmentUnavailable: an interpreter is not there.
+    """
+    done = repair_project(directory, stages, out=out, fresh=fresh, strict=strict, profile=profile, progress=progress, seconds=repair)
+    return done.result, done.folder
+
+
+@dataclass
+class Mended:
+    """A check, the output folder, and what a repair came to (docs/repair.md)."""
+
+    result: CheckResult
+    folder: Path
+    repaired: Repaired
+
+
+def repair_project(
+    directory: str | Path,
+    stages: list[str] | None = None,
+    *,
+    out: str | Path | None = None,
+    fresh: bool = False,
+    strict: bool = False,
+    profile: bool = False,
+    progress: Callable[[str], None] | None = None,
+    seconds: float | None = None,
+) -> Mended:
+    """Check a project, and try edits of the candidate that make what diverges aligned; the user's files are not changed.
+
+    Arguments as in :func:`check_project`; ``seconds``: its ``repair``.
     """
     project = read(Path(directory))
     project.settings.strict, project.settings.rules = strict, _rules(project.rules)
@@ -244,6 +277,7 @@ def check_project(
     with locked(folder) as lock, notebook.under_way(progress) as told:
         sweep(folder / "workers")
         artifacts.invalidate(folder, names)
+        applying.remove_patch(folder)
         kept.invalidate(folder, names, project.settings)
         begun = kept.basis(project, names)
         try:
@@ -253,12 +287,15 @@ def check_project(
             result, context = _checked(project, names, folder, told, fresh=True, lock=lock, profile=profile)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
         result.command = _command(project, stages, out, strict=strict)
+        limit = project.repair if seconds is None else seconds
+        repaired = trying.repair(project, result, folder, limit, told) if limit > 0 else Repaired(verdict=result.verdict)
+        applying.write_patch(folder, repaired)
         pictures.draw(result, context.artifacts, folder, project.settings.pictures)
         naming, given = artifacts.Naming(project.settings.names), artifacts.Given(None if context.unlabelled else context.labels)
         artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold, naming, given)
         kept.write(folder, project, result, begun, context.used, strict=strict)
         page.write(folder, result, project.folder)
-    return result, folder
+    return Mended(result, folder, repaired)
 
 
 def _command(project: Project, stages: list[str] | None, out: str | Path | None, *, strict: bool) -> str:

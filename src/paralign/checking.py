@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paralign.context import Context
@@ -17,6 +18,7 @@ from paralign.run import inputs as tensors
 from paralign.run.process import Process, environment, write_own
 from paralign.run.recorder import Recorder, both, interpreter, own_code
 from paralign.run.remedies import remedy
+from paralign.run.standing_process import Child, Standing
 from paralign.stages import run as run_stage
 from paralign.worker.protocol import Batch, Describe, Description, Given
 from paralign.worker.protocol.wire import encode
@@ -52,8 +54,27 @@ def sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = No
             each.dismiss()  # both frameworks take their time to end: at once
 
 
-def recorder(project: Project, name: str, side: SideSettings, folder: Path, *, reuse: bool, lock: Path | None) -> Recorder:
-    """What records one side's captures into a folder."""
+def recorder(
+    project: Project,
+    name: str,
+    side: SideSettings,
+    folder: Path,
+    *,
+    reuse: bool,
+    lock: Path | None = None,
+    standing: Standing | None = None,
+) -> Recorder:
+    """The recorder of one side of a project, into a folder.
+
+    Args:
+        project: whose side.
+        name: ``reference`` or ``candidate``.
+        side: its settings.
+        folder: where captures and logs go.
+        reuse: take captures that nothing has changed under.
+        lock: as of :class:`Process`.
+        standing: a process that serves it by a child.
+    """
     write_own(folder / "workers" / f"{name}.log", "")
     identity: dict[str, Any] = {
         "module": str(side.module),
@@ -76,9 +97,8 @@ def recorder(project: Project, name: str, side: SideSettings, folder: Path, *, r
     def start() -> Process:
         ignore = [str(folder / "captures"), str(folder / "workers")]
         settings = project.settings
-        return Process(
-            name, side, folder / "workers", project.folder, seed=settings.seed, timeout=project.timeout, ignore=ignore, lock=lock
-        )
+        made = Process if standing is None else partial(Child, standing)
+        return made(name, side, folder / "workers", project.folder, seed=settings.seed, timeout=project.timeout, ignore=ignore, lock=lock)
 
     return Recorder(name, start, folder / "captures" / name, identity, reuse=reuse, variables=variables)
 

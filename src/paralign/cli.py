@@ -23,6 +23,7 @@ from paralign.commands import (
     mcp,
     plot,
     rank_logs,
+    repairing,
     report,
     scan,
     sweep,
@@ -31,6 +32,7 @@ from paralign.commands import (
     weights,
 )
 from paralign.commands.codes import CODES
+from paralign.commands.folder_and_stages import split_arguments
 from paralign.commands.grammar import Parser, add_language, language, quiet
 from paralign.errors import (
     CaptureFormatError,
@@ -41,8 +43,6 @@ from paralign.errors import (
     UsageError,
     WorkerFailed,
     WriteFailed,
-    did_you_mean,
-    quoted,
     unwritten,
 )
 from paralign.report.language import say, speaking
@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     _add_compare(commands)
     _add_locate(commands)
     weights.add_commands(commands)
+    repairing.add_commands(commands)
     log.add_commands(commands)
     rank_logs.add_commands(commands)
     doctor.add_commands(commands)
@@ -170,6 +171,9 @@ def _add_check(commands: Any) -> None:
     check.add_argument("--out", metavar="DIR", help="output folder (default: the project file's, `result`)")
     check.add_argument("--json", action="store_true", help="print report.json instead of the table")
     check.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
+    check.add_argument(
+        "--repair", action="store_true", help="try edits of what diverges, two minutes at most (`paralign repair` shows them)"
+    )
     check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
     check.add_argument("--profile", action="store_true", help="say where the time went")
     quiet(check)
@@ -276,7 +280,7 @@ def _check(options: argparse.Namespace) -> int:
     from paralign.commands.under_way import Progress
     from paralign.report.text import place
 
-    directory, stages = _split(options.arguments)
+    directory, stages = split_arguments(options.arguments)
     before = durations(directory, stages, options.out)
     with Progress(quiet=options.quiet, steps=list(before), seconds={n: s for n, s in before.items() if s is not None}) as progress:
         result, folder = check_project(
@@ -287,31 +291,9 @@ def _check(options: argparse.Namespace) -> int:
             strict=options.strict,
             profile=options.profile,
             progress=progress.step,
+            repair=repairing.SECONDS if options.repair else None,
         )
     return _show(result, options, footer=f"{say('report: ')}{place(folder / 'report.html')}", root=Path(directory).resolve())
-
-
-def _split(arguments: list[str]) -> tuple[str, list[str]]:
-    """The project's folder and the stages: the first argument is the folder unless it names a stage and no project."""
-    from pathlib import Path
-
-    from paralign.capture.bounds import checked_path
-    from paralign.run.project import FILE, STAGES
-
-    if not arguments:
-        return ".", []
-    first = Path(arguments[0])
-    is_path = checked_path(first).exists() or len(first.parts) > 1
-    if arguments[0] in STAGES:
-        is_path = (first / FILE).is_file()
-    elif not Path(FILE).is_file():  # there is no project here: the argument can only have meant one
-        near = did_you_mean(arguments[0], STAGES)
-        if near and not is_path:
-            raise UsageError(
-                f"there is no {FILE} here, and no folder or stage {quoted(arguments[0])}{near}", hint="paralign check DIR STAGE"
-            )
-        is_path = True
-    return (str(first), arguments[1:]) if is_path else (".", arguments)
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -311,6 +311,18 @@ class Point:
     arguments: Dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class TracedValue:
+    """A number, text or list of the candidate's that is wrong, and what the reference has in its place.
+
+    ``reference`` is None where that is not known; ``source`` is the reference's line, ``file:line``.
+    """
+
+    candidate: Any
+    reference: Any = None
+    source: Optional[str] = None
+
+
 @dataclass
 class LineProposal:
     """A line of the candidate (``file:line``) that a rule proposes to look at first."""
@@ -328,7 +340,7 @@ class Divergence:
     the strongest first. ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
     result, and of what follows once the reference's value was put there (``confirmed``). ``noise`` is what the operation is granted.
     ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last. ``hidden`` says that
-    what follows hardly uses the result, so that no run can confirm it.
+    what follows hardly uses the result, so that no run can confirm it. ``value`` is what is wrong at the line, where that is known.
     """
 
     reference: Optional[Point]
@@ -348,11 +360,16 @@ class Divergence:
     chain: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
     hidden: bool = False
+    value: Optional[TracedValue] = None
 
 
 @dataclass
 class Finding:
-    """A cause, with the evidence of the experiment that showed it (``proven``) or without (suspected)."""
+    """A cause, with the evidence of the experiment that showed it (``proven``) or without (suspected).
+
+    ``patch`` is a unified diff of the candidate that was applied to a copy and checked; ``gone`` and ``stays`` name the other stages
+    that were aligned with it, or still diverged. ``cause_zh`` and ``fix_zh`` are the texts in Chinese, '' where there are none.
+    """
 
     rule: str
     cause: str
@@ -360,6 +377,11 @@ class Finding:
     proven: bool = False
     error_before: Optional[float] = None
     error_after: Optional[float] = None
+    patch: str = ""
+    gone: List[str] = field(default_factory=list)
+    stays: List[str] = field(default_factory=list)
+    cause_zh: str = ""
+    fix_zh: str = ""
 
 
 @dataclass

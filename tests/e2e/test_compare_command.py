@@ -171,7 +171,7 @@ def here(tmp_path, monkeypatch):
 
 
 def split(*arguments):
-    return cli._split(list(arguments))
+    return cli.split_arguments(list(arguments))
 
 
 def test_without_arguments_it_is_the_project_here(here):

@@ -266,4 +266,5 @@ def test_the_report_has_the_documented_fields():
         assert {"name", "verdict", "method", "error", "noise", "ratio", "pairs", "divergence", "findings"} <= set(stage)
     forward_stage = next(s for s in report["stages"] if s["name"] == "forward")
     assert {"name", "op", "source"} <= set(forward_stage["divergence"]["reference"])
-    assert set(forward_stage["findings"][0]) == {"rule", "cause", "fix", "proven", "error_before", "error_after"}
+    texts = {"rule", "cause", "fix", "cause_zh", "fix_zh", "patch"}
+    assert set(forward_stage["findings"][0]) == texts | {"proven", "error_before", "error_after", "gone", "stays"}

@@ -127,6 +127,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         chain=chain,
         notes=_notes(guilt, fault.kind, fault.other) + ([tracing_back.said(traced)] if traced is not None else []),
         hidden=guilt.hidden,
+        value=tracing_back.value_of(traced) if traced is not None else None,
     )
 
 

@@ -35,7 +35,7 @@ FOLDER = "stages"
 LARGEST = Limit("PARALIGN_MAX_STAGE_FILE", 256 << 20, "bytes")
 
 #: settings that change no verdict
-IRRELEVANT = frozenset({"out", "stages", "timeout", "report", "output"})
+IRRELEVANT = frozenset({"out", "stages", "timeout", "report", "output", "repair"})
 
 #: which data are looked at: a result with other data stays a result with those
 VARIED = frozenset({"data.split", "data.splits"})

@@ -15,6 +15,8 @@ CATALOGUE = "catalogue/"
 
 def words(finding: Finding) -> tuple[str, str]:
     """Cause and fix of a finding; English where the catalogue does not have it."""
+    if current() == "zh" and finding.cause_zh:
+        return finding.cause_zh, finding.fix_zh
     if current() != "zh" or not finding.rule.startswith(CATALOGUE):
         return finding.cause, finding.fix
     from paralign.catalogue.lookup import entry_of
@@ -27,3 +29,16 @@ def words(finding: Finding) -> tuple[str, str]:
         return entry.differs.of("zh") + only, entry.fix.words.of("zh")
     missing = names().missing.get(name)
     return finding.cause, finding.fix if missing is None else missing.of("zh")
+
+
+def patched(stage: str, finding: Finding) -> list[str]:
+    """A finding with a patch, for people: the sentence, the patch, the evidence in a line, what is gone and what stays."""
+    cause, fix = words(finding)
+    lines = [f"{stage}: {cause}", f"  {fix}", *(f"    {line}" for line in finding.patch.splitlines())]
+    before, after = ("-" if error is None else f"{error:.3g}" for error in (finding.error_before, finding.error_after))
+    lines.append(say("  proven: with this edit the stage is aligned (error {before}, then {after})", before=before, after=after))
+    if finding.gone:
+        lines.append(say("  gone with this patch: {stages}", stages=", ".join(finding.gone)))
+    if finding.stays:
+        lines.append(say("  not gone: {stages}", stages=", ".join(finding.stays)))
+    return lines

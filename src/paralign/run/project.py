@@ -56,6 +56,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "forward": {"modules": str},
     "weights": {"mode": str, "rules": str},
     "report": {"diff_threshold": (int, float)},
+    "repair": {"seconds": (int, float)},
     "output": {"names": str},
     "tolerance": {"ratio": (int, float), "atol": (int, float), "rtol": (int, float), **dict.fromkeys(STAGES, dict)},
 }
@@ -146,6 +147,7 @@ class Project:
     out: Path = Path("result")
     timeout: float = 600.0
     rules: Path | None = None
+    repair: float = 0.0
     settings: Settings = field(default_factory=Settings)
     streaming: Streaming = field(default_factory=Streaming)
 
@@ -194,6 +196,7 @@ def read(directory: Path, port: Path | None = None) -> Project:
         path.parent / table.get("out", "result"),
         float(table.get("timeout", 600)),
         _rules(table, path),
+        _repair(table.get("repair", {}), path),
         settings,
         _streaming(table, path),
     )
@@ -425,6 +428,14 @@ def _manifests(wanted: str | dict[str, Any] | None, path: Path) -> dict[str, Pat
         told = "manifest must be a path, or a table with one for `reference` and one for `candidate`"
         raise UsageError(told, where=f"{path}: [data] manifest")
     return {side: path.parent / name for side, name in sides.items()}
+
+
+def _repair(table: dict[str, Any], path: Path) -> float:
+    """Seconds in which a check that diverges tries edits; 0 without."""
+    seconds = float(table.get("seconds", 0.0))
+    if not 0 <= seconds < math.inf:
+        raise UsageError(f"seconds must not be negative, it is {seconds:g}", where=f"{path}: [repair]")
+    return seconds
 
 
 def _rules(table: dict[str, Any], path: Path) -> Path | None:

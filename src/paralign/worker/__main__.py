@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: number of the request "signal me when my parent dies" in Linux's <sys/prctl.h>
 _SET_DEATH_SIGNAL = 1
 
+#: the line after which a child of a standing worker ends (``standing.py``)
+END = "\n"
+
 #: seconds between two looks at whether the parent is still the same
 _LOOK = 1.0
 
@@ -71,6 +74,8 @@ class _Requests:
 
     def _read(self) -> None:
         for line in self._pipe:
+            if line == END:
+                break
             self._lines.put(line)
         self._lines.put(None)
         if self._working:
@@ -163,7 +168,10 @@ def _failure(error: BaseException, token: str = "") -> Reply:
 
 def main(path: str) -> None:
     """Serve jobs for the side described by the JSON file at ``path`` until standard input ends."""
-    pipe, answers = _claim_streams()
+    _serve(path, *_claim_streams())
+
+
+def _serve(path: str, pipe: TextIO, answers: TextIO) -> None:
     requests = _Requests(pipe)
 
     from paralign.worker import files, variables
@@ -247,5 +255,9 @@ if __name__ == "__main__":
         from paralign.worker import supervise
 
         supervise.main(sys.argv[2], _failure, _die_with_parent)
+    elif sys.argv[1] == "--standing":
+        from paralign.worker import standing
+
+        standing.serve(sys.argv[2], _die_with_parent, _serve)
     else:
         main(sys.argv[1])

@@ -14,7 +14,7 @@ from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
-from paralign.model import LineProposal
+from paralign.model import LineProposal, TracedValue
 from paralign.run.recorder import both
 from paralign.worker.protocol import Provenance
 
@@ -318,9 +318,19 @@ def name(divergence: Divergence | None, found: Blamed | None) -> None:
     lines = dict.fromkeys([each.source for each in found.chain if each.file][:CHAIN] + before)
     point.source, point.code = found.source, code_at(found.source)
     point.lines = [line for line in lines if line != found.source]
-    divergence.rule = RULE
+    divergence.rule, divergence.value = RULE, value_of(found)
     divergence.proposals.insert(0, LineProposal(RULE, found.source))
     divergence.notes.append(said(found))
+
+
+def value_of(found: Blamed) -> TracedValue | None:
+    """What is wrong at an expression, and what the reference has there; None of what is no number, text or list."""
+    marks = [None if each is None else each.mark for each in (found.expression, found.reference)]
+    plain_values = [mark[1] if mark is not None and mark[0] in ("s", "l") else None for mark in marks]
+    if plain_values[0] is None:
+        return None
+    due = found.reference
+    return TracedValue(plain_values[0], plain_values[1], due.source if due is not None and due.file else None)
 
 
 def said(found: Blamed) -> str:

@@ -1,0 +1,28 @@
+"""The arguments of commands that check a project: its folder, and stages."""
+
+from __future__ import annotations
+
+from paralign.errors import UsageError, did_you_mean, quoted
+
+
+def split_arguments(arguments: list[str]) -> tuple[str, list[str]]:
+    """The project's folder and the stages: the first argument is the folder unless it names a stage and no project."""
+    from pathlib import Path
+
+    from paralign.capture.bounds import checked_path
+    from paralign.run.project import FILE, STAGES
+
+    if not arguments:
+        return ".", []
+    first = Path(arguments[0])
+    is_path = checked_path(first).exists() or len(first.parts) > 1
+    if arguments[0] in STAGES:
+        is_path = (first / FILE).is_file()
+    elif not Path(FILE).is_file():  # there is no project here: the argument can only have meant one
+        near = did_you_mean(arguments[0], STAGES)
+        if near and not is_path:
+            raise UsageError(
+                f"there is no {FILE} here, and no folder or stage {quoted(arguments[0])}{near}", hint="paralign check DIR STAGE"
+            )
+        is_path = True
+    return (str(first), arguments[1:]) if is_path else (".", arguments)

@@ -1,0 +1,132 @@
+"""A source file and edits of it by characters: every byte outside of an edit stays as it is, whatever the encoding and the line ends."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.capture.bounds import Limit, open_regular
+from paralign.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: longer sources are generated tables, not what a person wrote
+LARGEST = Limit("PARALIGN_MAX_SOURCE", 1 << 21, "bytes")
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Unreadable(ValueError):
+    """A file that is no Python source, or would not be written back as it was."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Characters ``start`` to ``end`` of a file become ``text``; ``before`` is the whole file's content that this refers to."""
+
+    path: Path
+    before: bytes
+    start: int
+    end: int
+    text: str
+
+    def applied(self) -> bytes:
+        """The file's content with the edit."""
+        source = Source(self.path, self.before)
+        return source.encoded(source.text[: self.start] + self.text + source.text[self.end :])
+
+
+class Source:
+    """A Python file: its bytes, text and tree, with the places of nodes in the text.
+
+    Raises:
+        Unreadable: it cannot be decoded or parsed, or decoding loses something.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self.path, self.content = path, content
+        try:
+            self.encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+            self.text = content.decode(self.encoding)
+            self.tree = ast.parse(content, str(path))
+        except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
+            raise Unreadable(f"{path} cannot be read as Python: {error}") from error
+        if self.encoded(self.text) != content:
+            raise Unreadable(f"{path} would not be written back as it is in {self.encoding}")
+        self._starts = [0, *(found.end() for found in _LINE_END.finditer(self.text))]
+
+    @classmethod
+    def read(cls, path: Path) -> Source:
+        """A file from disk.
+
+        Raises:
+            Unreadable: as above, or it is too long, or not there.
+        """
+        try:
+            with open_regular(path) as file:
+                content = file.read(LARGEST.value + 1)
+        except (OSError, UsageError) as error:
+            raise Unreadable(str(error)) from error
+        if len(content) > LARGEST.value:
+            raise Unreadable(f"{path} has more than {LARGEST.value:,} bytes")
+        return cls(path, content)
+
+    def encoded(self, text: str) -> bytes:
+        """A text in the file's encoding.
+
+        Raises:
+            Unreadable: it has characters which that does not know.
+        """
+        try:
+            return text.encode(self.encoding)
+        except UnicodeError as error:
+            raise Unreadable(f"{self.path}: {error}") from error
+
+    def offset(self, line: int, column: int) -> int:
+        """The character at a place as ``ast`` tells it: a line from 1, a column in bytes of UTF-8."""
+        start = self._starts[line - 1]
+        end = self._starts[line] if line < len(self._starts) else len(self.text)
+        return start + len(self.text[start:end].encode("utf-8")[:column].decode("utf-8", errors="ignore"))
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """The first character of a node, and the one behind its last."""
+        line, column, end_line, end_column = (getattr(node, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
+        return self.offset(line, column), self.offset(end_line, end_column)
+
+    def segment(self, node: ast.AST) -> str:
+        """A node as it is written."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def line_span(self, first: int, last: int) -> tuple[int, int]:
+        """The characters of whole lines, line ends included."""
+        return self._starts[first - 1], self._starts[last] if last < len(self._starts) else len(self.text)
+
+    def edit(self, start: int, end: int, text: str) -> Edit:
+        """An edit of this file."""
+        return Edit(self.path, self.content, start, end, text)
+
+    def statements(self) -> Iterator[ast.stmt]:
+        """All statements."""
+        return (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
+
+
+def header_end(statement: ast.stmt) -> int:
+    """The last line of a statement itself, without the statements in it."""
+    body = getattr(statement, "body", None)
+    return max(statement.lineno, body[0].lineno - 1) if isinstance(body, list) and body else statement.end_lineno or statement.lineno
+
+
+def unified(name: str, before: bytes, after: bytes) -> bytes:
+    """The difference of two contents of a file as a patch for ``patch -p1`` and ``git apply``, in the file's own encoding and line ends."""
+    old, new = ([line for line in re.split(rb"(?<=\n)", content) if line] for content in (before, after))
+    told = f"a/{name}".encode(), f"b/{name}".encode()
+    lines = difflib.diff_bytes(difflib.unified_diff, old, new, *told, n=2)
+    return b"".join(line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines)

@@ -1,0 +1,40 @@
+"""Kinds of edits, one file each: a porting mistake is undone by one of them. The order is that of the handbook, not of the trials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.repair.edits import (
+    catalogued_argument,
+    exchanged_order,
+    extra_part,
+    known_value,
+    measured_argument,
+    missing_part,
+    other_constant,
+    other_function,
+    other_identifier,
+    other_operator,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from paralign.repair.proposals import Proposal, Site
+
+#: id -> what proposes edits of its kind; ids stand in ``report.json`` as ``repair/<id>`` and stay
+EDITS: dict[str, Callable[[Site], Iterator[Proposal]]] = {
+    module.ID: module.propose
+    for module in (
+        known_value,
+        measured_argument,
+        catalogued_argument,
+        other_constant,
+        other_operator,
+        exchanged_order,
+        other_function,
+        other_identifier,
+        missing_part,
+        extra_part,
+    )
+}

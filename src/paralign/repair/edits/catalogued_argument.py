@@ -1,0 +1,143 @@
+"""Arguments that the catalogue of differences, or the reference's own call, says to write."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.binding import bind
+from paralign.catalogue.conditions import holds
+from paralign.catalogue.entries import Words
+from paralign.catalogue.lookup import entries_of, entries_of_paddle
+from paralign.catalogue.ported_names import argument_names, full_name, is_port, last_name, ported, signature
+from paralign.catalogue.rewriting import NotApplicable, filled
+from paralign.repair.edits.sentences import beyond, instead, lacking
+from paralign.repair.proposals import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.catalogue.entries import Entry
+    from paralign.repair.proposals import Proposal, Site
+
+ID = "catalogue"
+
+#: beside other proposals: a difference that the catalogue has measured; an argument of the reference's call; one that it has not
+MEASURED, WRITTEN, UNWRITTEN = 2.0, 1.6, 0.6
+
+
+def propose(site: Site) -> Iterator[Proposal]:
+    """Arguments of the catalogue's fixes, and of the reference's call of the same name."""
+    for call in [node for node in site.nodes if isinstance(node, ast.Call)]:
+        theirs = _counterparts(site, call)
+        for their in theirs:
+            yield from _of_entries(site, call, their)
+            yield from _of_call(site, call, their)
+        if not theirs:
+            for entry in entries_of_paddle(full_name("paddle", last_name(call))) if is_port(site.framework) else ():
+                yield from _of_entry(site, call, entry, {n: t for n, t in entry.fix.set.items() if "{" not in t})
+        for each in call.keywords:
+            if each.arg and theirs and not any(_has(their, str(each.arg), site) for their in theirs):
+                yield _without(site, call, each)
+
+
+def _counterparts(site: Site, call: ast.Call) -> list[ast.Call]:
+    """Calls of the reference's statements that are this call in its framework."""
+    own = last_name(call)
+    found: list[ast.Call] = []
+    for beside in site.beside:
+        calls = [node for node in beside.nodes if isinstance(node, ast.Call)]
+        found += [node for node in calls if ported(last_name(node), site.framework).lower() == own.lower()]
+    return found[:2]
+
+
+def _of_entries(site: Site, call: ast.Call, their: ast.Call) -> Iterator[Proposal]:
+    """The fixes of the catalogue that the reference's call asks for."""
+    name = full_name("torch", last_name(their))
+    known = signature("torch", last_name(their))
+    if not is_port(site.framework) or not name or known is None:
+        return
+    bound = bind(known, their.args, their.keywords)
+    for entry in entries_of(name):
+        if not entry.fix.set or holds(entry.when, bound) is False:
+            continue
+        try:
+            texts = {argument: filled(template, bound) for argument, template in entry.fix.set.items()}
+        except (NotApplicable, ValueError):
+            continue
+        yield from _of_entry(site, call, entry, texts)
+
+
+def _of_entry(site: Site, call: ast.Call, entry: Entry, texts: dict[str, str]) -> Iterator[Proposal]:
+    for argument, text in texts.items():
+        said = Words(entry.fix.words.en or f"write {argument}={text}", entry.fix.words.zh or f"写 {argument}={text}")
+        yield from _set(site, call, argument, text, (entry.differs, said), MEASURED)
+
+
+def _of_call(site: Site, call: ast.Call, their: ast.Call) -> Iterator[Proposal]:
+    """The arguments that the reference writes."""
+    known = signature("torch", last_name(their))
+    given = {str(k.arg): k.value for k in their.keywords if k.arg}
+    if known is not None:
+        given = {**bind(known, their.args, their.keywords).given, **given}
+    source = site.beside[0].source
+    for name, value in given.items():
+        names = argument_names(name, site.framework)
+        ours = next((k for k in call.keywords if k.arg in names), None)
+        text = _text_of(site, value, source.path)
+        if text is None or (ours is not None and (site.text(ours.value) == text or literal(ours.value) == literal(value) != ...)):
+            continue
+        offered = signature(site.framework, last_name(call))
+        argument = ours.arg if ours is not None else next((n for n in names if offered is not None and n in offered.names), None)
+        if argument is None or (offered is not None and argument in offered.names[: len(call.args)]):
+            continue
+        words = lacking(f"{name}={text}", f"{argument}={text}") if ours is None else instead(site.text(ours.value), text, name)
+        yield from _set(site, call, argument, text, words, WRITTEN)
+
+
+def _text_of(site: Site, value: ast.expr, path: object) -> str | None:
+    """An argument of the reference's as the candidate can write it: a literal, or an expression of names that it has too."""
+    del path
+    if literal(value) is not ...:
+        return ast.unparse(value)
+    names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
+    attributes = [node.attr for node in ast.walk(value) if isinstance(node, ast.Attribute)]
+    known = names and all(n in site.names or n == "self" for n in names) and all(a in site.identifiers for a in attributes)
+    return ast.unparse(value) if known else None
+
+
+def _has(their: ast.Call, argument: str, site: Site) -> bool:
+    """Whether the reference's call gives an argument, by name or by place."""
+    known = signature("torch", last_name(their))
+    given = {str(k.arg) for k in their.keywords}
+    if known is not None:
+        given |= set(known.names[: len(their.args)])
+    return any(argument in argument_names(name, site.framework) for name in given)
+
+
+def _set(site: Site, call: ast.Call, argument: str, text: str, words: tuple[Words, Words], weight: float) -> Iterator[Proposal]:
+    """A call with an argument of a value: replaced where it is written, else added."""
+    for each in call.keywords:
+        if each.arg == argument:
+            if site.text(each.value) != text:
+                yield site.replaced(each.value, text, ID, words, weight)
+            return
+    at = site.source.span(call)[1] - 1
+    before = site.source.text[:at].rstrip()
+    comma = "" if before.endswith("(") else " " if before.endswith(",") else ", "
+    yield site.inserted(at, f"{comma}{argument}={text}", ID, words, weight)
+
+
+def _without(site: Site, call: ast.Call, keyword: ast.keyword) -> Proposal:
+    """A call without one of its named arguments, and without the comma before or behind it."""
+    start, end = site.source.span(keyword)
+    first, last = site.source.span(call)
+    head, tail = site.source.text[first:start].rstrip(), site.source.text[end:last]
+    if head.endswith(","):
+        start = first + len(head) - 1
+    elif tail.lstrip().startswith(","):
+        end += len(tail) - len(tail.lstrip()) + 1
+    from paralign.repair.proposals import Proposal
+
+    words = beyond(site.text(keyword), "")
+    return Proposal(ID, site.source.edit(start, end, ""), words[0], words[1], UNWRITTEN)

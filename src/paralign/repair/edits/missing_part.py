@@ -1,0 +1,148 @@
+"""A part of a formula that the reference has and the candidate leaves out: a term, a factor, a function of a value."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.ported_names import PREFIXES, full_name, is_port, last_name, ported
+from paralign.repair.edits.sentences import lacking
+from paralign.repair.proposals import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.repair.proposals import Proposal, Site
+
+ID = "missing"
+
+#: beside other proposals
+WEIGHT = 0.6
+
+_SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.FloorDiv: "//"}
+
+#: operands of the reference's that are tried, and characters of each
+MOST, LONGEST = 8, 60
+
+
+def propose(site: Site) -> Iterator[Proposal]:
+    """Each expression of the statement with each part of the reference's that may be missing there."""
+    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
+    places = [node for node in site.nodes if _is_value(node, parents.get(id(node)))]
+    for op, text in _terms(site)[:MOST]:
+        for node in places:
+            sum_of_terms = op in "+-" and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div)
+            whole = f"{site.text(node) if sum_of_terms else _held(site.text(node), node)} {op} {text}"
+            if text not in site.text(node):
+                yield site.replaced(node, _placed(whole, parents.get(id(node))), ID, lacking(f"{op} {text}", whole), WEIGHT)
+            if op in "-/":
+                turned = f"{text} {op} {_held(site.text(node), node)}"
+                yield site.replaced(node, _placed(turned, parents.get(id(node))), ID, lacking(f"{text} {op}", turned), WEIGHT / 2)
+    values = [node for node in places if not isinstance(node, ast.Constant)]
+    for before, after in _functions(site):
+        for node in values:
+            text = site.text(node) if before else _held(site.text(node), node)
+            whole = f"{before}{text}{after}"
+            yield site.replaced(node, whole, ID, lacking(f"{before}…{after}", whole), WEIGHT)
+
+
+def _is_value(node: ast.AST, parent: ast.AST | None) -> bool:
+    """Whether an expression is a value that can be computed with."""
+    if not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.BinOp | ast.Subscript | ast.UnaryOp | ast.Constant):
+        return False
+    if isinstance(node, ast.Constant) and not isinstance(node.value, int | float):
+        return False
+    stored = isinstance(getattr(node, "ctx", None), ast.Store) or (isinstance(node, ast.Name) and node.id in PREFIXES)
+    called = isinstance(parent, ast.Call) and parent.func is node
+    if stored or called or (isinstance(parent, ast.AnnAssign) and parent.annotation is node):
+        return False
+    if isinstance(parent, ast.Attribute):  # whose method is called; a module, or an object that keeps values, is none
+        return isinstance(node, ast.BinOp | ast.Call | ast.Subscript) or (isinstance(node, ast.Name) and node.id not in PREFIXES)
+    return not isinstance(parent, ast.arg | ast.arguments)
+
+
+def _terms(site: Site) -> list[tuple[str, str]]:
+    """Operators and right operands of the reference's statement that the candidate can write."""
+    found: dict[tuple[str, str], None] = {}
+    for beside in site.beside:
+        for node in beside.nodes:
+            if isinstance(node, ast.BinOp) and type(node.op) in _SYMBOLS:
+                symbol = _SYMBOLS[type(node.op)]
+                for operand in (node.right, node.left):
+                    text = _written(site, operand)
+                    if text and (operand is node.right or symbol in "+*"):
+                        found.setdefault((symbol, text))
+    return list(found)
+
+
+def _written(site: Site, node: ast.expr) -> str:
+    """An expression of the reference's in the candidate's words; '' where it has other names."""
+    if literal(node) is not ...:
+        return ast.unparse(node)
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and inner.id not in site.names and inner.id != "self":
+            return ""
+        if isinstance(inner, ast.Attribute) and inner.attr not in site.identifiers:
+            return ""
+    text = ast.unparse(node)
+    return (f"({text})" if isinstance(node, ast.BinOp) else text) if len(text) <= LONGEST else ""
+
+
+def _functions(site: Site) -> list[tuple[str, str]]:
+    """Functions and methods of the reference's statement, as text before and behind a value."""
+    own = {last_name(node) for node in site.nodes if isinstance(node, ast.Call)}
+    found: dict[tuple[str, str], None] = {}
+    for beside in site.beside:
+        for node in beside.nodes:
+            if not isinstance(node, ast.Call) or not last_name(node):
+                continue
+            name = ported(last_name(node), site.framework)
+            if name in own or name[:1].isupper():
+                continue
+            method = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in PREFIXES
+            rest = node.args if method else node.args[1:]
+            texts = [_written(site, each) for each in rest] + [
+                f"{_axis(k, site)}={_written(site, k.value)}" for k in node.keywords if k.arg
+            ]
+            if any(not text or text.endswith("=") for text in texts):
+                continue
+            inside = ", ".join(texts)
+            if full_name(site.framework, name) or name in site.identifiers:
+                as_method = ("", f".{name}({inside})")
+                as_functions = [(f"{prefix}{name}(", f"{', ' * bool(inside)}{inside})") for prefix in _prefixes(site, name, node.func)]
+                found.update(dict.fromkeys([as_method, *as_functions] if method else [*as_functions, as_method]))
+    return list(found)
+
+
+def _axis(keyword: ast.keyword, site: Site) -> str:
+    return {"dim": "axis", "keepdims": "keepdim"}.get(str(keyword.arg), str(keyword.arg)) if is_port(site.framework) else str(keyword.arg)
+
+
+def _prefixes(site: Site, name: str, theirs: ast.expr) -> list[str]:
+    """How the candidate's file can name a function of its framework."""
+    written = ast.unparse(theirs).rpartition(".")
+    if written[2] == name and written[0] in _imported(site) and written[0] in PREFIXES:
+        return [f"{written[0]}."]
+    home = full_name(site.framework, name).rpartition(".")[0]
+    bound = "F." if home.endswith(".nn.functional") else f"{home}." if home and "." not in home else ""
+    if bound and bound.rstrip(".") in site.identifiers | _imported(site):
+        return [bound]
+    return ["np."] if "np" in _imported(site) and not home else []
+
+
+def _imported(site: Site) -> set[str]:
+    found = set()
+    for node in ast.walk(site.source.tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+def _held(text: str, node: ast.AST) -> str:
+    """An expression as an operand."""
+    return f"({text})" if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.IfExp | ast.BoolOp) else text
+
+
+def _placed(text: str, parent: ast.AST | None) -> str:
+    """An expression with an operator, in brackets where it becomes a part of another one."""
+    return f"({text})" if isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript | ast.Compare) else text

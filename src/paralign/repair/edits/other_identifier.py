@@ -1,0 +1,61 @@
+"""Another value of the same function in the place of one: a name, an attribute, or a setting in the place of a number."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.ported_names import PREFIXES
+from paralign.repair.edits.sentences import instead, tried
+from paralign.repair.proposals import Proposal, is_number, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.repair.proposals import Site
+
+ID = "name"
+
+#: beside other proposals: a name that the reference's statement has and the candidate's has not; one of the function
+THEIRS, ANY = 1.0, 0.25
+
+#: names of a function that are tried, at most
+MOST = 16
+
+
+def propose(site: Site) -> Iterator[Proposal]:
+    """Each name of the statement as another that is bound there, each number as a setting that the reference takes."""
+    theirs = {str(getattr(node, "id", None) or getattr(node, "attr", "")) for each in site.beside for node in each.nodes}
+    own = {node.id for node in site.nodes if isinstance(node, ast.Name)}
+    called = {id(node.func) for node in site.nodes if isinstance(node, ast.Call)}
+    names = site.names[-MOST:]
+    for node in site.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called and node.id in site.names:
+            for other in names:
+                if other not in (node.id, "self"):
+                    lacked = other in theirs and other not in own
+                    words = instead(node.id, other) if lacked else tried(node.id, other)
+                    yield site.replaced(node, other, ID, words, THEIRS if lacked else ANY)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in called:
+            end = site.source.span(node)[1]
+            for other in sorted(theirs & site.identifiers - PREFIXES):
+                if other != node.attr and node.attr not in theirs:
+                    cause, fix = instead(node.attr, other)
+                    yield Proposal(ID, site.source.edit(end - len(node.attr), end, other), cause, fix, THEIRS)
+        elif is_number(literal(node)):
+            yield from _settings(site, node)
+
+
+def _settings(site: Site, node: ast.AST) -> Iterator[Proposal]:
+    """Names and attributes of the reference's statement, where the candidate has them too."""
+    for each in site.beside:
+        for other in each.nodes:
+            called = any(isinstance(call, ast.Call) and call.func is other for call in each.nodes)
+            if called or not isinstance(other, ast.Attribute | ast.Name) or not isinstance(other.ctx, ast.Load):
+                continue
+            text = ast.unparse(other)
+            if text == "self":
+                continue
+            root = text.partition(".")[0]
+            if root in site.names and text.partition(".")[2] in (*site.identifiers, "") and root not in PREFIXES - {"self"}:
+                yield site.replaced(node, text, ID, instead(site.text(node), text), THEIRS)

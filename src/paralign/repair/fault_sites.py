@@ -1,0 +1,139 @@
+"""The statements that may be at fault, each with the reference's statements beside it."""
+
+from __future__ import annotations
+
+import ast
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.ported_names import words
+from paralign.model import SourceLine
+from paralign.repair.edited_source import Source, Unreadable
+from paralign.repair.proposals import Beside, Site, statement_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from paralign.model import Divergence
+
+#: lines of one point that are looked at: the named one, and those that led there
+LINES = 3
+
+#: files of the reference in which a statement like the candidate's is looked for, and its likeness from which on it is taken
+FILES, LIKENESS = 40, 0.5
+
+
+class Library:
+    """Sources, read once; those of the candidate as they are after the edits so far.
+
+    Args:
+        edited: path -> content of files that were edited.
+    """
+
+    def __init__(self, edited: Mapping[Path, bytes] | None = None) -> None:
+        self._edited = dict(edited or {})
+        self._read: dict[Path, Source | None] = {}
+
+    def source(self, path: Path) -> Source | None:
+        """A source; None of a file that cannot be read as Python."""
+        if path not in self._read:
+            try:
+                self._read[path] = Source(path, self._edited[path]) if path in self._edited else Source.read(path)
+            except Unreadable:
+                self._read[path] = None
+        return self._read[path]
+
+
+def sites(divergence: Divergence, library: Library, roots: tuple[Path, Path], module: Path, framework: str) -> Iterator[Site]:
+    """The statements to edit for a point, the named one first.
+
+    Args:
+        divergence: the point.
+        library: reads files.
+        roots: of the reference's and the candidate's code.
+        module: the reference's.
+        framework: of the candidate.
+    """
+    point = divergence.candidate
+    if point is None:
+        return
+    named = [SourceLine.of(text) for text in (point.source, *point.lines)]
+    seen = set()
+    for line in [each for each in named if each is not None][:LINES]:
+        path = Path(line.file).resolve()
+        source = library.source(path) if path.is_relative_to(roots[1]) else None
+        found = statement_at(source, line.line) if source is not None else None
+        if source is None or found is None or (path, found[0].lineno) in seen:
+            continue
+        seen.add((path, found[0].lineno))
+        site = Site(source, line.line, found[0], found[1], divergence, framework=framework)
+        site.beside = list(_beside(divergence, library)) + _likest(site, library, roots[0], module)
+        yield site
+
+
+def _beside(divergence: Divergence, library: Library) -> Iterator[Beside]:
+    """The reference's statements that the point names."""
+    known = [divergence.reference.source if divergence.reference is not None else None]
+    known.append(divergence.value.source if divergence.value is not None else None)
+    for line in dict.fromkeys(each for each in map(SourceLine.of, known) if each is not None):
+        source = library.source(Path(line.file))
+        found = statement_at(source, line.line) if source is not None else None
+        if source is not None and found is not None:
+            yield Beside(source, *found)
+
+
+def _likest(site: Site, library: Library, root: Path, module: Path) -> list[Beside]:
+    """The statement of the reference's files that has most in common with the candidate's."""
+    own = words(site.statement)
+    known = {each.statement.lineno for each in site.beside}
+    best: tuple[float, Beside | None] = (LIKENESS, None)
+    for path in _files(root, module):
+        source = library.source(path) if path != site.source.path else None
+        if source is None:
+            continue
+        for node, home in _with_homes(source.tree):
+            matcher = SequenceMatcher(None, own, words(node), autojunk=False)
+            if matcher.quick_ratio() > best[0] and (ratio := matcher.ratio()) > best[0]:
+                best = ratio, Beside(source, node, home)
+    return [best[1]] if best[1] is not None and best[1].statement.lineno not in known else []
+
+
+def _with_homes(tree: ast.AST) -> Iterator[tuple[ast.stmt, ast.AST]]:
+    todo: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
+    while todo:
+        node, home = todo.pop()
+        inner = node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else home
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                yield child, inner
+            todo.append((child, inner))
+
+
+def _files(root: Path, module: Path) -> list[Path]:
+    """The reference's module, and the files below its root that it imports, those that they import, and so on."""
+    found: dict[Path, None] = {}
+    todo = [module]
+    while todo and len(found) < FILES:
+        path = todo.pop(0)
+        if path in found:
+            continue
+        found[path] = None
+        try:
+            tree = Source.read(path).tree
+        except Unreadable:
+            continue
+        for name in _imported(tree):
+            places = [root.joinpath(*name.split(".")), path.parent.joinpath(*name.split("."))]
+            todo += [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()]
+    return list(found)
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            yield from [module] if module else []
+            yield from (f"{module}.{alias.name}".lstrip(".") for alias in node.names)

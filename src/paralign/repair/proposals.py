@@ -1,0 +1,169 @@
+"""An edit that may undo a fault, with what it says in words; and the statement that edits are made of."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from paralign.repair.edited_source import Source, header_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.catalogue.entries import Words
+    from paralign.model import Divergence
+    from paralign.repair.edited_source import Edit
+
+#: parts of a statement that hold statements of their own
+_BODIES = frozenset({"body", "orelse", "finalbody", "handlers"})
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One edit of one statement.
+
+    Args:
+        rule: the id of the kind of edit (``repair/edits``).
+        edit: what is changed.
+        cause: what the candidate does and what the reference does.
+        fix: what to write.
+        weight: how likely it is beside others; see ``ranking.py``.
+    """
+
+    rule: str
+    edit: Edit
+    cause: Words
+    fix: Words
+    weight: float = 0.0
+
+
+@dataclass
+class Beside:
+    """The reference's statement that stands beside the candidate's, and its function."""
+
+    source: Source
+    statement: ast.stmt
+    function: ast.AST
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the statement itself."""
+        return list(parts_of(self.statement))
+
+
+@dataclass
+class Site:
+    """A statement of the candidate that may be at fault.
+
+    Args:
+        source: its file.
+        line: the line that was named.
+        statement: the innermost statement of that line.
+        function: the function, class or module that it stands in.
+        divergence: what was found there.
+        beside: the reference's statements, the likeliest first.
+        framework: of the candidate.
+    """
+
+    source: Source
+    line: int
+    statement: ast.stmt
+    function: ast.AST
+    divergence: Divergence
+    beside: list[Beside] = field(default_factory=list)
+    framework: str = ""
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The nodes of the statement itself that can be edited: parts of formatted strings have no places."""
+        return list(parts_of(self.statement))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names that the function binds before or beside the statement: its parameters, and what is assigned to."""
+        found: dict[str, None] = {}
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.arg):
+                found.setdefault(node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.lineno <= self.line:
+                found.setdefault(node.id)
+        return list(found)
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every name that stands in the file."""
+        found: set[str] = set()
+        for node in ast.walk(self.source.tree):
+            names = getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "arg", None), getattr(node, "name", None)
+            found.update(name for name in names if isinstance(name, str))
+        return frozenset(found)
+
+    def text(self, node: ast.AST) -> str:
+        """A node as it is written."""
+        return self.source.segment(node)
+
+    def replaced(self, node: ast.AST, text: str, rule: str, words: tuple[Words, Words], weight: float = 0.0) -> Proposal:
+        """The proposal to write something else in the place of a node."""
+        start, end = self.source.span(node)
+        return Proposal(rule, self.source.edit(start, end, text), words[0], words[1], weight)
+
+    def inserted(self, at: int, text: str, rule: str, words: tuple[Words, Words], weight: float = 0.0) -> Proposal:
+        """The proposal to write something before a character."""
+        return Proposal(rule, self.source.edit(at, at, text), words[0], words[1], weight)
+
+
+def parts_of(statement: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a statement, without those of statements in it and those within formatted strings."""
+    for name, value in ast.iter_fields(statement):
+        inner = value if isinstance(value, list) else [value]
+        if isinstance(statement, ast.stmt) and name in _BODIES:
+            continue
+        for node in inner:
+            if isinstance(node, ast.AST):
+                yield node
+                if not isinstance(node, ast.JoinedStr):
+                    yield from parts_of(node)
+
+
+def statement_at(source: Source, line: int) -> tuple[ast.stmt, ast.AST] | None:
+    """The innermost statement whose own lines hold a line, and the function or class that it stands in; the module elsewhere."""
+    found: tuple[ast.stmt, ast.AST] | None = None
+    todo: list[tuple[ast.AST, ast.AST]] = [(source.tree, source.tree)]
+    while todo:
+        node, home = todo.pop()
+        for child in ast.iter_child_nodes(node):
+            inner = node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module) else home
+            if isinstance(child, ast.stmt) and child.lineno <= line <= header_end(child):
+                found = (child, inner)
+            if getattr(child, "lineno", line) <= line <= getattr(child, "end_lineno", line):
+                todo.append((child, inner))
+    return found
+
+
+def value_text(value: Any) -> str:
+    """A number, text, truth value or short list as Python writes it; '' of anything else."""
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e6:  # noqa: PLR2004 - written out as people do
+        return repr(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, list | tuple) and 0 < len(value) <= 4 and all(isinstance(each, bool | int | float) for each in value):  # noqa: PLR2004 - settings of a few axes; more is a table
+        inner = ", ".join(repr(each) for each in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+    return ""
+
+
+def literal(node: ast.AST) -> object:
+    """The value of a literal, a negative number's included; Ellipsis of any other node."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        inner = node.operand.value
+        return -inner if isinstance(inner, int | float) and not isinstance(inner, bool) else ...
+    return ...
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,123 @@
+"""Which proposals to try first: what was measured, then what makes the statement more like the reference's."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.ported_names import full_name, words
+from paralign.repair.edited_source import Source, Unreadable, header_end
+from paralign.repair.edits import EDITS
+from paralign.repair.proposals import literal, parts_of, statement_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paralign.repair.proposals import Proposal, Site
+
+#: what a statement that becomes the reference's earns, beside the weights of the kinds of edits
+LIKENESS = 2.5
+
+#: what an edit loses that does not touch the line that was named
+ASIDE = 0.5
+
+#: what the kind of a point adds to kinds of edits
+KINDS = {
+    "missing": {"missing": 0.6},
+    "extra": {"extra": 0.6},
+    "miswired": {"name": 0.6, "order": 0.3},
+    "order": {"order": 0.6},
+}
+
+#: proposals of one statement that are looked at: each is parsed
+MOST = 1500
+
+#: a patch with more numbers than a setting has would only copy the reference's results
+NUMBERS = 4
+
+#: names that no edit may bring in: they act on the world, or run what is no source
+FORBIDDEN = frozenset({
+    "eval", "exec", "compile", "open", "input", "breakpoint", "system", "popen", "remove", "unlink", "rmtree", "rmdir", "rename", "load",
+    "save", "savez", "savetxt", "fromfile", "tofile", "getattr", "setattr", "delattr", "globals", "locals", "vars", "import_module",
+    "os", "sys", "subprocess", "shutil", "pathlib", "socket", "pickle", "ctypes", "exit", "quit",
+})  # fmt: skip
+
+
+def ranked(site: Site) -> list[Proposal]:
+    """The proposals of all kinds of edits for a statement, the likeliest first, each result once."""
+    original = words(site.statement)
+    before = max((_alike(original, words(each.statement)) for each in site.beside), default=0.0)
+    seen = {ast.dump(site.statement)}
+    found: list[Proposal] = []
+    for proposal in _all(site):
+        statement = _statement(site, proposal)
+        if not isinstance(statement, ast.stmt):
+            if statement and proposal.edit.text in ("", "pass"):
+                found.append(proposal)
+            continue
+        if ast.dump(statement) in seen or not is_safe(site, statement):
+            continue
+        seen.add(ast.dump(statement))
+        told = words(statement)
+        gain = max((_alike(told, words(each.statement)) for each in site.beside), default=0.0) - before
+        aside = ASIDE * (not _touches(site, proposal))
+        more = KINDS.get(site.divergence.what, {}).get(proposal.rule, 0.0)
+        found.append(replace(proposal, weight=proposal.weight + LIKENESS * gain + more - aside))
+    return sorted(found, key=lambda each: -each.weight)
+
+
+def _all(site: Site) -> Iterable[Proposal]:
+    found: list[Proposal] = []
+    for propose in EDITS.values():
+        found += list(propose(site))
+    return sorted(found, key=lambda each: -each.weight)[:MOST]
+
+
+def _alike(one: list[str], other: list[str]) -> float:
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+def _touches(site: Site, proposal: Proposal) -> bool:
+    """Whether an edit changes the line that was named."""
+    first, last = site.source.line_span(site.line, site.line)
+    return proposal.edit.start <= last and proposal.edit.end >= first
+
+
+def _statement(site: Site, proposal: Proposal) -> ast.stmt | bool:
+    """The statement after an edit; True where it is gone as a whole, False where the edit is no Python or changes more than it."""
+    try:
+        after = Source(site.source.path, proposal.edit.applied())
+    except Unreadable:
+        return False
+    before = sum(1 for _ in site.source.statements())
+    now = sum(1 for _ in after.statements())
+    if proposal.edit.text in ("", "pass") and now <= before and proposal.rule == "extra":
+        return True
+    found = statement_at(after, site.statement.lineno)
+    if now != before or found is None or type(found[0]) is not type(site.statement):
+        return False
+    return found[0] if header_end(found[0]) >= site.statement.lineno else False
+
+
+def is_safe(site: Site, statement: ast.stmt) -> bool:
+    """Whether an edit brings in nothing but names of the file and of its framework, few numbers, and nothing that acts on the world."""
+    own = list(parts_of(statement))
+    old = list(site.nodes)
+    known = {_name(node) for node in old}
+    keywords = {str(node.arg) for node in own if isinstance(node, ast.keyword)}
+    for name in {_name(node) for node in own} - known - {""}:
+        if name in FORBIDDEN or name.startswith("__"):
+            return False
+        if name in keywords:
+            continue
+        spoken = any(_name(node) == name for each in site.beside for node in each.nodes)
+        if name not in site.identifiers and not full_name(site.framework, name) and not spoken:
+            return False
+    new = sum(1 for node in own if literal(node) is not ...) - sum(1 for node in old if literal(node) is not ...)
+    return new <= NUMBERS
+
+
+def _name(node: ast.AST) -> str:
+    return str(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None) or "")

@@ -1,0 +1,35 @@
+"""Whether an edited candidate agrees in train mode, where no stage takes training steps: a pass of both sides, operation by operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.errors import WorkerFailed
+from paralign.locate.laboratory.watched import Watched
+from paralign.worker.protocol import Operations
+from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.training import MODES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.context import Context
+    from paralign.repair.trial_room import Room
+
+
+def differs_in_train_mode(room: Room, edited: dict[Path, bytes]) -> bool:
+    """Whether outputs differ in train mode, with what is random switched off; False where a side cannot be watched or has no modes."""
+    found: list[bool] = []
+    room.run(edited, ["forward"], then=lambda context: found.append(_differs(context)))
+    return any(found)
+
+
+def _differs(context: Context) -> bool:
+    if context.inputs is None or not context.observed:
+        return False
+    order = Operations([DOUBLE, NATIVE], mode=MODES["train"])
+    try:
+        judgement = Watched(context, order, {"inputs": context.inputs}, name="train-mode").judgement()
+    except WorkerFailed:
+        return False
+    return bool(judgement.wrong_outputs())

@@ -1,0 +1,259 @@
+"""The search for a patch: proposals tried one after the other, a first one checked whole, then the next fault, until nothing is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from paralign.errors import UsageError, WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, Point
+from paralign.repair import trial_room
+from paralign.repair.edited_source import Source, unified
+from paralign.repair.fault_sites import Library, sites
+from paralign.repair.fresh_inputs import LARGE, LIKE
+from paralign.repair.ranking import ranked
+from paralign.repair.train_mode import differs_in_train_mode
+from paralign.repair.trial_room import aligned, of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from paralign.model import CheckResult, StageResult
+    from paralign.repair.proposals import Proposal
+    from paralign.repair.trial_room import Room
+    from paralign.run.project import Project
+
+#: faults that are repaired one after the other, at most
+FAULTS = 8
+
+#: seconds that checking a patch whole takes at least: what is left must suffice before a trial is begun
+LEAST = 3.0
+
+#: points of a stage whose statements are edited: further ones are mostly consequences
+POINTS = 2
+
+#: how an id of a kind of edit stands in reports
+RULE = "repair/"
+
+#: stages that fresh inputs say something about
+ON_INPUTS = ("forward", "backward")
+
+
+@dataclass
+class Repaired:
+    """What a repair came to.
+
+    Args:
+        patch: a unified diff of all proven edits; empty without one.
+        findings: stage and finding of each, in the order in which they were proven.
+        before: path -> content of each edited file as it was.
+        after: path -> content with all edits.
+        verdict: of the check with all of them.
+        trials: how often the candidate was run.
+        tried: stage -> proposals that were tried there in vain.
+        out_of_time: the time box ended before the proposals did.
+    """
+
+    patch: bytes = b""
+    findings: list[tuple[str, Finding]] = field(default_factory=list)
+    before: dict[Path, bytes] = field(default_factory=dict)
+    after: dict[Path, bytes] = field(default_factory=dict)
+    verdict: str = DIVERGED
+    trials: int = 0
+    tried: dict[str, int] = field(default_factory=dict)
+    out_of_time: bool = False
+
+
+@dataclass
+class _Search:
+    """One repair under way; ``state`` is the result of the last whole check, ``edited`` the content with the proven edits."""
+
+    project: Project
+    room: Room
+    stages: list[str]
+    state: CheckResult
+    progress: Callable[[str], None]
+    edited: dict[Path, bytes] = field(default_factory=dict)
+    done: Repaired = field(default_factory=Repaired)
+
+
+def repair(project: Project, result: CheckResult, out: Path, seconds: float, progress: Callable[[str], None] = lambda _: None) -> Repaired:
+    """Look for edits of the candidate, one statement each, that make what diverged aligned; nothing of the user's is changed.
+
+    Args:
+        project: what was checked.
+        result: what the check came to; every proven edit becomes a finding of its stage.
+        out: the output folder.
+        seconds: the time box.
+        progress: called with a line for every step.
+    """
+    if not any(stage.verdict == DIVERGED for stage in result.stages):
+        return Repaired(verdict=result.verdict)
+    with trial_room.opened(project, out, seconds, str(result.candidate.get("framework", ""))) as room:
+        search = _Search(project, room, [stage.name for stage in result.stages], result, progress)
+        search.done.verdict = result.verdict
+        while len(search.done.findings) < FAULTS and _next(search):
+            pass
+        search.done.trials = room.trials
+    done = search.done
+    done.after = search.edited
+    for name, finding in done.findings:
+        of(result, name).findings.insert(0, finding)
+    done.patch = b"".join(_diff(project, path, done.before[path], content) for path, content in sorted(done.after.items()))
+    return done
+
+
+def _next(search: _Search) -> bool:
+    """Repair the first stage that diverges and can be; False where none can."""
+    for stage in search.state.stages:
+        if stage.verdict != DIVERGED or stage.name in search.done.tried:
+            continue
+        if _repaired(search, stage):
+            search.done.tried.clear()
+            return search.state.verdict == DIVERGED
+        if search.done.out_of_time:
+            return False
+    return False
+
+
+def _repaired(search: _Search, stage: StageResult) -> bool:
+    """Try the proposals of a stage's points; whether one was proven."""
+    tried = 0
+    for proposal in _proposals(search, stage):
+        if search.room.left < LEAST:
+            search.done.out_of_time = True
+            break
+        tried += 1
+        search.progress(f"repair: {stage.name}, trial {search.room.trials + 1}")
+        edited = {**search.edited, proposal.edit.path: proposal.edit.applied()}
+        try:
+            if aligned(search.room.run(edited, [stage.name]), stage.name) and _kept(search, stage, proposal, edited):
+                return True
+        except (UsageError, WorkerFailed):  # an edit may break the program: then it is none that helps
+            continue
+    search.done.tried[stage.name] = tried
+    return False
+
+
+def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
+    """The proposals of all statements that a stage's points name, the likeliest first."""
+    library = Library(search.edited)
+    project = search.project
+    roots = project.reference.root.resolve(), project.candidate.root.resolve()
+    framework = str(search.state.candidate.get("framework", ""))
+    found: list[Proposal] = []
+    for number, divergence in enumerate(stage.divergences[:POINTS]):
+        own = _of_user(search, divergence)
+        for place, site in enumerate(sites(own, library, roots, project.reference.module, framework)):
+            if search.room.copy.inside(site.source.path) is None:
+                continue
+            if site.source.path not in search.edited:
+                search.room.keep(site.source.path, site.source.content)
+                search.done.before.setdefault(site.source.path, site.source.content)
+            found += [_lower(each, 0.6 * place + 0.8 * number) for each in ranked(site)]
+    seen: set[bytes] = set()
+    for proposal in sorted(found, key=lambda each: -each.weight):
+        content = proposal.edit.applied()
+        if content not in seen:
+            seen.add(content)
+            yield proposal
+
+
+def _lower(proposal: Proposal, by: float) -> Proposal:
+    return replace(proposal, weight=proposal.weight - by)
+
+
+def _of_user(search: _Search, divergence: Divergence) -> Divergence:
+    """A point of a trial with the user's paths in place of the copy's."""
+
+    def told(point: Point | None) -> Point | None:
+        if point is None:
+            return None
+        source = search.room.copy.outside(point.source) if point.source else point.source
+        return replace(point, source=source, lines=[search.room.copy.outside(line) for line in point.lines])
+
+    return replace(divergence, candidate=told(divergence.candidate), reference=told(divergence.reference))
+
+
+def _kept(search: _Search, stage: StageResult, proposal: Proposal, edited: dict[Path, bytes]) -> bool:
+    """Check an edit whole, in all stages of the check and on fresh inputs; keep it where it holds."""
+    search.progress(f"repair: {stage.name}, the patch is checked in all stages")
+    whole = search.room.run(edited, search.stages, located=True)
+    if not aligned(whole, stage.name) or _worse(search.state, whole) or not _holds_afresh(search, stage.name, edited, whole):
+        return False
+    before = {each.name: each.verdict for each in search.state.stages}
+    gone = [each.name for each in whole.stages if before.get(each.name) == DIVERGED and each.verdict == ALIGNED]
+    stays = [each.name for each in whole.stages if each.verdict in (DIVERGED, ERROR)]
+    path = proposal.edit.path
+    finding = Finding(
+        f"{RULE}{proposal.rule}",
+        proposal.cause.en,
+        f"{proposal.fix.en} at {_shown(search.project, path)}:{_line(proposal)}",
+        proven=True,
+        error_before=stage.worst.error if stage.worst is not None else None,
+        error_after=_after(whole, stage.name),
+        patch=_text_of(search.project, proposal),
+        gone=[name for name in gone if name != stage.name],
+        stays=stays,
+        cause_zh=proposal.cause.zh,
+        fix_zh=f"{proposal.fix.zh}({_shown(search.project, path)}:{_line(proposal)})",
+    )
+    search.done.findings.append((stage.name, finding))
+    search.edited = edited
+    search.state, search.done.verdict = whole, whole.verdict
+    return True
+
+
+def _worse(before: CheckResult, after: CheckResult) -> bool:
+    """Whether a stage that was aligned is no longer, or one fails."""
+    known = {each.name: each.verdict for each in before.stages}
+    failed = any(each.verdict == ERROR and known.get(each.name) != ERROR for each in after.stages)
+    return failed or any(each.verdict == DIVERGED and known.get(each.name) == ALIGNED for each in after.stages)
+
+
+def _holds_afresh(search: _Search, stage: str, edited: dict[Path, bytes], whole: CheckResult) -> bool:
+    """Whether what the model computes agrees on inputs that were not used to find the fault, in eval and in train mode.
+
+    A stage that was not aligned on the check's own inputs, because of another fault, is not asked.
+    """
+    names = [name for name in ON_INPUTS if name in search.stages and of(whole, name).verdict == ALIGNED]
+    if not names or (stage not in ON_INPUTS and stage != "loss"):
+        return True
+    for inputs in (LIKE, LARGE):
+        try:
+            fresh = search.room.run(edited, names, inputs=inputs)
+        except (UsageError, WorkerFailed):
+            continue
+        failed = [each.failure for each in fresh.stages if each.failure is not None]
+        if any(failure["side"] == "candidate" for failure in failed) and not any(f["side"] == "reference" for f in failed):
+            return False
+        if any(each.verdict == DIVERGED for each in fresh.stages):
+            return False
+    if "forward" in names and "backward" not in names:
+        return not differs_in_train_mode(search.room, edited)
+    return True
+
+
+def _after(result: CheckResult, stage: str) -> float | None:
+    worst = of(result, stage).worst
+    return worst.error if worst is not None else None
+
+
+def _line(proposal: Proposal) -> int:
+    return Source(proposal.edit.path, proposal.edit.before).text[: proposal.edit.start].count("\n") + 1
+
+
+def _shown(project: Project, path: Path) -> str:
+    """A path from the project's folder, where it lies below."""
+    folder = project.folder.resolve()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
+
+
+def _diff(project: Project, path: Path, before: bytes, after: bytes) -> bytes:
+    return unified(_shown(project, path).lstrip("/"), before, after) if before != after else b""
+
+
+def _text_of(project: Project, proposal: Proposal) -> str:
+    source = Source(proposal.edit.path, proposal.edit.before)
+    return _diff(project, source.path, source.content, proposal.edit.applied()).decode(source.encoding, "backslashreplace")

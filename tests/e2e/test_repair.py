@@ -1,0 +1,224 @@
+"""Planted mistakes undone by a patch, through the command: proven where one statement is at fault, none claimed elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+WRONG = (("0.229", "0.225"), ("axis=1, keepdims", "axis=0, keepdims"), ("numbers / 4.0 - 1.0", "numbers / 4.0"))
+
+
+def block(page: str, kind: str, number: int = 0) -> str:
+    return re.findall(rf"```{kind}\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)[number]
+
+
+def project(folder: Path, reference: str, *changes: tuple[str, str], candidate: str = "", settings: str = "") -> Path:
+    """The page's project, with another reference and a candidate that differs by some changes."""
+    candidate = candidate or reference
+    for right, wrong in changes:
+        assert candidate.count(right) == 1, right
+        candidate = candidate.replace(right, wrong)
+    folder.mkdir(exist_ok=True)
+    (folder / "reference.py").write_text(reference)
+    (folder / "candidate.py").write_text(candidate)
+    (folder / "paralign.toml").write_text(settings or block("repair.md", "toml"))
+    (folder / "first.txt").write_text("3 5 8")
+    (folder / "second.txt").write_text("1 9 2 7")
+    return folder
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "paralign", "repair", str(folder), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+
+
+def findings(folder: Path) -> dict[str, list[dict]]:
+    report = json.loads((folder / "result" / "report.json").read_text())
+    return {stage["name"]: [f for f in stage["findings"] if f["rule"].startswith("repair/")] for stage in report["stages"]}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+
+
+def test_the_example_of_the_page_is_repaired_one_fault_after_the_other(tmp_path):
+    folder = project(tmp_path / "p", block("repair.md", "python"), *WRONG)
+    before = contents(folder)
+    done = run(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert contents(folder) == before, "nothing of the user's is touched"
+    patch = (folder / "result" / "repair.patch").read_text()
+    assert patch == block("repair.md", "diff") == block("repair.zh.md", "diff")
+    found = findings(folder)
+    assert [[f["rule"] for f in found[name]] for name in ("data", "metric", "infer")] == [
+        ["repair/constant"],
+        ["repair/value"],
+        ["repair/missing"],
+    ]
+    for each in (f for stage in found.values() for f in stage):
+        assert each["proven"]
+        assert each["patch"]
+        assert each["cause_zh"]
+        assert each["error_before"] is None or each["error_after"] < 1e-6 < each["error_before"]
+    assert "proven" in done.stdout
+
+
+OTHER = """import numpy as np
+
+
+class Samples:
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        image = np.random.RandomState(index).rand(6)
+        image = np.sqrt(image) + 1.0
+        return image.astype("float32"), index % 3
+
+
+def build_dataset(split):
+    return Samples()
+
+
+def build_model():
+    weight = np.random.RandomState(3).randn(6, 3)
+    return lambda x: x @ weight
+
+
+def inputs():
+    return np.stack([np.random.RandomState(index).rand(6) for index in range(12)])
+
+
+def labels():
+    return np.arange(12) % 3
+
+
+def metric(outputs, labels, top=0.25):
+    level = np.quantile(outputs, 1.0 - top, axis=1)
+    chosen = outputs[np.arange(len(labels)), labels]
+    return {"above": float(np.mean(chosen - level))}
+
+
+def predict(path):
+    numbers = np.array([float(word) for word in open(path).read().split()])
+    low, high = numbers.min(), numbers.max()
+    return {"score": (numbers - low) / (high - low)}
+"""
+
+
+def test_other_kinds_of_mistakes_are_repaired(tmp_path):
+    changes = (("np.sqrt(image) + 1.0", "np.sqrt(image) - 1.0"), ("top=0.25", "top=0.75"), ("(numbers - low) /", "(numbers - high) /"))
+    folder = project(tmp_path / "p", OTHER, *changes)
+    before = (folder / "candidate.py").read_bytes()
+    done = run(folder, "--apply")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "candidate.py").read_text() == OTHER
+    assert (folder / "candidate.py.before-repair").read_bytes() == before
+    assert {f["rule"] for found in findings(folder).values() for f in found} >= {"repair/operator", "repair/name"}
+
+
+def test_no_patch_is_claimed_where_no_statement_alone_is_at_fault(tmp_path):
+    reference = OTHER.replace("image = np.sqrt(image) + 1.0", "image = image + np.array([0.3, 0.9, 0.2, 0.7, 0.1, 0.8])")
+    changes = (
+        ("[0.3, 0.9, 0.2, 0.7, 0.1, 0.8]", "[0.41, 0.13, 0.67, 0.29, 0.58, 0.94]"),  # a table
+        ("1.0 - top, axis=1", "0.9 - top, axis=1"),  # two statements
+        ("np.mean(chosen - level)", "np.median(chosen - level * 0.7)"),
+        (
+            "    low, high = numbers.min(), numbers.max()\n",
+            "    low, high = 0.3, 17.0\n    numbers = np.cumsum(numbers)[::-1]\n",
+        ),  # two more
+    )
+    folder = project(tmp_path / "p", reference, *changes)
+    done = run(folder, "--seconds", "8")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert not any(findings(folder).values())
+    assert not (folder / "result" / "repair.patch").exists()
+    assert "no edit of one statement was proven" in done.stdout
+
+
+TORCH = """import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8, eps=1e-3)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.leaky_relu(self.norm(self.stem(x)), 0.2)
+        x = F.avg_pool2d(x, 3, 2, 1)
+        return self.head(torch.tanh(x).mean((2, 3)))
+
+
+def build_model():
+    model = Net()
+    nn.init.normal_(model.norm.weight)
+    return model
+"""
+
+SETTINGS = """stages = ["weights", "forward"]
+
+[reference]
+framework = "torch"
+
+[candidate]
+framework = "{framework}"
+
+[inputs]
+shape = [2, 3, 10, 10]
+"""
+
+
+@pytest.mark.torch
+def test_a_fault_of_the_model_holds_on_fresh_inputs(tmp_path):
+    pytest.importorskip("torch")
+    folder = project(tmp_path / "p", TORCH, ("torch.tanh(x).mean((2, 3))", "x.mean((2, 3))"), settings=SETTINGS.format(framework="torch"))
+    done = run(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "+        return self.head(torch.tanh(x).mean((2, 3)))" in (folder / "result" / "repair.patch").read_text()
+
+
+PADDLE = """import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2D(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2D(8, epsilon=1e-3)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.leaky_relu(self.norm(self.stem(x)), negative_slope=0.2)
+        x = F.avg_pool2d(x, 3, 2, 1, exclusive=False)
+        return self.head(paddle.tanh(x).mean([2, 3]))
+
+
+def build_model():
+    return Net()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+def test_the_catalogue_says_what_a_port_has_to_write(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("paddle")
+    folder = project(tmp_path / "p", TORCH, (", exclusive=False", ""), candidate=PADDLE, settings=SETTINGS.format(framework="paddle"))
+    done = run(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "exclusive=False" in (folder / "result" / "repair.patch").read_text()
+    (found,) = findings(folder)["forward"]
+    assert found["rule"] in ("repair/catalogue", "repair/argument")

@@ -1,0 +1,194 @@
+"""Edits of source files: every byte outside of an edit stays, no edit brings in what acts on the world, files of the user's stay safe."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from paralign.errors import UsageError
+from paralign.model import Divergence, Point, TracedValue
+from paralign.repair.applying import BACKUP, apply, check_unchanged, remove_patch, write_patch
+from paralign.repair.edited_source import Source, Unreadable, unified
+from paralign.repair.edits import EDITS
+from paralign.repair.fault_sites import Library, sites
+from paralign.repair.proposals import statement_at
+from paralign.repair.ranking import is_safe, ranked
+from paralign.repair.trying import Repaired
+
+LATIN = "# -*- coding: latin-1 -*-\r\ndef größe(x):\r\n\treturn x * 2.0  # fünf\r\n".encode("latin-1")
+
+
+def edited(path: Path, content: bytes, old: str, new: str) -> bytes:
+    source = Source(path, content)
+    start = source.text.index(old)
+    return source.edit(start, start + len(old), new).applied()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LATIN,
+        "\ufeffx = 1\n\ndef f(y):\n    return y * 2.0\n".encode(),
+        b"def f(x):\r\n\treturn x * 2.0\r\n",
+        b"def f(x):\r\treturn x * 2.0\r",
+        "s = '𝒳é'; f = lambda x: x * 2.0  # ü, no end of line".encode(),
+    ],
+    ids=["latin-1, CRLF, tabs", "with BOM", "CRLF", "CR alone", "wide characters"],
+)
+def test_every_byte_outside_of_an_edit_stays(tmp_path, content):
+    path = tmp_path / "candidate.py"
+    after = edited(path, content, "2.0", "3.5")
+    assert after == content.replace(b"2.0", b"3.5")
+    source = Source(path, content)
+    number = next(n for n in ast.walk(source.tree) if isinstance(n, ast.Constant) and n.value == 2.0)
+    assert source.segment(number) == "2.0"
+
+
+def test_what_is_no_python_or_would_not_be_written_back_is_refused(tmp_path):
+    for content in (b"def f(:\n", b"x = '\xff'\n", b"# coding: nonsense\n", b"x = 1\x00"):
+        with pytest.raises(Unreadable):
+            Source(tmp_path / "candidate.py", content)
+    with pytest.raises(Unreadable):
+        edited(tmp_path / "candidate.py", LATIN, "2.0", "'中'")
+
+
+def test_the_patch_is_one_that_git_applies_byte_for_byte(tmp_path):
+    for number, content in enumerate((LATIN, b"a = 1\nb = 2.0\n", b"b = 2.0")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / "candidate.py"
+        path.write_bytes(content)
+        after = edited(path, content, "2.0", "3.5")
+        (folder / "repair.patch").write_bytes(unified("candidate.py", content, after))
+        subprocess.run(["git", "apply", "--whitespace=nowarn", "repair.patch"], cwd=folder, check=True, capture_output=True)
+        assert path.read_bytes() == after
+
+
+def repaired(path: Path, after: bytes) -> Repaired:
+    return Repaired(patch=b"patch", before={path: path.read_bytes()}, after={path: after})
+
+
+def test_applying_keeps_the_file_as_it_was_beside_it_and_its_rights(tmp_path):
+    path = tmp_path / "candidate.py"
+    path.write_bytes(LATIN)
+    path.chmod(0o640)
+    (tmp_path / f"candidate.py{BACKUP}").write_text("an older copy")
+    copies = apply(repaired(path, b"new\n"))
+    assert path.read_bytes() == b"new\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [copy.read_bytes() for copy in copies] == [LATIN]
+    assert (tmp_path / f"candidate.py{BACKUP}").read_text() == "an older copy"
+
+
+def test_a_file_that_has_changed_since_is_not_written(tmp_path):
+    path = tmp_path / "candidate.py"
+    path.write_bytes(LATIN)
+    done = repaired(path, b"new\n")
+    path.write_bytes(LATIN + b"# edited meanwhile\n")
+    with pytest.raises(UsageError, match="changed since"):
+        apply(done)
+    assert path.read_bytes().endswith(b"# edited meanwhile\n")
+    assert list(tmp_path.iterdir()) == [path]
+    path.unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        apply(done)
+
+
+def test_a_read_only_file_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    path, other = tmp_path / "candidate.py", tmp_path / "helper.py"
+    for each in (path, other):
+        each.write_bytes(LATIN)
+    done = Repaired(patch=b"p", before={path: LATIN, other: LATIN}, after={path: b"1", other: b"2"})
+    monkeypatch.setattr("os.access", lambda file, _: Path(file) != other)  # root may write everywhere
+    with pytest.raises(UsageError, match="read-only"):
+        apply(done)
+    assert path.read_bytes() == other.read_bytes() == LATIN
+    check_unchanged(Repaired())
+
+
+def test_the_patch_of_an_earlier_check_is_removed(tmp_path):
+    assert write_patch(tmp_path, Repaired()) is None
+    assert write_patch(tmp_path, Repaired(patch=b"x")) == tmp_path / "repair.patch"
+    remove_patch(tmp_path)
+    remove_patch(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def first(tmp_path, candidate, reference, *, own=None, theirs=None, value=None, framework="paddle"):
+    """The proposals for the last line of two files."""
+    ends = []
+    for name, text, arguments in (("candidate.py", candidate, own), ("reference.py", reference, theirs)):
+        (tmp_path / name).write_text(text)
+        ends.append(Point("", "", f"{tmp_path / name}:{len(text.splitlines())}", arguments=arguments or {}))
+    found = Divergence(ends[1], ends[0], value=value)
+    site = next(iter(sites(found, Library(), (tmp_path, tmp_path), tmp_path / "reference.py", framework)))
+    return site, ranked(site)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "due", "rule", "more"),
+    [
+        ("y = F.leaky_relu(x)", "y = F.leaky_relu(x, 0.2)", "y = F.leaky_relu(x, negative_slope=0.2)", "argument",
+         {"own": {"negative_slope": 0.01}, "theirs": {"negative_slope": 0.2}}),
+        ("y = x.clip(-2.0, 2.0)", "y = torch.clamp(x, -5, 5)", "y = x.clip(-5, 5)", "argument",
+         {"own": {"min": -2.0, "max": 2.0}, "theirs": {"min": -5, "max": 5}}),
+        ("offset = 0.08", "offset = 0.008", "offset = 0.008", "value", {"value": TracedValue(0.08, 0.008, None)}),
+        ("p = F.avg_pool2d(x, 3, 1, 1)", "p = F.avg_pool2d(x, 3, 1, 1)", "p = F.avg_pool2d(x, 3, 1, 1, exclusive=False)", "catalogue", {}),
+        ("loss = F.cross_entropy(scores, y)", "loss = F.cross_entropy(scores, y, reduction='sum')",
+         "loss = F.cross_entropy(scores, y, reduction='sum')", "catalogue", {}),
+        ("x = (x - 0.485) / 0.225", "x = (x - 0.485) / 0.229", "x = (x - 0.485) / 0.229", "constant", {}),
+        ("keep = score > 0.5", "keep = score >= 0.5", "keep = score >= 0.5", "operator", {}),
+        ("y = h - x", "y = h + x", "y = h + x", "operator", {}),
+        ("z = paddle.exp(a) / paddle.sum(a)", "z = torch.exp(a) / torch.mean(a)", "z = paddle.exp(a) / paddle.mean(a)", "function", {}),
+        ("def f(x, h, g):\n    return x + h", "def f(x, h, g):\n    return x + g", "return x + g", "name", {}),
+        ("h = self.conv(v)", "h = F.silu(self.conv(v))", "h = F.silu(self.conv(v))", "missing", {}),
+        ("def f(x):\n    x = x * 2.0\n    return x.exp()", "def f(x):\n    return x", "return x", "extra", {}),
+    ],
+)  # fmt: skip
+def test_the_edit_of_each_kind_is_proposed(tmp_path, candidate, reference, due, rule, more):
+    head = "import paddle\nfrom paddle.nn import functional as F\n"
+    site, found = first(tmp_path, head + candidate, reference, **more)
+    after = [proposal.edit.applied().decode() for proposal in found]
+    place = next(n for n, text in enumerate(after) if text.endswith(due))
+    assert found[place].rule == rule
+    assert place < 12, f"place {place}: a time box has few trials"
+    assert found[place].cause.zh
+    assert statement_at(Source(site.source.path, found[place].edit.applied()), site.line) is not None
+
+
+def test_the_kinds_have_ids_that_stay():
+    assert set(EDITS) == {
+        "value", "argument", "catalogue", "constant", "operator", "order", "function", "name", "missing", "extra",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["y = open(x)", "y = os.system(x)", "y = x.__class__(x)", "y = eval(x)", "y = np.load(x)", "y = x.tofile(x)"]
+)
+def test_no_edit_brings_in_what_acts_on_the_world(tmp_path, text):
+    site, found = first(tmp_path, "import numpy as np\nimport os\ny = np.tanh(x)", text, framework="numpy")
+    assert found
+    assert not is_safe(site, ast.parse(text).body[0])
+    for proposal in found:
+        after = proposal.edit.applied().decode().splitlines()[-1]
+        assert not any(word in after for word in ("open", "system", "__class__", "eval", "load", "tofile"))
+
+
+def test_a_table_of_numbers_is_no_repair(tmp_path):
+    wrong, right = [[round(0.1 * n + shift, 2) for n in range(9)] for shift in (0.0, 0.05)]
+    site, found = first(tmp_path, f"t = {wrong}", f"t = {right}", value=TracedValue(wrong, right, None))
+    assert str(right) not in [p.edit.applied().decode()[4:] for p in found]
+    assert not is_safe(site, ast.parse(f"t = f({right}, {right})").body[0])
+
+
+def test_a_point_outside_of_the_candidates_root_has_no_statement(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "root").mkdir()
+    file = tmp_path / "elsewhere" / "x.py"
+    file.write_text("y = 1\n")
+    found = Divergence(None, Point("", "", f"{file}:1"))
+    assert list(sites(found, Library(), (tmp_path / "root", tmp_path / "root"), file, "numpy")) == []
+    assert list(sites(Divergence(None, None), Library(), (tmp_path, tmp_path), file, "numpy")) == []
