@@ -22,6 +22,7 @@ from paralign.commands import (
     log,
     mcp,
     plot,
+    port,
     rank_logs,
     repairing,
     report,
@@ -91,6 +92,7 @@ def parser() -> argparse.ArgumentParser:
     dataset.add_commands(commands)
     report.add_commands(commands)
     scan.add_commands(commands)
+    port.add_commands(commands)
     verify.add_commands(commands)
     sweep.add_commands(commands)
     mcp.add_commands(commands)

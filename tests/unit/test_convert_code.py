@@ -57,10 +57,11 @@ def test_a_call_is_written_as_it_was_executed(tmp_path, source, expected):
 @pytest.mark.parametrize(
     "source",
     [
-        "nn.Conv2d(3, 8, 3, dtype=torch.float64)", "nn.Embedding(5, 3, padding_idx=0)", "F.softmax(torch.ones(2))", "nn.LSTMCell(3, 4)",
-        "torch.optim.SGD([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2)", "getattr(nn, b)(3)", "nn.Linear(*a)",
+        "nn.Conv2d(3, 8, 3, dtype=torch.float64)", "F.softmax(torch.ones(2))", "nn.LSTMCell(3, 4)",
+        "torch.optim.SGD([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.CyclicLR(a, 2)", "getattr(nn, b)(3)", "nn.RNN(*a)",
         "torch.sspaddmm(a, a, a)", "torch.no_such_call(a)", "a.max(1)", "a.weight @ b", "torch.ones(2)[0].fill_(1)", "f'{torch.ones(2)}'",
-        "torch.div(torch.ones(2), 2, rounding_mode='floor')", "list(map(nn.BatchNorm2d, a))", "nn.MultiheadAttention(8, 2)", "torch.load(a)", "F.relu(a, inplace=True)",
+        "torch.div(torch.ones(2), 2, rounding_mode='floor')", "list(map(nn.LSTM, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.load(a)", "a is nn.BatchNorm2d",
+        "{nn.Conv2d: 1}", "torch.ones(2).T.mul_(2)", "torch.ones(2).to(b, copy=True)", "functools.partial(nn.Conv2d, dtype=b)",
     ],
 )  # fmt: skip
 def test_what_is_not_known_to_be_right_raises_at_its_line(tmp_path, source):
@@ -71,6 +72,55 @@ def test_what_is_not_known_to_be_right_raises_at_its_line(tmp_path, source):
     body = next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
     raising = [node for node in ast.walk(body) if isinstance(node, ast.Attribute) and node.attr == "throw"]
     assert raising, (text, space)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("torch.ones(((2, 3)), device=a)", "paddle.ones(((2, 3)))"),
+        ("nn.BatchNorm2d((a), eps=b)", "nn.BatchNorm2D((a), epsilon=b)"),
+        ("torch.ones(2, 3)[:, a]", "paddle.ones([2, 3]).contiguous()[:, a]"),
+        ("a[..., b]", "_in_order(a)[..., b]"),
+        ("torch.ones(2).to(a, torch.float64)", "paddle.ones(2).to(a, paddle.float64)"),
+        ("torch.ones(2).to(device=a, non_blocking=True)", "paddle.ones(2).to(device=a)"),
+        ("next(nn.ReLU().parameters())", "next(iter(nn.ReLU().parameters()))"),
+        ("nn.ModuleList(a for a in b)", "paddle.nn.LayerList(list("),
+        ("math.erf(a)", "math.erf(a)"),
+        ("torch.__version__", "'2."),
+        ("F.linear(a, nn.Linear(2, 3).weight)", None),
+    ],
+)
+def test_forms_that_real_sources_have(tmp_path, source, expected):
+    text, ledger = converted(tmp_path, f"import math\ndef f(a, b):\n    return {source}\n")
+    written = text.rpartition("return ")[2].strip()
+    assert not ledger.left
+    if expected is None:
+        assert written.endswith(".weight.T, None)")
+    else:
+        assert expected.replace("[2, 3]", "2, 3") in written.replace("[2, 3]", "2, 3")
+
+
+def test_classes_that_are_handed_on_take_the_arguments_of_pytorch(tmp_path):
+    source = """
+class Norm(nn.LayerNorm):
+    def __init__(self, width, eps=1e-5):
+        super().__init__(width, eps=eps)
+
+class Net(nn.Module):
+    def __init__(self, norm=nn.BatchNorm2d, act=F.relu, make=functools.partial(nn.Conv2d, bias=False)):
+        super().__init__()
+        self.norm, self.act, self.make = norm(4, momentum=0.2), act, make(3, 4, 3)
+        if isinstance(self.norm, (nn.BatchNorm2d, nn.GroupNorm)):
+            nn.init.ones_(self.norm.weight)
+"""
+    text, ledger = converted(tmp_path, source, "import functools\n" + HEAD)
+    assert not ledger.left, ledger.lines()
+    assert "class _BatchNorm2d(paddle.nn.BatchNorm2D):" in text
+    assert "momentum=1 - momentum, epsilon=eps" in text
+    assert "class Norm(_LayerNorm):" in text
+    assert "norm=_BatchNorm2d, act=_relu, make=functools.partial(_Conv2d, bias=False)" in text
+    assert "norm(4, momentum=0.2)" in text
+    assert "isinstance(self.norm, (nn.BatchNorm2D, nn.GroupNorm))" in text
 
 
 def test_comments_layout_and_own_names_are_kept(tmp_path):

@@ -53,6 +53,7 @@ class Calls:
         self.uses: list[Use] = []
         self.ambiguous = 0
         self.imported: set[str] = set()
+        self.elsewhere: set[str] = set()
         self.frameworks: set[str] = set()
         self.owner: Class | None = None
         self.method_of: Class | None = None
@@ -320,7 +321,7 @@ class Calls:
             return found
         if owner is not None and not isinstance(owner, Registry):
             return self._called(node, self.attribute(owner, name))
-        if not self.frameworks & {"torch", "torchvision", "torchaudio"}:
+        if not self.frameworks & {"torch", "torchvision", "torchaudio"} or self._is_elsewhere(func.value):
             return None
         guess = guessed_owner(name) or hinted_owner(func.value, name)
         if guess is not None:
@@ -328,6 +329,12 @@ class Calls:
         if could_be(name):
             self.ambiguous += 1
         return None
+
+    def _is_elsewhere(self, node: ast.expr) -> bool:
+        """Whether an expression is a module or a name of another package: ``re.sub`` and ``math.erf`` are no methods of tensors."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in self.elsewhere
 
     def _method_of(self, node: ast.Call, owner: str, name: str, certainty: Certainty) -> Value:
         if f"{owner}.{name}" not in stored("torch") and owner != "torch.Tensor":
@@ -341,7 +348,10 @@ class Calls:
     def _method_of_own(self, node: ast.Call, owner: Object | Super | Class, name: str) -> Value:
         """A method of an object of the program: an attribute of its class, or what the class has from a framework's."""
         made = owner if isinstance(owner, Class) else owner.of
-        if not isinstance(owner, Super):
+        if isinstance(owner, Super):
+            if any(name in one.methods for one in made.lineage()[1:]):
+                return None  # a class of the program lies between
+        else:
             attribute = made.attribute(name)
             if attribute is not None:
                 return self._called(node, attribute)

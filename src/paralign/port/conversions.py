@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.catalogue.binding import UNREADABLE, bind, value_of
 from paralign.catalogue.lookup import entries_of
 from paralign.catalogue.naming import function_of, torch_signature
-from paralign.catalogue.parameters import TABLES
+from paralign.catalogue.parameters import TABLES, Signature, parse
 
 if TYPE_CHECKING:
     from paralign.catalogue.entries import Entry
@@ -24,11 +24,15 @@ else:
 
 @dataclass(frozen=True)
 class Way:
-    """How one callable is written: a template, or the call under Paddle's name with the arguments that are listed."""
+    """How one callable is written: a template, or the call under Paddle's name with the arguments that are listed.
+
+    ``instead`` are templates for calls that give an argument.
+    """
 
     template: str = ""
     same: frozenset[str] = frozenset()
     call: str = ""
+    instead: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,20 @@ class Conversions:
     """The content of ``conversions.toml``."""
 
     always: frozenset[str]
+    either: frozenset[str]
     accepted: frozenset[str]
+    switched: dict[str, str]
     covered: frozenset[str]
     dropped: frozenset[str]
     bases: frozenset[str]
     values: frozenset[str]
     constants: dict[str, str]
+    kinds: dict[str, str]
     modules: dict[str, str]
+    layers: dict[str, dict[str, str]]
+    helpers: dict[str, str]
+    signatures: dict[str, Signature]
+    attributes: dict[str, dict[str, str]]
     calls: dict[str, Way]
 
 
@@ -50,13 +61,31 @@ class Conversions:
 def conversions() -> Conversions:
     """Read the table, once."""
     content: dict[str, Any] = tomllib.loads((TABLES / "conversions.toml").read_text(encoding="utf-8"))
-    sets = {name: frozenset(content[name]) for name in ("always", "accepted", "covered", "dropped", "bases", "values")}
+    sets = {name: frozenset(content[name]) for name in ("always", "either", "accepted", "covered", "dropped", "bases", "values")}
     ways = {name: _way(raw) for name, raw in content["calls"].items()}
-    return Conversions(**sets, constants=content["constants"], modules=content["modules"], calls=ways)
+    return Conversions(
+        **sets,
+        constants=content["constants"],
+        kinds=content["kinds"],
+        switched=content["switched"],
+        modules=content["modules"],
+        layers=content["layers"],
+        helpers={name: text.lstrip("\n") for name, text in content["helpers"].items()},
+        signatures={name: parse(text) for name, text in content["signatures"].items()},
+        attributes=content["attributes"],
+        calls=ways,
+    )
 
 
 def _way(raw: str | dict[str, Any]) -> Way:
-    return Way(raw) if isinstance(raw, str) else Way(same=frozenset(raw["same"]), call=raw.get("call", ""))
+    if isinstance(raw, str):
+        return Way(raw)
+    return Way(same=frozenset(raw["same"]), call=raw.get("call", ""), instead=tuple(raw.get("instead", {}).items()))
+
+
+def signature_of(name: str) -> Signature:
+    """The signature of a callable of PyTorch, where PyTorch tells it or the table does."""
+    return conversions().signatures.get(name) or torch_signature(name)
 
 
 @cache

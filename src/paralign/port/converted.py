@@ -9,6 +9,7 @@ from pathlib import Path
 
 from paralign.catalogue.parameters import Table, stored
 from paralign.errors import ParalignError, UsageError, one_line, unwritten
+from paralign.port.conversions import conversions
 from paralign.port.converting import Converter
 from paralign.port.ledger import File, FileFate, Ledger
 from paralign.port.observing import Observed, Observer
@@ -158,13 +159,25 @@ def _left(text: str) -> str:
 
 def _with_import(tree: ast.Module, converter: Converter) -> str:
     """The new text, with ``import paddle`` where names are spelled out and the module does not import it."""
-    plain = any(isinstance(node, ast.Import) and any(_plain_import(alias) for alias in node.names) for node in tree.body)
+    plain = [node.lineno for node in tree.body if isinstance(node, ast.Import) and any(_plain_import(alias) for alias in node.names)]
     first = next((node for node in tree.body if not _before_imports(node)), None)
-    if converter.spelled_out and not plain and first is not None:
-        decorators = getattr(first, "decorator_list", [])
-        at = converter.text.line(min([first.lineno, *[each.lineno for each in decorators]]))
+    begun = next((node for node in tree.body if not _before_imports(node) and not isinstance(node, ast.Import | ast.ImportFrom)), None)
+    texts = [made.text(own) for own, made in converter.adapters.values()]
+    texts += [conversions().helpers[name] for name in sorted(converter.helpers)]
+    if texts and begun is not None:
+        late = not plain or min(plain) > _line(begun)
+        at = converter.text.line(_line(begun))
+        converter.text.edit(at, at, ("import paddle\n\n\n" if late else "\n") + "\n\n".join(texts) + "\n\n", closes=True)
+    if converter.spelled_out and not plain and first is not None and not (texts and first is begun):
+        at = converter.text.line(_line(first))
         converter.text.edit(at, at, "import paddle\n", closes=True)
     return converter.text.rendered()
+
+
+def _line(node: ast.stmt) -> int:
+    """The first line of a statement, decorators included."""
+    decorators = node.decorator_list if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else []
+    return min([node.lineno, *[each.lineno for each in decorators]])
 
 
 def _plain_import(alias: ast.alias) -> bool:

@@ -6,70 +6,52 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paralign.catalogue.naming import canonical, paddle_name
+from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
+from paralign.port.adapters import adapter_of, given_back, is_start
 from paralign.port.conversions import conversions
 from paralign.port.imports import from_rewritten, import_rewritten
-from paralign.port.ledger import Fate, Place
+from paralign.port.ledger import Fate
 from paralign.port.observing import Observed, place
 from paralign.port.ownership import could_be, guessed_owner, hinted_owner
+from paralign.port.placing import OWN_START, Placer
 from paralign.port.planning import ByHand, plan
-from paralign.port.values import Certainty, Class, Form, Instance, Object, Use
-from paralign.port.writing import ROOTS, Writer
+from paralign.port.values import Certainty, Form, Use
+from paralign.port.writing import ROOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from paralign.catalogue.parameters import Table
-
-#: classes whose weight has its axes the other way round in Paddle, or is laid out in another way
-_OTHER_LAYOUT = ("torch.nn.Linear", "torch.nn.MultiheadAttention", "torch.nn.Bilinear", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
-
-#: characters of a source that the ledger keeps
-_SHOWN = 120
+    from paralign.port.adapters import Adapter
 
 
-class Converter(Writer):
+class Converter(Placer):
     """Walks one program and notes the edits that make it Paddle's."""
 
     def __init__(self, path: str, text: str, seen: Observed, paddle: Table) -> None:
-        named = {at: canonical(name) for at, name in seen.named.items() if name.partition(".")[0] in ROOTS}
-        super().__init__(text, named, paddle)
-        self.path, self.seen = path, seen
-        self.uses: dict[tuple[int, int, int, int], list[Use]] = {}
-        for use in seen.uses:
-            if use.name.partition(".")[0] in ROOTS:
-                self.uses.setdefault((use.line, use.column, use.end_line, use.end_column), []).append(use)
-        self.places: list[Place] = []
+        super().__init__(path, text, seen, paddle)
+        self.adapters: dict[str, tuple[str, Adapter]] = {}
         self._annotation = 0
-        self._parents: list[ast.AST] = []
 
     # what is noted
 
-    def note(self, node: ast.expr | ast.stmt, name: str, fate: Fate, text: str = "", entries: Sequence[str] = ()) -> None:
-        """Note a place in the ledger."""
-        before = " ".join(self.text.content[self.text.start(node) : self.text.end(node)].decode("utf-8", "replace").split())
-        self.places.append(Place(self.path, node.lineno, node.col_offset + 1, name, fate, before[:_SHOWN], text, tuple(entries)))
-
-    def by_hand(self, node: ast.expr | ast.stmt, name: str, reason: str) -> None:
-        """Let a place raise."""
-        self.note(node, name, Fate.BY_HAND, reason)
-        said = ascii(f"{self.path}:{node.lineno}: {name} is not converted: {reason}")
-        if self._annotation and isinstance(node, ast.expr):
-            self.text.edit(self.text.start(node), self.text.end(node), ascii(self.text.source(node)))
-            return
-        self.text.edit(self.text.start(node), self.text.end(node), f"(_ for _ in ()).throw(NotImplementedError({said}))")
+    def adapter(self, name: str) -> tuple[str, Adapter] | None:
+        """The adapter of a callable and its name in this file, which it is defined in from then on; None where none can be written."""
+        if name not in self.adapters:
+            made = adapter_of(name, self.paddle)
+            if made is None:
+                return None
+            own = "_" + name.rpartition(".")[2]
+            while (
+                own.encode() in self.text.content
+                or own in conversions().helpers
+                or any(own == other for other, _ in self.adapters.values())
+            ):
+                own += "_"
+            self.adapters[name] = (own, made)
+            self.needs(made.made.template)
+        return self.adapters[name]
 
     # the walk
-
-    def visit(self, node: ast.AST) -> None:
-        """Visit a node; its parents are known."""
-        self._parents.append(node)
-        super().visit(node)
-        self._parents.pop()
-
-    def _parent(self) -> ast.AST:
-        return self._parents[-2] if len(self._parents) > 1 else self._parents[-1]
 
     def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - named as ast names it
         """Rewrite ``import torch``."""
@@ -103,13 +85,26 @@ class Converter(Writer):
                 self.renamed(base, paddle_name(name, self.paddle))
                 self.note(base, name, Fate.EQUAL)
             elif name is not None:
-                self.by_hand(base, name, "nobody executed a class derived from it on both sides")
+                self._derived(base, name)
             else:
                 self.visit(base)
         for keyword in node.keywords:
             self.visit(keyword)
         for statement in node.body:
             self.visit(statement)
+
+    def _derived(self, base: ast.expr, name: str) -> None:
+        adapter = self.adapter(name)
+        if adapter is None or not adapter[1].is_class:
+            self.by_hand(base, name, "nobody executed a class derived from it on both sides")
+            return
+        self._adapted(base, name, adapter)
+
+    def _adapted(self, node: ast.expr, name: str, adapter: tuple[str, Adapter]) -> None:
+        """Write an adapter's name in place of a callable's."""
+        self.text.edit(self.text.start(node), self.text.end(node), adapter[0])
+        conditions = adapter[1].conditions
+        self.note(node, name, Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join(conditions), adapter[1].made.entries)
 
     def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for each in node.decorator_list:
@@ -176,9 +171,25 @@ class Converter(Writer):
         """Rewrite a dotted name, or an attribute that means something else."""
         if self._reference(node):
             return
+        if (
+            node.attr == "weight"
+            and self._is_linear(node)
+            and not self._is_own_start(node)
+            and not self._is_layout_free()
+            and not self._is_started()
+        ):
+            self.text.edit(self.text.end(node), self.text.end(node), ".T", node, closes=True)
+            self._transposed(node)
+            self.generic_visit(node)
+            return
+        if node.attr == "weight" and self._is_own_start(node):
+            self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, OWN_START)
+            self.generic_visit(node)
+            return
         if node.attr == "weight" and isinstance(node.ctx, ast.Load) and self.seen.imported and self._turned(node):
             self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
             return
+        self._of_layer(node)
         if node.attr == "device" and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
             self.note(node, "torch.Tensor.device", Fate.CONDITION, "a text in Paddle")
         if node.attr == "dtype" and isinstance(self._parent(), ast.Call | ast.FormattedValue):
@@ -195,24 +206,6 @@ class Converter(Writer):
                 return True
         return False
 
-    def _is_tensor(self, node: ast.expr) -> bool:
-        found = self.seen.values.get(place(node))
-        return isinstance(found, Instance) and found.of == "torch.Tensor"
-
-    def _turned(self, node: ast.Attribute) -> bool:
-        """Whether this weight may be laid out in another way, and that matters here."""
-        if self._is_tensor(node):
-            return False
-        owner = self.seen.values.get(place(node.value))
-        if isinstance(owner, Instance):
-            return owner.of.startswith(_OTHER_LAYOUT)
-        if isinstance(owner, Object | Class):
-            return False
-        parent = self._parent()
-        if isinstance(parent, ast.Compare) or isinstance(owner, Instance):
-            return False
-        return not (isinstance(parent, ast.Call) and any(use.name.startswith("torch.nn.init.") for use in self.uses.get(place(parent), [])))
-
     # references
 
     def _reference(self, node: ast.Name | ast.Attribute) -> bool:
@@ -220,17 +213,32 @@ class Converter(Writer):
         if name is None or not isinstance(node.ctx, ast.Load):
             return name is not None
         table = conversions()
-        parent = self._parent()
-        kind = self._annotation or (isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in ("isinstance", "issubclass"))
-        port = table.constants.get(name, "")
+        kind = self._annotation or self._is_kind()
+        port = repr(stored("torch").version) if name == "torch.__version__" else table.constants.get(name, "")
         if not port and (name in table.values or (kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper())):
-            port = paddle_name(name, self.paddle)
+            port = table.kinds.get(name) or paddle_name(name, self.paddle)
         if port:
             self.renamed(node, port)
             self.note(node, name, Fate.EQUAL)
+            return True
+        adapter = None if self._annotation or self._is_compared(node) else self.adapter(name)
+        if adapter is not None:
+            self._adapted(node, name, adapter)
         else:
             self.by_hand(node, name, "handed on as a value: what it is called with is not shown")
         return True
+
+    def _is_kind(self) -> bool:
+        """Whether a name is asked for as a class: an argument of ``isinstance``, alone or in a tuple."""
+        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.BinOp)]
+        last = parents[-1] if parents else None
+        return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
+
+    def _is_compared(self, node: ast.expr) -> bool:
+        """Whether a callable is told from others by itself: an adapter is not the class that objects are made of elsewhere."""
+        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
+        last = parents[-1] if parents else None
+        return isinstance(last, ast.Compare) or (isinstance(last, ast.Dict) and any(node is each for each in last.keys))
 
     # calls
 
@@ -241,14 +249,29 @@ class Converter(Writer):
             self._without_use(node)
             return
         found = {use.name for use in uses}
-        if len(found) > 1 or not self._spelled(node, uses[0]):
-            self._by_variable(node, found)
+        if len(found) > 1 or not self._spelled(node, uses[0]) or uses[0].form is Form.PARTIAL:
+            self._by_variable(node, uses)
             return
         use = replace(_hinted(node, uses[0]), positional=list(node.args), keywords=list(node.keywords))
+        edits, places = len(self.text.edits), len(self.places)
         try:
             self._written(node, use)
         except ByHand as reason:
-            self.by_hand(node, use.name, str(reason))
+            del self.text.edits[edits:], self.places[places:]
+            if not self._by_adapter(node, use):
+                self.by_hand(node, use.name, str(reason))
+
+    def _by_adapter(self, node: ast.Call, use: Use) -> bool:
+        """Call an adapter where the call itself cannot be written, such as one of ``*arguments``; False where none fits."""
+        if use.form is not Form.CALL or self._not_handed_on(use) or place(node.func) not in self.named:
+            return False
+        adapter = self.adapter(use.name)
+        if adapter is None:
+            return False
+        self._adapted(node.func, use.name, adapter)
+        for each in (*node.args, *node.keywords):
+            self.visit(each)
+        return True
 
     def _spelled(self, node: ast.Call, use: Use) -> bool:
         """Whether the call spells out what it calls."""
@@ -256,14 +279,30 @@ class Converter(Writer):
             return True
         return self.named.get(place(node.args[0] if use.form is Form.PARTIAL and node.args else node.func)) is not None
 
-    def _by_variable(self, node: ast.Call, names: set[str]) -> None:
-        """A call through a variable: right where all that it may call may be handed on as values."""
-        name = ", ".join(sorted(names))
-        if names <= conversions().values:
-            self.note(node, name, Fate.EQUAL)
-            self.generic_visit(node)
-        else:
-            self.by_hand(node, name, "called through a variable")
+    def _by_variable(self, node: ast.Call, uses: list[Use]) -> None:
+        """A call through a variable, or its arguments given ahead: right where all that it may call may be handed on as values."""
+        name = ", ".join(sorted({use.name for use in uses}))
+        reasons = [reason for use in uses if (reason := self._not_handed_on(use))]
+        if reasons:
+            self.by_hand(node, name, reasons[0])
+            return
+        self.note(node, name, Fate.EQUAL)
+        self.generic_visit(node)
+
+    def _not_handed_on(self, use: Use) -> str:
+        """Why a callable cannot be called through a variable as this use does; empty where it can."""
+        if use.form in (Form.METHOD, Form.SUBCLASS):
+            return "called through a variable, or of several classes"
+        if use.name in conversions().values:
+            return ""
+        adapter = adapter_of(use.name, self.paddle)
+        if adapter is None:
+            return "called through a variable"
+        named = {each.arg for each in use.keywords if each.arg is not None}
+        if not adapter.fits(len(use.positional), named):
+            lost = sorted(named - {each.name for each in adapter.takes})
+            return f"called through a variable with {lost[0] if lost else 'more arguments'}, and nobody executed that on both sides"
+        return ""
 
     def _without_use(self, node: ast.Call) -> None:
         name = self.named.get(place(node.func))
@@ -299,17 +338,19 @@ class Converter(Writer):
         return False
 
     def _written(self, node: ast.Call, use: Use) -> None:
-        if use.form is Form.PARTIAL:
-            raise ByHand("arguments that are given later are not shown")
         if use.form is Form.SUBCLASS and use.name not in conversions().bases:
-            raise ByHand("nobody executed a class derived from it on both sides")
+            self._begun(node, use)
+            return
         if use.form is Form.METHOD:
             self._check_receiver(node, use)
         made = plan(use, self.paddle)
+        if is_start(use.name) and not isinstance(self._parent(), ast.Expr):
+            made.template = given_back(made.template)
         if made.template:
             self.templated(node, made)
         else:
             self.edited(node, use, made)
+        self._iterated(node, use)
         if use.name.endswith(".state_dict"):
             made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
         if use.name in _PARAMETERS and not self._for_optimizer():
@@ -318,6 +359,21 @@ class Converter(Writer):
         fate = Fate.CONDITION if made.conditions else Fate.REWRITTEN if touched else Fate.EQUAL
         guess = ["the object is taken for a tensor by the rules of its base class"] if use.certainty is Certainty.GUESSED else []
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *guess]), made.entries)
+
+    def _iterated(self, node: ast.Call, use: Use) -> None:
+        """``next(model.parameters())``: Paddle gives a list."""
+        parent = self._parent()
+        if use.name in _LISTS and isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "next":
+            self.text.edit(self.text.start(node), self.text.start(node), "iter(", parent)
+            self.text.edit(self.text.end(node), self.text.end(node), ")", parent, closes=True)
+
+    def _begun(self, node: ast.Call, use: Use) -> None:
+        """``super().__init__(…)`` of a class that is derived from an adapter: it takes PyTorch's arguments."""
+        reason = self._not_handed_on(replace(use, form=Form.CALL))
+        if reason:
+            raise ByHand(reason)
+        self.note(node, use.name, Fate.EQUAL)
+        self.generic_visit(node)
 
     def _check_guess(self, method: str, use: Use) -> None:
         if use.name.startswith("torch.Tensor.") and method not in _PLAIN:
@@ -339,7 +395,7 @@ class Converter(Writer):
         ):
             self._check_guess(node.func.attr, use)
         inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
-        if inplace and not isinstance(node.func.value, ast.Name):
+        if inplace and not self._is_whole(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")
 
 
@@ -352,6 +408,10 @@ def _hinted(node: ast.Call, use: Use) -> Use:
 
 
 _PARAMETERS = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters"})
+
+#: methods that give an iterator in PyTorch and may give a list in Paddle
+_LISTS = frozenset({f"torch.nn.Module.{name}" for name in ("parameters", "modules", "children", "buffers")})
+
 
 _STATISTICS = "Paddle counts the running statistics of batch norm among the parameters, with stop_gradient. Only in models with batch norm."
 

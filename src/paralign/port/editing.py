@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_BRACKET_BEFORE = re.compile(rb"\((?=\s*\Z)")
+
+_BRACKET_AFTER = re.compile(rb"\s*\)")
+
+
 @dataclass(frozen=True)
 class Edit:
     """Bytes from ``start`` to ``end`` become ``text``, or what it gives when the edits within are known.
@@ -51,6 +56,15 @@ class Text:
     def end(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
         """The byte after a node."""
         return self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    def outer(self, node: ast.expr | ast.stmt | ast.keyword, least: int) -> tuple[int, int]:
+        """A node's first byte and the byte after it, with the brackets around it that begin at ``least`` or later."""
+        start, end = self.start(node), self.end(node)
+        while True:
+            before, after = _BRACKET_BEFORE.search(self.content, least, start), _BRACKET_AFTER.match(self.content, end)
+            if before is None or after is None:
+                return start, end
+            start, end = before.start(), after.end()
 
     def line(self, number: int) -> int:
         """The first byte of a line."""

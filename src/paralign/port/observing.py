@@ -47,17 +47,14 @@ class Observer(Reader):
             self.outcome.named[at] = found.name
         return found
 
-    def _FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:  # noqa: N802 - named as ast names it
-        """As the reader's; annotations are read too."""
+    def annotations(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Read the annotations of a function."""
         arguments = node.args
         for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
             if each is not None and each.annotation is not None:
                 self.value(each.annotation, quiet=True)
         if node.returns is not None:
             self.value(node.returns, quiet=True)
-        super()._FunctionDef(node)
-
-    _AsyncFunctionDef = _FunctionDef
 
     def _AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802 - as above
         """As the reader's; the annotation is read too."""

@@ -11,8 +11,9 @@ from paralign.catalogue.conditions import holds
 from paralign.catalogue.entries import Entry, Outcome, Scope
 from paralign.catalogue.lookup import entries_of
 from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
-from paralign.catalogue.parameters import Kind, Signature, Table, literal
-from paralign.port.conversions import Way, conversions, was_executed
+from paralign.catalogue.parameters import Kind, Signature, Table, literal, parse
+from paralign.port.conversions import Way, conversions, signature_of, was_executed
+from paralign.port.values import Form
 
 if TYPE_CHECKING:
     from paralign.catalogue.binding import Bound
@@ -58,9 +59,12 @@ def plan(use: Use, paddle: Table) -> Plan:
     """
     table = conversions()
     way = table.calls.get(use.name)
-    bound = bind(torch_signature(use.name), use.positional, use.keywords)
-    if way is not None and way.template:
-        return _templated(use, bound, way)
+    if use.name in _MOVES:
+        return _moved(use)
+    bound = bind(signature_of(use.name), use.positional, use.keywords)
+    chosen = _chosen(use, bound, way)
+    if chosen is not None:
+        return _templated(use, bound, chosen)
     port = (way.call if way else "") or paddle_name(use.name, paddle)
     if not port:
         raise ByHand(_missing(use.name))
@@ -79,6 +83,51 @@ def plan(use: Use, paddle: Table) -> Plan:
     return made
 
 
+def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
+    """The template that writes a call; None where it keeps its form."""
+    if way is None or way.template:
+        return way
+    if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):
+        return Way("paddle.nn.LayerList(list({modules}))")  # Paddle loses the first of a generator
+    for argument, template in way.instead:
+        if bound.given.get(argument) is not None and bound.value(argument) is not None:
+            return Way(template)
+    return None
+
+
+#: methods that move and cast at once; what they are given is told apart when they are called, by Paddle as by PyTorch
+_MOVES = frozenset({"torch.Tensor.to", "torch.nn.Module.to"})
+
+_TO = parse(
+    "first=None, second=None, third=None, *, device=None, dtype=None, other=None, tensor=None, non_blocking=False, copy=False, "
+    "memory_format=None"
+)
+
+
+#: last names of dtypes: Paddle's layers take one by keyword only
+_DTYPES = frozenset({"dtype", "float", "float16", "float32", "float64", "double", "half", "bfloat16"})
+
+
+def _moved(use: Use) -> Plan:
+    """``x.to(device, dtype)`` in its forms; whether the copy is awaited chooses nothing of the result.
+
+    Raises:
+        ByHand: its arguments are not shown, or a copy is asked for.
+    """
+    bound = bind(_TO, use.positional, use.keywords)
+    if bound.open or bound.many or bound.unknown or "third" in bound.given:
+        raise ByHand("its arguments are not shown one by one")
+    if "copy" in bound.given or "memory_format" in bound.given:
+        raise ByHand("a copy or an order in memory is asked for")
+    parts = [f"{{{name}}}" for name in ("first", "second") if name in bound.given and not isinstance(bound.value(name), bool)]
+    first = bound.given.get("first")
+    if use.name == "torch.nn.Module.to" and isinstance(first, ast.Attribute) and first.attr in _DTYPES:
+        parts[0] = "dtype={first}"
+    parts += [f"{name}={{{name}}}" for name in ("device", "dtype") if name in bound.given]
+    parts += [f"{{{name}}}" for name in ("other", "tensor") if name in bound.given]
+    return Plan(use.name, bound, template=f"{{self}}.to({', '.join(parts)})", entries=["conversions"])
+
+
 def _missing(name: str) -> str:
     words = names().missing.get(name)
     return "Paddle has no counterpart" + ("" if words is None else f"; {words.en}")
@@ -93,6 +142,14 @@ def _templated(use: Use, bound: Bound, way: Way) -> Plan:
     if "{params}" in way.template and not (isinstance(parameters, ast.Call) and getattr(parameters.func, "attr", "") == "parameters"):
         raise ByHand("groups of parameters are written otherwise: learning_rate in a group multiplies in Paddle")
     conditions = [entry.differs.en for entry in entries_of(use.name) if _stays(entry, bound)]
+    if use.name == "torch.Tensor.is_contiguous":
+        conditions.append("Whether a result lies in order is each framework's own business: what depends on it may take another way.")
+    if use.name in _FANS:
+        conditions.append(
+            "Paddle counts the inputs of a matrix along its first axis: another spread only for one that is no Linear's weight."
+        )
+    if use.name in _HALVES and bound.value("enabled") is not False:
+        conditions.append("Which operations run in half precision is Paddle's choice.")
     return Plan(use.name, bound, template=way.template, entries=["conversions"], conditions=conditions)
 
 
@@ -100,6 +157,17 @@ def _stays(entry: Entry, bound: Bound) -> bool:
     """Whether an accepted difference may show in a call that a template writes."""
     return entry.outcome is not Outcome.EQUAL and entry.id in _TOLD and holds(entry.when, bound) is not False
 
+
+#: callables of Paddle whose stored signature lacks a keyword that they take
+_OPEN = frozenset({"torch.meshgrid"})
+
+#: what is a list already; None where a list of layers begins empty
+_LISTS = (ast.List, ast.ListComp, type(None))
+
+#: starts whose spread depends on which axis of a weight its inputs are
+_FANS = frozenset({"torch.nn.init.kaiming_normal_", "torch.nn.init.kaiming_uniform_"})
+
+_HALVES = frozenset({"torch.cuda.amp.autocast"})
 
 #: accepted differences of calls that templates write
 _TOLD = frozenset({"numpy-shares", "from-numpy-shares"})
@@ -120,8 +188,11 @@ def _cover(entry: Entry, use: Use, made: Plan) -> None:
     table = conversions()
     certain = truth is True and not entry.data.en
     general = truth is None and not entry.data.en and any("{" in value for value in entry.fix.set.values())
-    always = entry.id in table.always and truth is True
-    if entry.fix.mechanical and (certain or general or always):
+    always = (entry.id in table.always and truth is True) or entry.id in table.either
+    if entry.id in table.switched and truth is None:
+        made.entries.append(entry.id)
+        made.added.update({name: f"{value} if {{{table.switched[entry.id]}}} else False" for name, value in entry.fix.set.items()})
+    elif entry.fix.mechanical and (certain or general or always):
         _apply(entry, made, bound, function=function is not None)
     elif entry.id in table.accepted or entry.scope is not Scope.CALL:
         where = f" Only {entry.data.en}." if entry.data.en else ""
@@ -140,7 +211,7 @@ def _foreign(entry: Entry, made: Plan) -> bool:
 def _never(entry: Entry, bound: Bound) -> bool:
     """Whether literals of the call rule a condition on data out."""
     if entry.id == "full-dtype":
-        return isinstance(bound.value("fill_value"), float)
+        return isinstance(bound.value("fill_value"), float) or "dtype" in bound.given
     if entry.id == "reshape-zero":
         sizes = [*bound.many, *bound.given.values()]
         return not any(isinstance(node, ast.Constant) and node.value == 0 for each in sizes for node in ast.walk(each))
@@ -196,6 +267,8 @@ def _arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None:
         if name in made.added or (target is not None and target in made.added):
             made.removed.add(name)
             continue
+        if use.name in _OPEN and name == "indexing":
+            continue  # Paddle takes it among keywords that it does not list
         made.keywords[name] = _placed(
             name, target, theirs, places, ours, gathers=bool(way and way.same and ours.gathers), compat=made.port.startswith(_COMPAT)
         )

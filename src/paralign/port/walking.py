@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,10 @@ from paralign.catalogue.naming import canonical
 from paralign.catalogue.parameters import stored
 from paralign.port.calling import Calls
 from paralign.port.ownership import FRAMEWORKS, LIBRARIES
-from paralign.port.values import GUESSED_TENSOR, TENSOR, Class, Instance, Named, Object, Registry, Space, Value, joined
+from paralign.port.values import GUESSED_TENSOR, TENSOR, Choice, Class, Instance, Named, Object, Registry, Space, Value, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from paralign.port.values import Use
 
@@ -38,6 +39,20 @@ class _Deferred:
     scopes: list[dict[str, Value]]
     inside: Class | None
     name: str
+
+
+#: arguments of isinstance
+_PAIR = 2
+
+
+def _instances(value: Value) -> Value:
+    """Objects of a framework's class, or of one of several; None for all else."""
+    found: Value = None
+    for each in value.values if isinstance(value, Choice) else (value,):
+        if not isinstance(each, Named):
+            return None
+        found = joined(found, Instance(canonical(each.name)))
+    return found
 
 
 class Reader(Calls):
@@ -110,6 +125,7 @@ class Reader(Calls):
             names = self.exports(alias.name, 0)
             if names is None:
                 self.outcome.foreign.add(root)
+                self.elsewhere.add(alias.asname or root)
             elif alias.asname or "." not in alias.name:
                 self.name(alias.asname or alias.name, Space(names))
 
@@ -123,6 +139,7 @@ class Reader(Calls):
         names = self.exports(module, node.level)
         if names is None and not node.level:
             self.outcome.foreign.add(root)
+            self.elsewhere.update(alias.asname or alias.name for alias in node.names)
         for alias in node.names:
             if alias.name == "*":
                 self.scopes[-1].update(names or {})
@@ -172,8 +189,27 @@ class Reader(Calls):
 
     def _If(self, node: ast.If) -> None:  # noqa: N802 - as above
         self.value(node.test)
-        self.branch(lambda: self.block(node.body))
+        with self.narrowed(node.test):
+            self.branch(lambda: self.block(node.body))
         self.branch(lambda: self.block(node.orelse))
+
+    @contextmanager
+    def narrowed(self, test: ast.expr) -> Iterator[None]:
+        """Where ``isinstance(x, nn.Linear)`` holds, ``x`` is a Linear; afterwards what it was."""
+        asked = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance" and len(test.args) == _PAIR
+        object_ = test.args[0] if asked and isinstance(test, ast.Call) else None
+        name = object_.id if isinstance(object_, ast.Name) else getattr(object_, "attr", "")
+        kind = _instances(self.value(test.args[1], quiet=True)) if name and isinstance(test, ast.Call) else None
+        scope = self.scopes[-1]
+        if isinstance(object_, ast.Attribute):
+            owner = self.value(object_.value, quiet=True)
+            scope = owner.of.attributes if isinstance(owner, Object) else {}
+        if kind is None or name not in scope:
+            yield
+            return
+        before, scope[name] = scope[name], kind
+        yield
+        scope[name] = before
 
     def _With(self, node: ast.With | ast.AsyncWith) -> None:  # noqa: N802 - as above
         for item in node.items:
@@ -184,7 +220,11 @@ class Reader(Calls):
 
     # functions and classes
 
+    def annotations(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Read the annotations of a function: they call nothing, so that a reader may pass over them."""
+
     def _FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:  # noqa: N802 - as above
+        self.annotations(node)
         for decorator in node.decorator_list:
             self.value(decorator)
         for default in (*node.args.defaults, *node.args.kw_defaults):
@@ -217,6 +257,9 @@ class Reader(Calls):
         self.owner, self.inside, self.depth = before
         for each in first:  # attributes that __init__ sets are known to all methods
             if isinstance(each, ast.FunctionDef):
+                self.annotations(each)
+                for decorator in each.decorator_list:
+                    self.value(decorator)
                 for default in (*each.args.defaults, *each.args.kw_defaults):
                     if default is not None:
                         self.value(default)

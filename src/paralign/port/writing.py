@@ -23,8 +23,8 @@ ROOTS = ("torch", "torchvision", "torchaudio")
 
 _ATOMIC = (ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple, ast.List, ast.Dict, ast.JoinedStr)
 
-#: expressions that may be written twice
-_PLAIN = (ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Tuple)
+#: parts of expressions that may not be written twice: they do something, or cost something
+_ONCE = (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 _HOLE = re.compile(r"\{(\w+)\}")
 
@@ -35,6 +35,16 @@ class Writer(ast.NodeVisitor):
     def __init__(self, text: str, named: dict[tuple[int, int, int, int], str], paddle: Table) -> None:
         self.text, self.named, self.paddle = Text(text), named, paddle
         self.spelled_out = False
+        self.helpers: set[str] = set()
+
+    def needs(self, template: str) -> None:
+        """Note what a template uses: ``import paddle``, and functions that stand beside it."""
+        if "paddle." in template:
+            self.spelled_out = True
+        for name in conversions().helpers:
+            if re.search(rf"\b{name}\(", template):
+                self.helpers.add(name)
+                self.spelled_out = True
 
     def renamed(self, node: ast.expr, port: str) -> None:
         """Write a name of Paddle in place of one of PyTorch."""
@@ -66,7 +76,7 @@ class Writer(ast.NodeVisitor):
         for start, end in removed:
             text.edit(start, end, "", node)
         if added:
-            at = max((text.end(each) for each in kept), default=opening + 1)
+            at = max((text.outer(each, opening + 1)[1] for each in kept), default=opening + 1)
             text.edit(at, at, (", " if kept else "") + ", ".join(added), node, closes=bool(kept))
         if isinstance(func, ast.Attribute) and place(func) not in self.named:
             self.visit(func.value)
@@ -106,7 +116,9 @@ class Writer(ast.NodeVisitor):
                 if not name or isinstance(each, ast.Starred):
                     raise ByHand("its arguments are not shown one by one")
                 text.edit(text.start(each), text.start(each), f"{made.keywords.get(name) or self._place_name(name, made)}=", node)
-        return [each for each, gone in zip(everything, going, strict=True) if not gone], self._ranges(everything, going)
+        opening = text.content.find(b"(", text.end(node.func))
+        ranges = self._ranges([text.outer(each, opening + 1) for each in everything], going)
+        return [each for each, gone in zip(everything, going, strict=True) if not gone], ranges
 
     def _place_name(self, name: str, made: Plan) -> str:
         ours = self.paddle.signature(made.port)
@@ -114,7 +126,7 @@ class Writer(ast.NodeVisitor):
             return name
         raise ByHand(f"the argument {name} stands at another place")
 
-    def _ranges(self, everything: Sequence[ast.expr | ast.keyword], going: Sequence[bool]) -> list[tuple[int, int]]:
+    def _ranges(self, everything: Sequence[tuple[int, int]], going: Sequence[bool]) -> list[tuple[int, int]]:
         text, found = self.text, []
         at = 0
         while at < len(everything):
@@ -125,27 +137,28 @@ class Writer(ast.NodeVisitor):
             while last + 1 < len(everything) and going[last + 1]:
                 last += 1
             if last + 1 < len(everything):
-                found.append((text.start(everything[at]), text.start(everything[last + 1])))
+                found.append((everything[at][0], everything[last + 1][0]))
             elif at:
-                found.append((text.end(everything[at - 1]), text.end(everything[last])))
+                found.append((everything[at - 1][1], everything[last][1]))
             else:
-                tail = re.match(rb"\s*,", text.content[text.end(everything[last]) :])
-                found.append((text.start(everything[at]), text.end(everything[last]) + (tail.end() if tail else 0)))
+                tail = re.match(rb"\s*,", text.content[everything[last][1] :])
+                found.append((everything[at][0], everything[last][1] + (tail.end() if tail else 0)))
             at = last + 1
         return found
 
     def templated(self, node: ast.Call, made: Plan) -> None:
         """Replace a call by its template."""
         receiver = node.func.value if isinstance(node.func, ast.Attribute) and place(node.func) not in self.named else None
-        parts = [each for each in [receiver, *node.args, *[keyword.value for keyword in node.keywords]] if each is not None]
-        for hole in _HOLE.findall(made.template):
+        holes = _HOLE.findall(made.template)
+        parts = [made.bound.given[hole] for hole in dict.fromkeys(holes) if made.bound.given.get(hole, RECEIVER) is not RECEIVER]
+        parts += [receiver] if receiver is not None else []
+        for hole in holes:
             if hole != "self" and made.bound.text(hole) is None:
                 raise ByHand(f"its argument {hole} is not shown")
         for each in parts:
             self.visit(each)
-        if "paddle." in made.template:
-            self.spelled_out = True
-        compound = isinstance(ast.parse(_HOLE.sub("x", made.template), mode="eval").body, ast.BinOp)
+        self.needs(made.template)
+        compound = isinstance(ast.parse(_HOLE.sub("x", made.template), mode="eval").body, ast.BinOp | ast.Compare)
         self.text.edit(self.text.start(node), self.text.end(node), lambda: self._filling(made, receiver, compound=compound))
 
     def _filling(self, made: Plan, receiver: ast.expr | None, *, compound: bool) -> str:
@@ -168,7 +181,7 @@ class Writer(ast.NodeVisitor):
     def _filled(self, template: str, made: Plan) -> str:
         """A template of one argument: the call's own arguments in place of their names, as they were written."""
         used = [made.bound.given[name] for name in _HOLE.findall(template) if name in made.bound.given]
-        if not all(isinstance(each, _PLAIN) for each in used):
+        if any(isinstance(inner, _ONCE) for each in used for inner in ast.walk(each)):
             raise ByHand("an argument that is used twice is no plain expression")
         for each in used:
             if any(place(inner) in self.named for inner in ast.walk(each) if isinstance(inner, ast.expr)):

@@ -1,0 +1,5 @@
+"""In place of a registry of models."""
+
+
+def register_model(fn):
+    return fn

@@ -1,0 +1,13 @@
+"""In place of exports."""
+
+
+class OnnxConfig:
+    pass
+
+
+class OnnxConfigWithPast(OnnxConfig):
+    pass
+
+
+class PatchingSpec:
+    pass

@@ -1,0 +1,82 @@
+"""``paralign port``: scan, convert, weights and check in one go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paralign.commands.under_way import Progress
+
+if TYPE_CHECKING:
+    import argparse
+
+    from paralign.port.drafting import Draft
+
+EPILOG = (
+    "exit codes: 0 aligned and nothing left by hand · 1 diverged, or places left by hand · 2 wrong usage · 3 a side or a file failed · "
+    "4 nothing could be concluded"
+)
+
+#: places left by hand that are printed; all of them stand in left.md
+_SHOWN = 20
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "port",
+        help="convert a PyTorch source and check the port",
+        epilog=EPILOG,
+        description="Convert a source for Paddle, write a project around it, carry the weights over and run `paralign check` on weights "
+        "and forward. The source is not changed. left.md lists what is left by hand.",
+    )
+    parser.add_argument("source", metavar="SRC", help="a Python file, a folder of them, or a package")
+    parser.add_argument("destination", metavar="DST", help="a new or empty folder for the project")
+    parser.add_argument("--model", required=True, metavar="MODULE:CLASS", help="what both sides build, such as net:Net(width=8)")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="[NAME=]SHAPE[:DTYPE[:HIGH]]", help="what the model is called with; may be repeated"
+    )
+    parser.add_argument("--python", metavar="INTERPRETER", help="the candidate's interpreter (default: the one that runs paralign)")
+    parser.add_argument("--no-check", action="store_true", help="write the project and stop")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from paralign.errors import UsageError
+    from paralign.port.drafting import draft
+
+    if not options.input and not options.no_check:
+        raise UsageError("no input is given", hint="--input 1x3x64x64, or --no-check and [inputs] in the project file")
+    with Progress() as progress:
+        progress.step("converting")
+        made = draft(options.source, options.destination, options.model, options.input, options.python)
+    _tell(made)
+    if options.no_check:
+        return int(made.ledger.left)
+    return _checked(made)
+
+
+def _tell(made: Draft) -> None:
+    from paralign.errors import one_line
+    from paralign.port.drafting import LEFT
+    from paralign.port.ledger import Fate
+
+    counts = made.ledger.counts()
+    print(", ".join(f"{number} {fate.value}" for fate, number in counts.items()) + " (places of PyTorch)")
+    hand = [each for each in made.ledger.places if each.fate is Fate.BY_HAND]
+    for each in hand[:_SHOWN]:
+        print(one_line(f"by hand: {each.path}:{each.line} {each.name}: {each.note}"))
+    if len(hand) > _SHOWN:
+        print(f"and {len(hand) - _SHOWN} more")
+    print(one_line(f"project: {made.folder} · all that is left: {made.folder / LEFT}"))
+
+
+def _checked(made: Draft) -> int:
+    from paralign.api import check_project
+    from paralign.commands.codes import CODES
+    from paralign.report.console import console
+    from paralign.report.text import render
+
+    with Progress() as progress:
+        result, _ = check_project(made.folder, progress=progress.step)
+    console().print(render(result, made.folder.resolve()))
+    return CODES[result.verdict] or int(made.ledger.left)

@@ -1,0 +1,143 @@
+"""Callables of PyTorch that are handed on as values: written out once, with PyTorch's arguments and what Paddle makes of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.parameters import Kind, Parameter, literal
+from paralign.catalogue.rewriting import simplified
+from paralign.port.conversions import conversions, signature_of
+from paralign.port.planning import ByHand, Plan, plan
+from paralign.port.values import Form, Use
+
+if TYPE_CHECKING:
+    from paralign.catalogue.parameters import Table
+
+_HOLE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A class or function that takes PyTorch's arguments; those that nobody executed it with are not among ``takes``."""
+
+    torch: str
+    takes: tuple[Parameter, ...]
+    made: Plan
+    conditions: tuple[str, ...]
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is derived from Paddle's class: it can be a base class, and its objects are known to ``isinstance``."""
+        return not self.made.template and self.torch.rpartition(".")[2][:1].isupper()
+
+    def fits(self, positional: int, keywords: set[str]) -> bool:
+        """Whether a call with so many positional arguments and these keywords is one that it takes."""
+        places = [each for each in self.takes if each.kind is Kind.PLAIN]
+        return positional <= len(places) and keywords <= {each.name for each in self.takes}
+
+    def text(self, name: str) -> str:
+        """Its definition."""
+        signature = ", ".join(_parameters(self.takes))
+        said = f'"""{self.torch} with PyTorch\'s arguments."""'
+        if not self.is_class:
+            return f"def {name}({signature}):\n    {said}\n    return {self._body()}\n"
+        attributes = conversions().attributes.get(self.torch, {})
+        kept = "".join(f"        self.{attribute} = {value}\n" for attribute, value in attributes.items())
+        return (
+            f"class {name}({self.made.port}):\n    {said}\n\n"
+            f"    def __init__({', '.join(['self', *_parameters(self.takes)])}):\n        super().__init__({self._given()})\n{kept}"
+        )
+
+    def _body(self) -> str:
+        if self.made.template:
+            return _HOLE.sub(self._hole, self.made.template)
+        return f"{self.made.port}({self._given()})"
+
+    def _given(self) -> str:
+        made = self.made
+        going = [each.name for each in self.takes if each.name not in made.removed]
+        parts = [f"{made.keywords.get(name) or name}={name}" for name in going]
+        parts += [f"{name}={simplified(_HOLE.sub(self._hole, template))}" for name, template in made.added.items()]
+        return ", ".join(parts)
+
+    def _hole(self, found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name in {each.name for each in self.takes}:
+            return name
+        return self.made.bound.text(name) or "None"
+
+
+def _parameters(takes: tuple[Parameter, ...]) -> list[str]:
+    """Parameters as a definition lists them."""
+    found: list[str] = []
+    for each in takes:
+        if each.kind is Kind.KEYWORD and "*" not in found:
+            found.append("*")
+        found.append(each.name if each.default is None else f"{each.name}={each.default}")
+    return found
+
+
+@cache
+def adapter_of(name: str, paddle: Table) -> Adapter | None:
+    """An adapter for a callable; None where nothing that was executed says how to write one."""
+    signature = signature_of(name)
+    if not signature.known or name.startswith("torch.Tensor."):
+        return None
+    taken: list[Parameter] = []
+    for each in signature.parameters:
+        if each.kind in (Kind.ARGUMENTS, Kind.KEYWORDS) or not each.name.isidentifier():
+            continue
+        if each.default is None:
+            taken.append(each)
+    made = _planned(name, taken, paddle)
+    if made is None:
+        return None
+    gap = False
+    for each in signature.parameters:
+        if each.kind in (Kind.ARGUMENTS, Kind.KEYWORDS) or each.default is None or not _is_literal(each):
+            continue
+        kept = Parameter(each.name, Kind.KEYWORD, each.default) if gap else each
+        one = _planned(name, [*taken, kept], paddle)
+        if one is not None:
+            taken, made = [*taken, kept], one
+        gap = gap or one is None  # what stands behind it cannot be given by position
+    if is_start(name):
+        made.template = given_back(made.template)
+    order = [each.name for each in signature.parameters]
+    taken.sort(key=lambda each: (each.kind is Kind.KEYWORD, order.index(each.name)))
+    return Adapter(name, tuple(taken), made, tuple(dict.fromkeys(made.conditions)))
+
+
+def is_start(name: str) -> bool:
+    """Whether a callable gives a tensor its first values."""
+    return name.startswith("torch.nn.init.") and name.endswith("_")
+
+
+def given_back(template: str) -> str:
+    """The template of a call that starts a tensor, so that it gives the tensor back: Paddle's give nothing.
+
+    >>> given_back("paddle.nn.initializer.Constant(0.0)({tensor})")
+    '_started(paddle.nn.initializer.Constant(0.0), {tensor})'
+    """
+    return re.sub(r"^(.*)\(\{tensor\}(.*)\)$", r"_started(\1, {tensor}\2)", template)
+
+
+def _is_literal(each: Parameter) -> bool:
+    try:
+        literal(each.default)
+    except ValueError:
+        return False
+    return True
+
+
+def _planned(name: str, parameters: list[Parameter], paddle: Table) -> Plan | None:
+    """How the callable is written where these arguments are given, whatever their values are."""
+    keywords = [ast.keyword(each.name, ast.Name(each.name, ast.Load())) for each in parameters]
+    try:
+        return plan(Use(name, 0, 0, 0, 0, Form.CALL, keywords=keywords), paddle)
+    except ByHand:
+        return None

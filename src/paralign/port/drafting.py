@@ -1,0 +1,228 @@
+"""``port``: a project whose reference is the given source and whose candidate is its conversion, ready for ``paralign check``."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.capture.bounds import checked_path
+from paralign.dtypes import STORAGE
+from paralign.errors import UsageError, quoted, unwritten
+from paralign.port.converted import convert_code
+from paralign.port.ledger import Fate, FileFate
+from paralign.port.texts import find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.port.ledger import Ledger
+
+#: the folder of the converted tree in a project
+PORT = "port"
+
+#: the list of what is left, beside the project file
+LEFT = "left.md"
+
+_INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<shape>\d+(?:x\d+)*|scalar)(?::(?P<dtype>\w+))?(?::(?P<high>\d+))?")
+
+#: what a model's arguments may be made of: data and calls of names, so that no text of a command line is a program
+_ALLOWED = (
+    ast.Call, ast.Name, ast.Load, ast.Constant, ast.keyword, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.USub,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Model:
+    """How both sides build their model: names of a module, and an expression over them."""
+
+    module: str
+    names: tuple[str, ...]
+    expression: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A project that was written, and what became of every place of the source."""
+
+    folder: Path
+    ledger: Ledger
+
+
+def model_of(text: str) -> Model:
+    """Read ``module:Class``, ``module:build(classes=10)`` or ``module:Class(Config(width=4))``.
+
+    Raises:
+        UsageError: it has another form.
+
+    >>> model_of("pkg.net:Net(Config(width=-1))").names
+    ('Net', 'Config')
+    """
+    module, colon, expression = text.partition(":")
+    hint = "write --model package.module:Class, or with arguments package.module:Class(width=8, config=Config())"
+    if not colon or not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"{quoted(text)} names no model", hint=hint)
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"{quoted(expression)} is no expression", hint=hint) from error
+    if isinstance(tree, ast.Name):
+        tree = ast.Call(tree, [], [])
+    names: list[str] = []
+    for node in ast.walk(tree):
+        plain = isinstance(node, _ALLOWED) and not (isinstance(node, ast.Call) and not isinstance(node.func, ast.Name))
+        if not plain:
+            raise UsageError(f"{quoted(expression)} is more than calls of names with data", hint=hint)
+        if isinstance(node, ast.Name) and node.id not in names:
+            names.append(node.id)
+    if not isinstance(tree, ast.Call):
+        raise UsageError(f"{quoted(expression)} builds nothing", hint=hint)
+    return Model(module, tuple(names), ast.unparse(ast.fix_missing_locations(tree)))
+
+
+def inputs_of(texts: Sequence[str]) -> str:
+    """The ``[inputs]`` of a project file for ``SHAPE``, ``NAME=SHAPE``, ``SHAPE:DTYPE`` and ``SHAPE:DTYPE:HIGH``.
+
+    Raises:
+        UsageError: another form, an unknown dtype, or some with names and some without.
+
+    >>> print(inputs_of(["ids=2x8:int64:48"]))
+    [inputs.ids]
+    shape = [2, 8]
+    dtype = "int64"
+    high = 48
+    <BLANKLINE>
+    """
+    found: list[tuple[str, list[str]]] = []
+    for text in texts:
+        match = _INPUT.fullmatch(text)
+        dtype = (match["dtype"] or "float32") if match else ""
+        if match is None or dtype not in STORAGE:
+            raise UsageError(
+                f"{quoted(text)} is no input" if match is None else f"unknown dtype {quoted(dtype)}",
+                hint="write --input 1x3x64x64, or --input ids=2x8:int64:48 for whole numbers below 48 given by keyword",
+            )
+        shape = "" if match["shape"] == "scalar" else match["shape"].replace("x", ", ")
+        lines = [f"shape = [{shape}]", f'dtype = "{dtype}"'] + ([f"high = {match['high']}"] if match["high"] else [])
+        found.append((match["name"] or "", lines))
+    named = [name for name, _ in found if name]
+    if named and (len(named) < len(found) or len(set(named)) < len(named)):
+        raise UsageError("inputs are given either all in order or all by different names", where=", ".join(texts))
+    heads = [f"[inputs.{name}]" if name else ("[inputs]" if len(found) == 1 else "[[inputs]]") for name, _ in found]
+    return "\n".join("\n".join([head, *lines, ""]) for head, (_, lines) in zip(heads, found, strict=True))
+
+
+def draft(source: str | Path, destination: str | Path, model: str, inputs: Sequence[str], python: str | None = None) -> Draft:
+    """Convert a source and write the project around it.
+
+    Args:
+        source: a Python file, a folder of them, or the folder of a package; it is read, and not changed.
+        destination: a folder that is not there yet, or is empty.
+        model: what both sides build, as :func:`model_of` reads it.
+        inputs: what the model is called with, as :func:`inputs_of` reads it; none: the project gets no ``[inputs]``.
+        python: the candidate's interpreter, whose Paddle is asked; None: the one that runs paralign.
+
+    Raises:
+        UsageError: a wrong argument; the destination is not empty, or lies in the source; the source has no such module.
+        WriteFailed: a file cannot be written.
+        EnvironmentUnavailable: the interpreter does not answer.
+    """
+    source, target = checked_path(source), checked_path(destination)
+    built, asked = model_of(model), inputs_of(inputs)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError("the destination is there already", where=str(destination), hint="name a new or empty folder; nothing is replaced")
+    find([source])
+    within = source.is_dir() and (source / "__init__.py").is_file()
+    root = source if source.is_dir() and not within else source.absolute().parent
+    where = target / PORT / source.name if within or not source.is_dir() else target / PORT
+    if source.is_dir() and source.resolve() in target.resolve().parents:
+        raise UsageError("the project would lie in the source", where=str(destination), hint="name a folder beside it")
+    _check_module(root, built, source)
+    ledger = convert_code(source, where, python)
+    back = Path(os.path.relpath(root.resolve(), target.resolve())).as_posix()
+    texts = {
+        "paralign.toml": _project(source.name, back, python, asked),
+        "reference.py": _side(built, "The reference"),
+        "candidate.py": _side(built, "The candidate"),
+        LEFT: left(ledger),
+    }
+    _write(target, texts)
+    return Draft(target, ledger)
+
+
+def _check_module(root: Path, built: Model, source: Path) -> None:
+    place = root.joinpath(*built.module.split("."))
+    if not place.with_suffix(".py").is_file() and not (place / "__init__.py").is_file():
+        first = source.stem if source.is_file() or (source / "__init__.py").is_file() else "package"
+        raise UsageError(
+            f"there is no module {quoted(built.module)}", where=str(root), hint=f"write it from there, such as {first}.module:Class"
+        )
+
+
+def _write(target: Path, texts: dict[str, str]) -> None:
+    written: list[Path] = []
+    try:
+        for name, text in texts.items():
+            with (target / name).open("x", encoding="utf-8") as file:
+                file.write(text)
+            written.append(target / name)
+    except OSError as fault:
+        for path in written:  # none of them was there before
+            with suppress(OSError):
+                path.unlink()
+        raise unwritten(target, fault, "the project") from fault
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _project(name: str, back: str, python: str | None, inputs: str) -> str:
+    interpreter = f"python = {_quoted(python)}\n" if python else ""
+    told = " ".join(name.split())
+    return f"""\
+# The port of {told} by `paralign port`: {LEFT} lists what is left by hand. Run it with: paralign check
+
+stages = ["weights", "forward"]
+out = "result"
+
+[reference]
+module = "reference.py"
+root = {_quoted(back)}
+framework = "torch"
+
+[candidate]
+module = "candidate.py"
+root = "{PORT}"
+framework = "paddle"
+{interpreter}
+{inputs}"""
+
+
+def _side(built: Model, what: str) -> str:
+    return f'''\
+"""{what}, as the command line asked for it."""
+
+
+def build_model():
+    from {built.module} import {", ".join(built.names)}
+
+    return {built.expression}
+'''
+
+
+def left(ledger: Ledger) -> str:
+    """What is left by hand, and what holds under a condition, with lines: Markdown."""
+    refused = [each for each in ledger.files if each.fate is FileFate.REFUSED]
+    by_hand = [each for each in ledger.places if each.fate is Fate.BY_HAND]
+    open_ones = [each for each in ledger.places if each.fate in (Fate.CONDITION, Fate.UNTOUCHED)]
+    lines = ["# Left by hand", "", f"{len(by_hand)} places raise until they are written, {len(refused)} files were not converted.", ""]
+    lines += [f"- `{each.path}`: not converted: {each.problem}" for each in refused]
+    lines += [f"- `{each.path}:{each.line}` {each.name}: {each.note}" for each in by_hand]
+    lines += ["", "# To be looked at", "", f"{len(open_ones)} places hold under a condition, or were left as they are.", ""]
+    lines += [f"- `{each.path}:{each.line}` {each.name}: {each.note}" for each in open_ones]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,229 @@
+"""Places of a program's tree: what is noted of them, and uses of tensors and layers that mean something else in Paddle."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.naming import canonical
+from paralign.port.conversions import conversions
+from paralign.port.ledger import Fate, Place
+from paralign.port.observing import Observed, place
+from paralign.port.values import Class, Instance, Object, Use
+from paralign.port.writing import ROOTS, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.catalogue.parameters import Table
+
+#: classes whose weight has its axes the other way round in Paddle, or is laid out in another way
+_OTHER_LAYOUT = ("torch.nn.Linear", "torch.nn.MultiheadAttention", "torch.nn.Bilinear", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+
+#: characters of a source that the ledger keeps
+_SHOWN = 120
+
+#: attributes of a tensor that are parts or other forms of it
+_VIEWS = frozenset({"T", "mT", "H", "mH", "real", "imag", "grad"})
+
+#: calls that give a tensor that nobody else holds
+_FRESH = frozenset({
+    "torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.empty_like", "torch.zeros_like", "torch.ones_like", "torch.rand",
+    "torch.randn",
+    "torch.Tensor.new_empty", "torch.Tensor.new_zeros", "torch.Tensor.new_ones", "torch.Tensor.clone", "torch.tensor",
+})  # fmt: skip
+
+#: what of a weight does not depend on its layout
+_LAYOUT_FREE = frozenset({"dtype", "device", "requires_grad", "ndim", "is_cuda"})
+
+#: methods that change every element alike
+_ALIKE = frozenset({"normal_", "zero_", "uniform_", "fill_", "mul_", "requires_grad_", "numel", "nelement"})
+
+#: what is said of a weight that a function of the program starts
+OWN_START = "a function of the program starts it: right where it treats all elements alike; Linear's weight is [in, out] in Paddle."
+
+
+class Placer(Writer):
+    """Keeps a ledger of places beside the edits; ``uses`` are the callables that expressions use."""
+
+    def __init__(self, path: str, text: str, seen: Observed, paddle: Table) -> None:
+        named = {at: canonical(name) for at, name in seen.named.items() if name.partition(".")[0] in ROOTS}
+        super().__init__(text, named, paddle)
+        self.path, self.seen = path, seen
+        self.uses: dict[tuple[int, int, int, int], list[Use]] = {}
+        for use in seen.uses:
+            if use.name.partition(".")[0] in ROOTS:
+                self.uses.setdefault((use.line, use.column, use.end_line, use.end_column), []).append(use)
+        self.places: list[Place] = []
+        self._annotation = 0
+        self._parents: list[ast.AST] = []
+
+    def note(self, node: ast.expr | ast.stmt, name: str, fate: Fate, text: str = "", entries: Sequence[str] = ()) -> None:
+        """Note a place in the ledger."""
+        before = " ".join(self.text.content[self.text.start(node) : self.text.end(node)].decode("utf-8", "replace").split())
+        self.places.append(Place(self.path, node.lineno, node.col_offset + 1, name, fate, before[:_SHOWN], text, tuple(entries)))
+
+    def by_hand(self, node: ast.expr | ast.stmt, name: str, reason: str) -> None:
+        """Let a place raise."""
+        self.note(node, name, Fate.BY_HAND, reason)
+        said = ascii(f"{self.path}:{node.lineno}: {name} is not converted: {reason}")
+        if self._annotation and isinstance(node, ast.expr):
+            self.text.edit(self.text.start(node), self.text.end(node), ascii(self.text.source(node)))
+            return
+        self.text.edit(self.text.start(node), self.text.end(node), f"(_ for _ in ()).throw(NotImplementedError({said}))")
+
+    def visit(self, node: ast.AST) -> None:
+        """Visit a node; its parents are known."""
+        self._parents.append(node)
+        super().visit(node)
+        self._parents.pop()
+
+    def _parent(self) -> ast.AST:
+        return self._parents[-2] if len(self._parents) > 1 else self._parents[-1]
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - as above
+        """Let a tensor lie in order before an index behind its first axis: Paddle reads other elements of a view."""
+        if isinstance(node.ctx, ast.Load) and _indexed_behind(node.slice) and self.seen.imported:
+            known = self._is_tensor(node.value)
+            if known or (self.seen.values.get(place(node.value)) is None and not self._annotation):
+                self._in_order(node, known=known)
+        self.generic_visit(node)
+
+    def _in_order(self, node: ast.Subscript, *, known: bool) -> None:
+        start, end = self.text.start(node.value), self.text.outer(node.value, self.text.start(node))[1]
+        plain = known and isinstance(node.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        start = start if plain else self.text.outer(node.value, self.text.start(node))[0]
+        self.text.edit(start, start, "" if plain else "_in_order(", node)
+        self.text.edit(end, end, ".contiguous()" if plain else ")", node, closes=True)
+        if not plain:
+            self.needs("_in_order(")
+        text = "Paddle reads other elements where a view is indexed behind its first axis"
+        self.note(node, "torch.Tensor.__getitem__", Fate.REWRITTEN, text)
+
+    def _is_tensor(self, node: ast.expr) -> bool:
+        found = self.seen.values.get(place(node))
+        return isinstance(found, Instance) and found.of == "torch.Tensor"
+
+    def _turned(self, node: ast.Attribute) -> bool:
+        """Whether this weight may be laid out in another way, and that matters here."""
+        if self._is_tensor(node) or self._is_layout_free() or self._is_started():
+            return False
+        owner = self.seen.values.get(place(node.value))
+        if isinstance(owner, Instance):
+            return owner.of.startswith(_OTHER_LAYOUT)
+        if isinstance(owner, Object | Class):
+            return False
+        return not isinstance(self._parent(), ast.Compare)
+
+    def _of_layer(self, node: ast.Attribute) -> None:
+        """Write an attribute of a layer as Paddle calls it: ``conv.in_channels``."""
+        owner = self.seen.values.get(place(node.value))
+        if not isinstance(owner, Instance) or not isinstance(node.ctx, ast.Load):
+            return
+        for head, attributes in conversions().layers.items():
+            if owner.of.startswith(head) and node.attr in attributes:
+                self.text.edit(self.text.end(node) - len(node.attr.encode()), self.text.end(node), attributes[node.attr], node)
+
+    def _is_linear(self, node: ast.Attribute) -> bool:
+        """Whether this is the weight of a Linear, read as a value: no target, and nothing that changes it."""
+        owner = self.seen.values.get(place(node.value))
+        parent = self._parent()
+        call = parent if isinstance(parent, ast.Call) else self._parents[-3] if isinstance(parent, ast.keyword) else None
+        plain = call is not None or isinstance(parent, ast.BinOp)
+        return isinstance(node.ctx, ast.Load) and plain and isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
+
+    def _transposed(self, node: ast.Attribute) -> None:
+        parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
+        own = isinstance(parent, ast.Call) and not self.uses.get(place(parent))
+        text = "Linear keeps its weight transposed in Paddle"
+        condition = "; right where the function that it is given to does not change it in place"
+        self.note(node, "torch.nn.Linear.weight", Fate.CONDITION if own else Fate.REWRITTEN, text + (condition if own else ""))
+
+    def _is_own_start(self, node: ast.Attribute) -> bool:
+        """Whether a function of the program that works in place, by its name, is given this weight first."""
+        parent = self._parent()
+        if not isinstance(parent, ast.Call) or not parent.args or parent.args[0] is not node or self.uses.get(place(parent)):
+            return False
+        name = parent.func.id if isinstance(parent.func, ast.Name) else getattr(parent.func, "attr", "")
+        return name.endswith("_") and not name.endswith("__")
+
+    def _is_started(self) -> bool:
+        """Whether a weight is an argument of a call that gives it its first values."""
+        parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
+        names = [use.name for use in self.uses.get(place(parent), [])] if isinstance(parent, ast.Call) else []
+        return any(name.startswith("torch.nn.init.") for name in names)
+
+    def _is_layout_free(self) -> bool:
+        """Whether what is asked of this weight does not depend on its layout: ``weight.dtype``, ``weight.data.normal_()``."""
+        chain = self._parents
+        at = len(chain) - 2
+        if at >= 0 and isinstance(chain[at], ast.Attribute) and getattr(chain[at], "attr", "") == "data":
+            at -= 1
+        inner, last = chain[at + 1], chain[at] if at >= 0 else None
+        if isinstance(last, ast.Call) and isinstance(last.func, ast.Attribute) and last.func.value is inner:
+            return last.func.attr in _ALIKE  # a method's object is visited without its name
+        if not isinstance(last, ast.Attribute):
+            return False
+        called = at > 0 and isinstance(chain[at - 1], ast.Call) and getattr(chain[at - 1], "func", None) is last
+        return last.attr in (_ALIKE if called else _LAYOUT_FREE)
+
+    def _is_whole(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor of its own: a name, an attribute that is no view, or a tensor that was just made."""
+        if isinstance(node, ast.Call):
+            names = [use.name for use in self.uses.get(place(node), [])]
+            return bool(names) and all(name in _FRESH or name in self._inplace_of(node) for name in names)
+        while isinstance(node, ast.Attribute) and node.attr not in _VIEWS:
+            node = node.value
+        return isinstance(node, ast.Name)
+
+    def _inplace_of(self, node: ast.Call) -> set[str]:
+        """The names of a call that changes a whole tensor in place, and gives that tensor."""
+        if not isinstance(node.func, ast.Attribute) or not node.func.attr.endswith("_") or not self._is_whole(node.func.value):
+            return set()
+        return {use.name for use in self.uses.get(place(node), [])}
+
+    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - as above
+        """Write ``x[i].zero_()`` as an assignment: a part of a tensor is a copy in Paddle."""
+        call = node.value
+        written = self._assigned(call) if isinstance(call, ast.Call) else None
+        if written is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            self.generic_visit(node)
+            return
+        target, argument = _part_of(call.func.value) or call.func.value, call.args[0] if call.args else None
+        for part in (target, *call.args):
+            self.visit(part)
+        self.note(call, f"torch.Tensor.{call.func.attr}", Fate.REWRITTEN, "assigned: a part of a tensor is a copy in Paddle")
+        start, end = self.text.start(node), self.text.end(node)
+        if isinstance(call.func.value, ast.Attribute) and isinstance(target, ast.Subscript):  # x[i].data: past the gradient
+            self.text.edit(self.text.end(target.value), self.text.end(target.value), ".data", closes=True)
+        self.text.edit(start, end, lambda: f"{self.text.within(target)} = {self.text.within(argument) if argument else written}")
+
+    def _assigned(self, call: ast.Call) -> str | None:
+        """What a part of a tensor is given by a statement such as ``x[i].fill_(0)``; None for other calls."""
+        func = call.func
+        if not isinstance(func, ast.Attribute) or call.keywords:
+            return None
+        part = _part_of(func.value)
+        if part is None or not self._is_whole(part.value) or any(isinstance(each, ast.Starred) for each in call.args):
+            return None
+        if func.attr == "zero_" and not call.args:
+            return "0"
+        return "" if func.attr in ("fill_", "copy_") and len(call.args) == 1 else None
+
+
+def _indexed_behind(index: ast.expr) -> bool:
+    """Whether something that may be a tensor or a list of numbers stands behind the first place of an index."""
+    behind = index.elts[1:] if isinstance(index, ast.Tuple) and _is_sliced(index) else []
+    return any(not isinstance(each, ast.Slice | ast.Constant | ast.UnaryOp) for each in behind)
+
+
+def _is_sliced(index: ast.Tuple) -> bool:
+    """Whether an index has slices, as one of a tensor has and a type's parameters have not."""
+    dots = [each for each in index.elts if isinstance(each, ast.Constant) and each.value is Ellipsis]
+    return bool(dots) or any(isinstance(each, ast.Slice) for each in index.elts)
+
+
+def _part_of(node: ast.expr) -> ast.Subscript | None:
+    """The part of a tensor that an expression is, alone or as ``x[i].data``."""
+    inner = node.value if isinstance(node, ast.Attribute) and node.attr == "data" else node
+    return inner if isinstance(inner, ast.Subscript) else None
