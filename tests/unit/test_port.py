@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
+from paralign.api import opened
 from paralign.cli import main
 from paralign.errors import UsageError
 from paralign.port.drafting import draft, inputs_of, model_of
+from paralign.port.ledger import Ledger
+from paralign.port.proving import Fact, prove
 from paralign.run.project import read
 
 if TYPE_CHECKING:
@@ -34,7 +38,28 @@ class Net(nn.Module):
 
     def unused(self, x):
         return torch.sspaddmm(x, x, x)
+
+
+class Part(nn.Module):
+    def __init__(self, act=nn.functional.relu):
+        super().__init__()
+        self.act = act
+
+    def forward(self, x):
+        return self.act(x)
+
+
+class Unused(Part):
+    pass
+
+
+def help_(x):
+    return torch.relu(x)
 """
+
+
+PART = """self.norm = norm(3)
+        self.part = Part()"""
 
 
 def tree(tmp_path: Path) -> Path:
@@ -123,8 +148,24 @@ def test_without_an_input_nothing_is_begun(tmp_path, capsys):
 @pytest.mark.torch
 @pytest.mark.paddle
 def test_a_port_is_converted_and_aligned_in_one_go(tmp_path, capsys):
-    command = ["port", str(tree(tmp_path)), str(tmp_path / "out"), "--model", "net:Net(Config(width=5))", "--input", "2x5"]
+    source = tree(tmp_path)
+    (source / "net.py").write_text(NET.replace("torch.relu(self.fc(x))", "self.part(self.fc(x))").replace("self.norm = norm(3)", PART))
+    command = ["port", str(source), str(tmp_path / "out"), "--model", "net:Net(Config(width=5))", "--input", "2x5", "--prove"]
     assert main(command) == 1  # aligned, but a place is left by hand
     said = capsys.readouterr().out
     assert "verdict: aligned" in said
-    assert "torch.sspaddmm" in said
+    assert "could not convert: net.py:10 Net: line 21: torch.sspaddmm" in said
+    proofs = {each["name"]: each for each in json.loads((tmp_path / "out" / "proof.json").read_text())["proofs"]}
+    assert {name: each["fact"] for name, each in proofs.items()} == {
+        "Config": "not reached", "Net": "could not convert", "Part": "proven", "Unused": "not reached", "help_": "not reached",
+    }  # fmt: skip
+    assert proofs["Part"]["calls"] == 1
+    assert proofs["Part"]["error"] < 1e-12
+
+    port = tmp_path / "out" / "port" / "net.py"  # a mistake in the port: the class is reached, and not proven
+    port.write_text(port.read_text().replace("return self.act(x)", "return self.act(x) * 1.001"))
+    ledger = Ledger()
+    with opened(tmp_path / "out") as context:
+        found = prove(context, ledger, {"net.py": (source / "net.py").read_text()})
+    assert {each.name: each.fact for each in found}["Part"] is Fact.UNPROVEN
+    assert "apart" in next(each.reason for each in found if each.name == "Part")

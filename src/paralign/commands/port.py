@@ -36,6 +36,7 @@ def add_commands(commands: Any) -> None:
         "--input", action="append", default=[], metavar="[NAME=]SHAPE[:DTYPE[:HIGH]]", help="what the model is called with; may be repeated"
     )
     parser.add_argument("--python", metavar="INTERPRETER", help="the candidate's interpreter (default: the one that runs paralign)")
+    parser.add_argument("--prove", action="store_true", help="also hold every class that is reached against its original, in float64")
     parser.add_argument("--no-check", action="store_true", help="write the project and stop")
     parser.set_defaults(run=_run)
 
@@ -52,7 +53,9 @@ def _run(options: argparse.Namespace) -> int:
     _tell(made)
     if options.no_check:
         return int(made.ledger.left)
-    return _checked(made)
+    code = _checked(made)
+    unproven = _proven(made) if options.prove else 0
+    return code or unproven
 
 
 def _tell(made: Draft) -> None:
@@ -80,3 +83,22 @@ def _checked(made: Draft) -> int:
         result, _ = check_project(made.folder, progress=progress.step)
     console().print(render(result, made.folder.resolve()))
     return CODES[result.verdict] or int(made.ledger.left)
+
+
+def _proven(made: Draft) -> int:
+    """Print and keep what is known of each class; 1 where one that was reached is not proven."""
+    from paralign.api import opened
+    from paralign.errors import one_line, unwritten
+    from paralign.port import proving
+    from paralign.port.drafting import PROOF, originals
+
+    with Progress() as progress, opened(made.folder) as context:
+        progress.step("proving")
+        proofs = proving.prove(context, made.ledger, originals(made))
+    try:
+        (made.folder / PROOF).write_text(proving.as_json(proofs), encoding="utf-8")
+    except OSError as fault:
+        raise unwritten(made.folder / PROOF, fault) from fault
+    for line in proving.lines(proofs):
+        print(one_line(line))
+    return int(proving.counts(proofs)[proving.Fact.UNPROVEN] > 0)

@@ -15,7 +15,7 @@ from paralign.dtypes import STORAGE
 from paralign.errors import UsageError, quoted, unwritten
 from paralign.port.converted import convert_code
 from paralign.port.ledger import Fate, FileFate
-from paralign.port.texts import find
+from paralign.port.texts import find, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,9 @@ PORT = "port"
 
 #: the list of what is left, beside the project file
 LEFT = "left.md"
+
+#: what ``--prove`` found, beside the project file
+PROOF = "proof.json"
 
 _INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<shape>\d+(?:x\d+)*|scalar)(?::(?P<dtype>\w+))?(?::(?P<high>\d+))?")
 
@@ -51,6 +54,7 @@ class Draft:
 
     folder: Path
     ledger: Ledger
+    source: Path
 
 
 def model_of(text: str) -> Model:
@@ -151,7 +155,13 @@ def draft(source: str | Path, destination: str | Path, model: str, inputs: Seque
         LEFT: left(ledger),
     }
     _write(target, texts)
-    return Draft(target, ledger)
+    return Draft(target, ledger, source)
+
+
+def originals(made: Draft) -> dict[str, str]:
+    """The text of each file of the source, by the path that the ledger names it with."""
+    home = made.source if made.source.is_dir() else made.source.parent
+    return {each.path: read(home / each.path).text for each in made.ledger.files if each.path.endswith(".py")}
 
 
 def _check_module(root: Path, built: Model, source: Path) -> None:

@@ -1,0 +1,213 @@
+"""``--prove``: each class of a converted tree held against its original, on what the forward pass of the original hands to it.
+
+Both models run once in float64, with the same weights and inputs, and every call of a layer is recorded. A class is proven where each of
+its calls had the original's inputs and gave the original's outputs. Everything else is said by name: nothing that was not reached counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.capture.digest import agree
+from paralign.dtypes import widen
+from paralign.port.ledger import Fate, FileFate
+from paralign.stages import weights
+from paralign.worker.protocol import Forward, runs_of
+from paralign.worker.session import DOUBLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import Record
+    from paralign.port.ledger import Ledger
+
+#: greatest relative L2 distance of outputs in float64: correct ports of ResNets are 5e-12 to 2e-9 apart as a whole
+TOLERANCE = 1e-8
+
+#: greatest distance of inputs by their digests, which are less exact than values
+INPUTS = 1e-6
+
+
+class Fact(Enum):
+    """What is known of one class or function."""
+
+    PROVEN = "proven"
+    UNPROVEN = "reached but not proven"
+    UNREACHED = "not reached"
+    UNCONVERTED = "could not convert"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One class or function of the source, and what is known of its conversion.
+
+    ``error`` is the greatest relative L2 distance of an output; None where nothing was compared.
+    """
+
+    path: str
+    line: int
+    name: str
+    fact: Fact
+    reason: str = ""
+    calls: int = 0
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class _Defined:
+    path: str
+    line: int
+    end: int
+    name: str
+    is_class: bool
+
+
+def prove(context: Context, ledger: Ledger, sources: Mapping[str, str]) -> list[Proof]:
+    """Hold every class of the source against its conversion.
+
+    Args:
+        context: both sides of the project, described, with inputs.
+        ledger: of the conversion.
+        sources: the original's text by path, as the ledger names files.
+
+    Raises:
+        WorkerFailed: a side cannot be built.
+    """
+    made = weights.run(context)
+    values = {} if context.inputs is None else {"inputs": context.inputs}
+    problem = "" if values else "the model has no inputs"
+    if context.plan is None or not context.plan.complete:
+        problem = problem or f"the weights could not be carried over: {made.verdict}"
+    called: dict[str, _Seen] = {}
+    if not problem:
+        reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full"), values)
+        failed = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
+        problem = f"no pass in float64: {failed[0]}" if failed else ""
+        called = {} if problem else _compared(reference, candidate)
+    defined = [each for path, text in sources.items() for each in _definitions(path, text)]
+    several = {name for name, number in Counter(each.name for each in defined if each.is_class).items() if number > 1}
+    return [_proof(each, ledger, called, several, problem) for each in defined]
+
+
+@dataclass
+class _Seen:
+    """Calls of the layers of one class."""
+
+    calls: int = 0
+    error: float = 0.0
+    reason: str = ""
+
+
+def _definitions(path: str, text: str) -> Iterator[_Defined]:
+    """Classes and functions of a file's top level."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield _Defined(path, node.lineno, node.end_lineno or node.lineno, node.name, isinstance(node, ast.ClassDef))
+
+
+def _proof(each: _Defined, ledger: Ledger, called: Mapping[str, _Seen], several: set[str], problem: str) -> Proof:
+    left = [
+        place for place in ledger.places if place.fate is Fate.BY_HAND and place.path == each.path and each.line <= place.line <= each.end
+    ]
+    refused = any(file.path == each.path and file.fate is FileFate.REFUSED for file in ledger.files)
+    if left or refused:
+        reason = "the file was not converted" if refused else f"line {left[0].line}: {left[0].name}: {left[0].note}"
+        return Proof(each.path, each.line, each.name, Fact.UNCONVERTED, reason)
+    seen = called.get(each.name) if each.is_class else None
+    if seen is None:
+        reason = problem or ("no layer of this class was called" if each.is_class else "functions are not called by themselves")
+        return Proof(each.path, each.line, each.name, Fact.UNREACHED, reason)
+    reason = seen.reason or (f"several classes are called {each.name}" if each.name in several else "")
+    fact = Fact.UNPROVEN if reason else Fact.PROVEN
+    return Proof(each.path, each.line, each.name, fact, reason, seen.calls, seen.error)
+
+
+def _compared(reference: Capture, candidate: Capture) -> dict[str, _Seen]:
+    """What the calls of each class came to; the two trees have the same names of layers."""
+    ours = _calls(candidate)
+    found: dict[str, _Seen] = {}
+    for key, records in _calls(reference).items():
+        outputs = [each for each in records if each.role == "output"]
+        if not outputs:
+            continue
+        seen = found.setdefault(outputs[0].op, _Seen())
+        seen.calls += 1
+        other = ours.get(key)
+        reason = "the port does not call it there" if other is None else _apart(records, other, reference, candidate, seen)
+        seen.reason = seen.reason or (f"{key[0]}: {reason}" if reason else "")
+    return found
+
+
+def _calls(capture: Capture) -> dict[tuple[str, int], list[Record]]:
+    found: dict[tuple[str, int], list[Record]] = {}
+    for record in capture.records:
+        if record.run == DOUBLE and record.attrs.get("module"):
+            found.setdefault((record.name, record.call), []).append(record)
+    return found
+
+
+def _apart(ours: list[Record], theirs: list[Record], reference: Capture, candidate: Capture, seen: _Seen) -> str:
+    """Why one call is not the original's; empty where it is. Notes how far its outputs are apart."""
+    for role in ("input", "output"):
+        first, second = ([each for each in records if each.role == role] for records in (ours, theirs))
+        if len(first) != len(second):
+            return f"{len(first)} and {len(second)} {role}s"
+        for one, other in zip(first, second, strict=True):
+            if tuple(one.shape) != tuple(other.shape):
+                return f"an {role} has another shape: {list(one.shape)} and {list(other.shape)}"
+            if role == "input" and not (one.digest and other.digest and agree(one.digest, other.digest, INPUTS)):
+                return "its inputs are not the original's"
+            if role == "output":
+                seen.error = max(seen.error, _distance(reference, one, candidate, other))
+    return "" if seen.error <= TOLERANCE else f"the outputs are {seen.error:.1e} apart"
+
+
+def _distance(reference: Capture, one: Record, candidate: Capture, other: Record) -> float:
+    """The relative L2 distance of two outputs; 0 for equal ones, infinite where one has other NaN or infinities."""
+    first, second = widen(reference.value(one)), widen(candidate.value(other))
+    if np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"):
+        return 0.0
+    size = float(np.linalg.norm(first.astype(np.complex128)))
+    far = float(np.linalg.norm(first.astype(np.complex128) - second))
+    return far / size if size and np.isfinite(far) else float("inf")
+
+
+def counts(proofs: list[Proof]) -> dict[Fact, int]:
+    """How many there are of each fact."""
+    found = Counter(each.fact for each in proofs)
+    return {fact: found[fact] for fact in Fact}
+
+
+def as_json(proofs: list[Proof]) -> str:
+    """The proofs as JSON."""
+    content = {
+        "tolerance": TOLERANCE,
+        "counts": {fact.value: number for fact, number in counts(proofs).items()},
+        "proofs": [
+            {**asdict(each), "fact": each.fact.value, "error": each.error if each.error is None or np.isfinite(each.error) else None}
+            for each in proofs
+        ],
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def lines(proofs: list[Proof]) -> list[str]:
+    """The proofs as they are printed: counts, then one line each."""
+    found = [f"{number:5d} {fact.value}" for fact, number in counts(proofs).items()]
+    for each in proofs:
+        told = f"{each.calls} calls, at most {each.error:.1e} apart" if each.fact is Fact.PROVEN else each.reason
+        found.append(f"{each.fact.value}: {each.path}:{each.line} {each.name}: {told}")
+    return found
