@@ -11,7 +11,7 @@ WORKERS ?= 2
 
 .PHONY: convert-code convert-sources training-faults catalogue cheats rules
 
-.PHONY: init-rates layers jax docs help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
+.PHONY: init-rates layers jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
 help:
 	@echo "make demo             check the MobileNetV3 port in all stages (BREAK=name plants a porting mistake)"
@@ -34,6 +34,7 @@ help:
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
 	@echo "make kills            kill workers, paralign or both at random moments, and look at the next check (docs/reliability.md)"
 	@echo "make cheats           ports that want to pass paralign verify without being right, and honest ones (docs/verify.md)"
+	@echo "make axe              the page before axe-core, in chromium"
 	@echo "make docs             these pages as a site below .site, every warning an error"
 	@echo "make jax              what the adapter of JAX has to pass, in an environment of its own (docs/jax.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
@@ -130,6 +131,10 @@ bench: $(VENV)/stamp-bench .padiff/stamp
 	.venv-zoo/bin/pip install -q --no-deps --upgrade --target .venv-zoo/formers -r benchmarks/zoo/zoo-formers-requirements.txt
 	.venv-zoo/bin/pip install -q --no-deps -e .
 	touch $@
+
+axe: $(VENV)/stamp-test
+	npm install --silent --no-audit --no-fund --prefix .venv-axe axe-core@4
+	$(BIN)/pytest -q tests/unit/test_report_access.py
 
 .venv-docs/stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-docs
