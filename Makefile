@@ -37,6 +37,7 @@ help:
 	@echo "make axe              the page before axe-core, in chromium"
 	@echo "make docs             these pages as a site below .site, every warning an error"
 	@echo "make jax              what the adapter of JAX has to pass, in an environment of its own (docs/jax.md)"
+	@echo "make large            check a decoder of a billion parameters block by block: time and memory (docs/streaming.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
 $(VENV)/stamp-demo: pyproject.toml constraints.txt
@@ -199,6 +200,10 @@ library-mutants: SEED ?= 22
 library-mutants: COUNT ?= 3
 library-mutants: .venv-zoo/stamp
 	.venv-zoo/bin/python benchmarks/faults/library.py --seed $(SEED) --count $(COUNT) --write docs/library-mutants.md
+
+.PHONY: large
+large: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/streaming/large.py $(ARGS)
 
 fuzz: SEED ?= 0
 fuzz: CASES ?= 20000

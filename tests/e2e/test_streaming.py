@@ -5,10 +5,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from paralign.api import check_project
+from paralign.capture.safetensors import write
 from paralign.cli import main
+from paralign.dtypes import Typed
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED
 from paralign.worker import blockwise
@@ -126,3 +129,54 @@ def test_a_folder_without_one_checkpoint_is_refused(tmp_path):
     (tmp_path / "weights.bin").write_bytes(b"")
     with pytest.raises(UsageError, match="from safetensors"):
         blockwise.Shards(str(tmp_path / "weights.bin"))
+
+
+TABLES = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x, table, mask=None):
+        return x + self.fc(x * table)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.cos(torch.arange(4.0)[:, None] / {base} ** (torch.arange(8.0) / 8)), persistent=False)
+        self.layers = nn.ModuleList(Block() for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x, table=self.table)
+        return x
+
+def build_model():
+    return Net()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_table_that_the_model_hands_to_its_blocks_is_compared_too(tmp_path):
+    """Blocks are given the reference's table: a wrong one of the candidate's shows in what builds it, and in what they are called with."""
+    for side, base in (("reference", 10000.0), ("candidate", 500.0)):
+        (tmp_path / f"{side}.py").write_text(TABLES.format(base=base))
+    random = np.random.default_rng(0)
+    shapes = {f"layers.{n}.fc.{leaf}": (8, 8)[: 2 - (leaf == "bias")] for n in range(3) for leaf in ("weight", "bias")}
+    write(
+        tmp_path / "model.safetensors", {name: Typed(random.standard_normal(s).astype(np.float32), "float32") for name, s in shapes.items()}
+    )
+    sides = '[reference]\nframework = "torch"\ncheckpoint = "model.safetensors"\n[candidate]\nframework = "torch"\n'
+    text = f'stages = ["weights", "forward"]\n[model]\nstreaming = true\nsample = 0\n{sides}[inputs]\nshape = [1, 4, 8]\n'
+    (tmp_path / "paralign.toml").write_text(text)
+    result, _ = check_project(tmp_path)
+    weights, forward = result.stages
+    assert [pair.key for pair in forward.wrong] == ["what layers.0 is called with: table"]
+    assert forward.verdict == DIVERGED
+    assert [pair.key for pair in weights.wrong] == ["the model without its blocks: built table"]
+    assert any("the candidate names no checkpoint" in note for note in weights.notes)
+    assert [(c.what, c.compared, c.total) for c in forward.coverage if "run" in c.what] == [("blocks run", 1, 3)]
