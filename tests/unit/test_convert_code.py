@@ -257,3 +257,15 @@ def test_the_example_of_the_page_is_what_comes_out(tmp_path):
     text = (tmp_path / "out.py").read_text(encoding="utf-8")
     assert text.startswith(start)
     assert text.endswith(end)
+
+
+@pytest.mark.paddle
+def test_an_adapter_builds_the_layer_that_pytorchs_arguments_ask_for(tmp_path):
+    source = "def build(norm=nn.BatchNorm2d, linear=nn.Linear):\n    return norm(4, 1e-3, 0.2), linear(3, 2, bias=False), linear(3, 2)\n"
+    text, _ = converted(tmp_path, source)
+    space: dict[str, object] = {}
+    exec(compile(text, "out.py", "exec"), space)
+    norm, bare, full = space["build"]()
+    assert (norm._momentum, norm._epsilon) == (0.8, 1e-3)
+    assert bare.bias is None
+    assert abs(float(full.bias.abs().max())) > 0

@@ -190,9 +190,14 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         return list(model.named_sublayers(include_self=True))
 
     def kind(self, module: Any) -> str:
-        """The class of Paddle (layers, ``paddle.vision.ops``, ``paddle.incubate``, …) that a layer is or derives from; no model's."""
+        """The class of Paddle (layers, ``paddle.vision.ops``, ``paddle.incubate``, …) that a layer is or derives from; no model's.
+
+        ``paddle.compat.nn.Linear`` keeps its matrix as PyTorch does: a layer of the user's own, whose layout running the models tells.
+        """
         for cls in type(module).__mro__:
             home = cls.__module__
+            if home == "paddle.compat.nn" and cls.__name__ == "Linear":
+                return ""
             if cls is not paddle.nn.Layer and home.split(".")[0] == "paddle" and not home.startswith("paddle.vision.models."):
                 return str(cls.__name__)
         return ""
