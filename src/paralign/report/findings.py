@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 #: how rules that come from the catalogue begin
 CATALOGUE = "catalogue/"
 
+#: lines of a unified diff that name its file, and changed lines that are shown: the patch itself has all
+HEAD, SHOWN = 2, 6
+
 
 def words(finding: Finding) -> tuple[str, str]:
     """Cause and fix of a finding; English where the catalogue does not have it."""
@@ -32,9 +35,10 @@ def words(finding: Finding) -> tuple[str, str]:
 
 
 def patched(stage: str, finding: Finding) -> list[str]:
-    """A finding with a patch, for people: the sentence, the patch, the evidence in a line, what is gone and what stays."""
+    """A finding with a patch, for people: the sentence, the lines that change, the evidence in a line, what is gone and what stays."""
     cause, fix = words(finding)
-    lines = [f"{stage}: {cause}", f"  {fix}", *(f"    {line}" for line in finding.patch.splitlines())]
+    changed = [line for line in finding.patch.splitlines()[HEAD:] if line[:1] in ("-", "+")]
+    lines = [f"{stage}: {cause}", f"  {fix}", *(f"    {line}" for line in changed[:SHOWN])]
     before, after = ("-" if error is None else f"{error:.3g}" for error in (finding.error_before, finding.error_after))
     lines.append(say("  proven: with this edit the stage is aligned (error {before}, then {after})", before=before, after=after))
     if finding.gone:

@@ -16,7 +16,7 @@ from rich.text import Text
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language
-from paralign.report.findings import words
+from paralign.report.findings import patched, words
 from paralign.report.language import say
 
 if TYPE_CHECKING:
@@ -80,7 +80,18 @@ def render(result: CheckResult, root: Path | None = None) -> RenderableType:
     parts.append(table(result))
     told: list[Any] = []
     weights = False
+    behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
     for stage in result.stages:
+        if stage.name in behind:
+            first = language.stage(behind[stage.name])
+            told_gone = say(
+                "{stage} {verdict}: gone with the patch of {first}",
+                stage=language.stage(stage.name),
+                verdict=say(stage.verdict),
+                first=first,
+            )
+            parts.append(Text(told_gone, "dim"))
+            continue
         again = stage.failure is not None and stage.failure in told
         shown = details(stage, root, weights_told=weights)
         same = say("{stage} {verdict}: the same failure", stage=language.stage(stage.name), verdict=say(stage.verdict))
@@ -120,6 +131,10 @@ def _verdict(stage: StageResult) -> Text:
 
 def details(stage: StageResult, root: Path | None = None, *, weights_told: bool = False) -> Iterator[RenderableType]:
     """What is to be said of one stage beyond its line; that the weights are wrong only where that was not told before."""
+    mended = [Text(one_line(line)) for f in stage.findings if f.patch for line in patched(language.stage(stage.name), f)]
+    if mended:  # the cause is known, and what else there is to say stands in report.json
+        yield Padding(Group(*(relative(line, root) for line in mended)), (0, 0, 0, 0), expand=False)
+        return
     lines = _follows(stage, weights_told=weights_told)
     if stage.failure:
         lines += _failure(stage.failure)
