@@ -1,0 +1,108 @@
+"""A static program of Paddle's as a model: arrays in, what is fetched out by name, gradients included."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, Optional, Sequence, Union
+
+import numpy as np
+import paddle
+
+from paralign.errors import UsageError
+
+#: ends the name of what is fetched as the gradient of a variable, as in Paddle's old program format
+GRADIENT = "@GRAD"
+
+
+class StaticProgram:
+    """Runs a program on arrays: a model of a side with ``framework = "numpy"``.
+
+    Args:
+        main: the program.
+        startup: the program that makes its parameters.
+        feed: names of its data, in the order of the arrays.
+        fetch: name -> the variable, or its name in the program. ``name@GRAD`` stands for the gradient of ``loss`` with respect to it.
+        loss: whose gradients these are; needed for them alone.
+        parameters: name -> array, to start from instead of what ``startup`` draws.
+
+    Raises:
+        UsageError: a variable that the program lacks, a gradient without a loss, or of what the loss does not depend on.
+    """
+
+    def __init__(
+        self,
+        main: Any,
+        startup: Any,
+        feed: Sequence[str],
+        fetch: Dict[str, Any],
+        loss: Any = None,
+        parameters: Optional[Dict[str, np.ndarray]] = None,
+    ) -> None:
+        self._main, self._feed, self._names = main, list(feed), list(fetch)
+        self._scope = paddle.static.Scope()
+        with _static():
+            self._fetched = [self._variable(name, wanted, loss) for name, wanted in fetch.items()]
+            self._executor = paddle.static.Executor(paddle.CPUPlace())
+            with paddle.static.scope_guard(self._scope):
+                self._executor.run(startup)
+                for name, value in (parameters or {}).items():
+                    self._put(name, value)
+
+    def __call__(self, *arrays: Any) -> Dict[str, np.ndarray]:
+        """What is fetched of one run, by name."""
+        if len(arrays) != len(self._feed):
+            raise UsageError(
+                f"the program takes {len(self._feed)} arrays, {len(arrays)} were given", hint="its data: " + ", ".join(self._feed)
+            )
+        with _static(), paddle.static.scope_guard(self._scope):
+            feed = dict(zip(self._feed, (np.asarray(array) for array in arrays)))
+            values = self._executor.run(self._main, feed=feed, fetch_list=self._fetched)
+        return dict(zip(self._names, (np.asarray(value) for value in values)))
+
+    def _variable(self, name: str, wanted: Any, loss: Any) -> Any:
+        variable = self._named(wanted) if isinstance(wanted, str) else wanted
+        if not name.endswith(GRADIENT):
+            return variable
+        if loss is None:
+            raise UsageError(f"{name} is a gradient, but no loss was given", hint="loss=… of StaticProgram")
+        with paddle.static.program_guard(self._main):
+            (gradient,) = paddle.static.gradients([loss], [variable])
+        if gradient is None:
+            raise UsageError(f"the loss does not depend on what {name} is the gradient of", hint="set stop_gradient = False on data")
+        return gradient
+
+    def _named(self, wanted: str) -> Any:
+        held = {_name(each): each for each in self._main.list_vars()}
+        if wanted not in held:
+            known = sorted(name for name in held if name)
+            raise UsageError(f"the program has no variable {wanted!r}", hint="it has " + (", ".join(known[:8]) or "none with a name"))
+        return held[wanted]
+
+    def _put(self, name: str, value: Union[np.ndarray, Sequence[Any]]) -> None:
+        held = self._scope.find_var(name)
+        if held is None:
+            raise UsageError(f"the program has no parameter {name!r}", hint="names are those of parameter.name")
+        tensor, array = held.get_tensor(), np.asarray(value)
+        if list(tensor.shape()) != list(array.shape):
+            raise UsageError(f"{name} has shape {list(tensor.shape())}, {list(array.shape)} was given")
+        tensor.set(np.ascontiguousarray(array, np.array(tensor).dtype), paddle.CPUPlace())
+
+
+def _name(variable: Any) -> str:
+    """The name of a variable; '' for one that has none: in the newer format only data and parameters have names."""
+    try:
+        return str(variable.name)
+    except ValueError:
+        return ""
+
+
+@contextmanager
+def _static() -> Iterator[None]:
+    """Static mode inside; dynamic mode after, where it was there before."""
+    dynamic = paddle.in_dynamic_mode()
+    paddle.enable_static()
+    try:
+        yield
+    finally:
+        if dynamic:
+            paddle.disable_static()
