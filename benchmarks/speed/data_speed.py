@@ -56,12 +56,14 @@ def hashed(folder, count, out, side):
     from paralign.capture import CaptureWriter
     from paralign.model import Manifest
     from paralign.worker import whole
+    from paralign.worker.protocol import DataSeen
+    from paralign.worker.protocol.wire import encode
     from paralign.worker.session import Session
 
     session = Session(side, {}, "numpy")
     found = whole.read(session, Pictures(folder, count), 0.0, until=float("inf"))
     with CaptureWriter(Path(out) / side, Manifest(side=side, stage="data")) as writer:
-        answer = {"whole": {**found.write(writer, "samples"), "total": count}}
+        answer = encode(DataSeen(whole=found.write(writer, "samples", count)))
         writer.manifest.settings["answer"] = answer
 
 

@@ -348,3 +348,19 @@ def test_packed_attention_in_pytorchs_layout(paddle):
         "out_proj.weight": "U(-0.353553, 0.353553)",
         "out_proj.bias": "0",
     }
+
+
+def test_the_initialisers_of_paddledetection_draw_weight_and_bias_by_the_fan(paddle):
+    linear, conv = paddle.nn.Linear(64, 300), paddle.nn.Conv2D(6, 200, 3, groups=2)
+    assert init.linear_init_(linear, generator=0) is linear
+    assert init.conv_init_(conv, generator=0) is conv
+    for layer, fan in ((linear, 64), (conv, 27)):
+        for values in (layer.weight.numpy(), layer.bias.numpy()):
+            assert 0.9 / math.sqrt(fan) < np.abs(values).max() <= 1 / math.sqrt(fan)
+            assert np.std(values) == pytest.approx(1 / math.sqrt(3 * fan), rel=0.15)
+    first = linear.weight.numpy().copy()
+    assert np.array_equal(init.linear_init_(linear, generator=0).weight.numpy(), first)
+    init.conv_init_(paddle.nn.Conv1D(2, 3, 1, bias_attr=False))
+    for wrong in (lambda: init.linear_init_(conv), lambda: init.conv_init_(linear)):
+        with pytest.raises(init.InvalidInit, match=r"is not a paddle\.nn\."):
+            wrong()

@@ -115,6 +115,33 @@ def test_an_onnx_program_of_pytorch_as_a_side(torch, tmp_path):
 
 
 @pytest.mark.paddle
+@pytest.mark.filterwarnings("ignore")
+def test_onnx_programs_of_paddle(paddle, tmp_path):
+    """Written by paddle2onnx: beside the model that was exported, and as a side that shows where another one parts."""
+    for package in ("onnxruntime", "onnx", "paddle2onnx"):
+        pytest.importorskip(package, reason=f"paddle.onnx.export needs {package} (the extra `onnx`)")
+
+    def writer(program=None):
+        def export(model, path):
+            spec = [paddle.static.InputSpec([None, 3, 8, 8], "float32", "x")]
+            paddle.onnx.export(program or model, path, input_spec=spec, opset_version=13)
+            return f"{path}.onnx"
+
+        return export
+
+    net = paddle_net(paddle)
+    right = exported("paddle", net, writer())
+    assert (right.verdict, len(keys(right, ALIGNED))) == (ALIGNED, 3)
+    assert len(keys(exported("paddle", net, writer(paddle_net(paddle, "sigmoid"))), DIVERGED)) == 3
+    path = writer()(net, str(tmp_path / "net"))
+    for activation, verdict in (("relu", ALIGNED), ("tanh", DIVERGED)):
+        sides = Side(framework="paddle", model=paddle_net(paddle, activation)), Side(framework="onnxruntime", model=path)
+        result = check(*sides, inputs=X, stages=["forward"]).stages[-1]
+        assert result.verdict == verdict, result.notes
+    assert result.divergence.candidate.op == "Relu"
+
+
+@pytest.mark.paddle
 def test_programs_of_paddle_inference(paddle, tmp_path):
     net = paddle_net(paddle)
 

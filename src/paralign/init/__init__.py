@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from paralign.init._problems import InvalidInit
 from paralign.init.defaults import default_like_torch
+from paralign.init.detection import conv_init_, linear_init_
 from paralign.init.fans import calculate_gain
 from paralign.init.filling import (
     constant_,
@@ -51,11 +52,13 @@ __all__ = [
     "Left",
     "calculate_gain",
     "constant_",
+    "conv_init_",
     "default_like_torch",
     "dirac_",
     "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
+    "linear_init_",
     "normal_",
     "ones_",
     "orthogonal_",
