@@ -36,6 +36,9 @@ NEAR = 2
 
 HARMLESS = "harmless"
 
+#: stages that run only where they are asked for: a mistake in what they look at is looked for by them
+APART = {"init", "optimizer"}
+
 
 def programs(sets: list[str], only: list[str]) -> list[Path]:
     """The folders of the programs that were asked for."""
@@ -49,10 +52,15 @@ def faults(program: Path) -> list[dict[str, Any]]:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
 
 
-def check(folder: Path) -> dict[str, Any]:
-    """What ``paralign check`` says of a folder: exit code, verdict of each stage, the first place that it names."""
+def check(folder: Path, *stages: str) -> dict[str, Any]:
+    """What ``paralign check`` says of a folder: exit code, verdict of each stage, the first place that it names.
+
+    Args:
+        folder: the program.
+        stages: in place of those that run by themselves.
+    """
     environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-m", "paralign", "check", str(folder), "--json"]
+    command = [sys.executable, "-m", "paralign", "check", str(folder), *stages, "--json"]
     began = time.perf_counter()
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -82,7 +90,7 @@ def judged(program: Path, fault: dict[str, Any] | None, folder: Path) -> dict[st
         raise ValueError(f"{told['id']}: the text to be replaced occurs {text.count(fault['old'])} times")
     path.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
     try:
-        row = told | check(folder)
+        row = told | check(folder, *(APART & {fault.get("stage", "")}))
     finally:
         path.write_text(text, encoding="utf-8")
     row["truth"] = [f"{fault['file']}:{line}" for line in [fault["line"], *fault.get("also", [])]]
