@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
 from paralign.locate.provenance import tracing_back
-from paralign.model import DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult, Unjudged
 from paralign.port import hints
 from paralign.registry import BY_NAME
 from paralign.run import inputs as tensors
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paralign.capture import Capture
+    from paralign.model import Pair
     from paralign.run.project import Project, SideSettings
 
 #: said of each stage that diverges under weights whose places nothing has proven
@@ -36,6 +37,9 @@ GUESSED = "the places of some weights are guessed (see `weights`): what differs 
 #: said where the expressions behind a wrong value could not be followed, and characters of the reason that are shown
 UNTRACED = "where wrong values come from was not followed through the code"
 SHOWN = 200
+
+#: said of gradients at the outputs
+WITHOUT_EFFECT = "the gradients at the outputs differ, and those of all parameters are equal: the model's outputs cannot move that way"
 
 #: said once where the stages that are asked for run on weights that are not all the reference's
 UNCARRIED = "not all weights could be carried over: see `paralign check weights`"
@@ -171,6 +175,7 @@ def run_stages(
             progress(name)
             result.stages.append(_attempt(name, context))
         leave_out_known(result)
+        leave_out_without_effect(result)
         say_follows(result, carried, guessed=context.guessed)
     hints.add(result)
     return result
@@ -187,6 +192,32 @@ def leave_out_known(result: CheckResult) -> None:
     if own and len(own) < len(last.divergences):
         last.notes.append(f"points of the model, told at forward, and left out here: {len(last.divergences) - len(own)}")
         last.divergences, last.divergence = own, own[0]
+
+
+def leave_out_without_effect(result: CheckResult) -> None:
+    """Take gradients at the outputs out of a ``loss`` that diverged by nothing else, where ``backward`` shows that no parameter feels it.
+
+    A loss of probabilities that sum to one, or of outputs that are a softmax's, can be written in ways whose gradients differ only in a
+    direction in which those outputs cannot move.
+    """
+    last = result.stages[-1]
+    loss = next((stage for stage in result.stages if stage.name == "loss"), None)
+    if last.name != "backward" or last.verdict != ALIGNED or loss is None or loss.verdict != DIVERGED or loss.findings:
+        return
+    wrong = [pair for pair in loss.pairs if pair.wrong]
+    if not all(_is_gradient(pair) for pair in wrong) or any(d.confirmed for d in loss.divergences):
+        return
+    compared = sum(1 for pair in last.pairs if pair.judged and pair.reference is not None and pair.reference.role == "gradient")
+    if not wrong or not compared:
+        return
+    for pair in wrong:
+        pair.leave_out(Unjudged.WITHOUT_EFFECT, WITHOUT_EFFECT)
+    loss.notes.append(f"{', '.join(p.key for p in wrong)}: {WITHOUT_EFFECT} ({compared} were compared, see `backward`)")
+    loss.verdict, loss.divergence, loss.divergences = ALIGNED, None, []
+
+
+def _is_gradient(pair: Pair) -> bool:
+    return pair.reference is not None and pair.reference.role == "gradient"
 
 
 def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:

@@ -237,6 +237,8 @@ class Unjudged(Enum):
     FILLED = "filled"
     #: nothing trainable depends on it
     UNATTACHED = "unattached"
+    #: it differs at the outputs, and no parameter's gradient does
+    WITHOUT_EFFECT = "without effect"
     #: only one side has it, and the outputs are equal without
     UNNEEDED = "unneeded"
 

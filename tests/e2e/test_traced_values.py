@@ -55,15 +55,31 @@ def loss(outputs, labels):
     return F.cross_entropy(outputs, labels) + shape
 """
 
+PROJECT = (
+    'stages = ["weights", "loss"]\n[reference]\nmodule = "traced_reference.py"\nframework = "torch"\n'
+    '[candidate]\nmodule = "traced_candidate.py"\nframework = "paddle"\n[inputs]\nshape = [5, 6]\n[labels]\nshape = [5]\ndtype = "int64"\nhigh = 4\n'
+)
+
+BOUNDED = """
+class Limits:
+    def __init__(self, near, far):
+        self.near, self.far = near, far
+
+    def __call__(self, outputs):
+        near = outputs.clip(-self.near, self.near)
+        return near - outputs.clip(1.0 - self.near, 1.0 + self.near).mean()
+
+LIMITS = Limits(0.3, 0.2)
+
+def loss(outputs, labels):
+"""
+
 
 def checked(folder, old, new):
     files = {"traced_reference.py": REFERENCE, "traced_settings.py": SETTINGS, "traced_candidate.py": CANDIDATE}
     for name, text in files.items():
         (folder / name).write_text(text.replace(old, new) if name != "traced_reference.py" else text)
-    (folder / "paralign.toml").write_text(
-        'stages = ["weights", "loss"]\n[reference]\nmodule = "traced_reference.py"\nframework = "torch"\n'
-        '[candidate]\nmodule = "traced_candidate.py"\nframework = "paddle"\n[inputs]\nshape = [5, 6]\n[labels]\nshape = [5]\ndtype = "int64"\nhigh = 4\n'
-    )
+    (folder / "paralign.toml").write_text(PROJECT)
     return main(["check", str(folder), "--json"])
 
 
@@ -86,3 +102,17 @@ def test_a_program_that_cannot_be_imported_again_is_said_to_be_untraced(tmp_path
     assert [note for note in loss["notes"] if note.startswith("where wrong values come from was not followed")] == [
         "where wrong values come from was not followed through the code of the candidate: RuntimeError: imported twice"
     ]
+
+
+def test_a_right_number_at_the_wrong_place_is_named_where_it_is_taken(tmp_path, capsys):
+    """The number is a right operation's too, with the reference's: then it is not what it was made of that is at fault."""
+    reference = REFERENCE.replace(
+        "    spread = outputs - outputs.mean()\n", "    spread = outputs.clamp(-NEAR, NEAR) - outputs.clamp(1 - FAR, 1 + FAR).mean()\n"
+    ).replace("FOCUS = 0.85", "FOCUS = 0.85\nNEAR, FAR = 0.3, 0.2")
+    candidate = CANDIDATE.replace("def loss(outputs, labels):\n", BOUNDED).replace("outputs - outputs.mean()", "LIMITS(outputs)")
+    for name, text in {"traced_reference.py": reference, "traced_settings.py": SETTINGS, "traced_candidate.py": candidate}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "paralign.toml").write_text(PROJECT)
+    assert main(["check", str(tmp_path), "--json"]) == 1
+    loss = next(stage for stage in json.loads(capsys.readouterr().out)["stages"] if stage["name"] == "loss")
+    assert loss["divergences"][0]["candidate"]["source"].endswith("traced_candidate.py:19"), loss["divergences"][0]["candidate"]

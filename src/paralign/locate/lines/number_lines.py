@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from paralign.locate.lines.choose import Fault
     from paralign.locate.provenance.blame import Blamed
     from paralign.locate.runs.dataflow import Operation
+    from paralign.locate.runs.judgement import Judgement
 
 #: ids of the rules on whose answers others build
 TABLE, REGION = "origin-of-numbers", "region-of-numbers"
@@ -83,7 +85,8 @@ class Numbers:
             differ = bool(tracing_back.differing_values(operation.arguments, other.arguments))
             sides = self._recorded() if differ else None
             built = bool(constructed(fault.judgement.candidate, operation.module))
-            return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built)
+            sound = _sound_numbers(fault.judgement) if sides is not None else {}
+            return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built, sound=sound)
         if fault.kind not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
             return None
         sides = self._recorded()
@@ -95,6 +98,19 @@ class Numbers:
         """Both sides' expressions of construction and of a pass, with the loss where one is watched."""
         values = {name: capture for name, capture in self.program.given.items() if name in ("inputs", "labels")}
         return tracing_back.recorded(self.program.context, "model", values)
+
+
+def _sound_numbers(judgement: Judgement) -> dict[str, set[float]]:
+    """Line of the candidate -> the numbers that its right operations take as the reference's do."""
+    sound: dict[str, set[float]] = defaultdict(set)
+    for operation in judgement.candidate.operations:
+        if not operation.stack or not operation.numbers or not all(judgement.is_right(value) for value in operation.outputs):
+            continue
+        makers = [partner.maker for value in operation.outputs for partner in judgement.partners(value)]
+        for twin in makers:
+            if twin is not None and twin.kind == operation.kind:
+                sound[operation.stack[0]] |= {*operation.numbers} & {*twin.numbers}
+    return sound
 
 
 #: the strongest first

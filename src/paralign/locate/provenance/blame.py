@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.locate.provenance.value_graph import COMMON, Seen, behind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from paralign.locate.provenance.value_graph import Expression
 
@@ -58,6 +58,7 @@ class Search:
         seen: what counts as right; by default what the counterpart was made of.
         defaults: the reference's expressions, among which are the defaults of its functions.
         excused: values of the candidate that are right: an expression that made the same for them is not at fault.
+        sound: expressions of the candidate that are right whatever the counterpart was made of.
     """
 
     def __init__(
@@ -68,10 +69,12 @@ class Search:
         defaults: Sequence[Expression] = (),
         *,
         excused: Sequence[Expression] = (),
+        sound: Iterable[Expression] = (),
     ) -> None:
         self.root, self.reference, self.defaults = candidate, reference, defaults
         self.seen = seen or Seen(behind(reference) if reference is not None else ())
-        self._right: dict[Expression, bool | None] = {}
+        self._sound = set(sound)
+        self._right: dict[Expression, bool | None] = dict.fromkeys(self._sound, True)
         self._excused: dict[Expression, bool] = {}
         self._led = {_known(e) for root in excused for e in _decisive(root) if e.kind in _FAITHFUL and not _is_simple(e)}
 
@@ -123,7 +126,7 @@ class Search:
         wrong = []
         for role, inner in known:
             twin = beside.get(role)
-            verdict = is_equal(inner, twin) if twin is not None else self.is_right(inner)
+            verdict = self.is_right(inner) if twin is None or inner in self._sound else is_equal(inner, twin)
             if verdict is None:
                 verdict = not self._has_wrong_behind(inner)
             if not verdict and not self.is_excused(inner):

@@ -19,7 +19,7 @@ from paralign.run.recorder import both
 from paralign.worker.protocol import Provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from paralign.capture import Capture
     from paralign.context import Context
@@ -104,13 +104,16 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     return Search(wrong, due, defaults=sides.reference.expressions, excused=led).first()
 
 
-def of_operation(sides: Sides, operations: tuple[Operation, Operation], *, built: bool) -> Blamed | None:
+def of_operation(
+    sides: Sides, operations: tuple[Operation, Operation], *, built: bool, sound: Mapping[str, Collection[float]] | None = None
+) -> Blamed | None:
     """The expression that made an argument of an operation, or of the layer that does it, other than the reference's.
 
     Args:
         sides: what was recorded of construction and a pass.
         operations: the candidate's and the reference's.
         built: whether the arguments are those of the layer's construction.
+        sound: line of the candidate -> numbers that right operations there take as the reference's do: these are right.
 
     Returns:
         None where the call leaves an argument to the framework, or several are at fault.
@@ -118,15 +121,27 @@ def of_operation(sides: Sides, operations: tuple[Operation, Operation], *, built
     wrong = differing_values(operations[0].arguments, operations[1].arguments)
     calls = [_calls(graph, operation, built=built) for graph, operation in zip((sides.candidate, sides.reference), operations, strict=True)]
     found = {}
+    right = _made_of(sides.candidate, sound or {})
     for own, theirs in wrong:
         inner, due = (_holding(held, value) for held, value in zip(calls, (own, theirs), strict=True))
         if inner is None:  # left to a default of the framework's: then that is what differs
             return None
         known = behind(due) if due is not None else [e for call in calls[1] for e in behind(call)]
-        blamed = Search(inner, due, Seen(known), sides.reference.expressions).first()
+        blamed = Search(inner, due, Seen(known), sides.reference.expressions, sound=right).first()
         if blamed is not None:
             found[blamed.source] = blamed
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _made_of(graph: ValueGraph, numbers: Mapping[str, Collection[float]]) -> set[Expression]:
+    """What calls in some lines take that is one of the line's numbers, and the numbers that it was made of."""
+    found: set[Expression] = set()
+    for call in graph.expressions:
+        known = numbers.get(call.source, ()) if call.kind in ("call", "operation") and not call.is_copy else ()
+        for role, each in call.inputs if known else ():
+            if role not in ("self", "function") and any(_is(each, number) for number in known):
+                found |= {made for made in behind(each) if is_number(made.scalar)}
+    return found
 
 
 def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:

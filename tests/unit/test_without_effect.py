@@ -1,0 +1,58 @@
+"""Gradients at a model's outputs that differ, where no parameter's gradient does."""
+
+from __future__ import annotations
+
+import pytest
+
+from paralign.checking import WITHOUT_EFFECT, leave_out_without_effect
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, CheckResult, Divergence, Pair, Record, StageResult, Unjudged
+
+
+def pair(key, role, verdict):
+    record = Record(id=0, stage="backward", name=key, role=role, dtype="float64", shape=[1])
+    return Pair(key, record, record, verdict=verdict)
+
+
+def checked(loss, backward=ALIGNED, gradients=2):
+    result = CheckResult()
+    first = StageResult("loss", DIVERGED, pairs=loss)
+    first.divergences = [Divergence(None, None, loss[-1])]
+    first.divergence = first.divergences[0]
+    last = StageResult("backward", backward, pairs=[pair(f"weight {n}", "gradient", ALIGNED) for n in range(gradients)])
+    result.stages = [first, last]
+    return result
+
+
+def test_a_gradient_that_no_parameter_feels_is_left_out():
+    result = checked([pair("loss", "loss", ALIGNED), pair("gradient.0", "gradient", DIVERGED)])
+    leave_out_without_effect(result)
+    loss = result.stages[0]
+    assert (loss.verdict, loss.divergence, loss.divergences) == (ALIGNED, None, [])
+    assert loss.pairs[1].unjudged is Unjudged.WITHOUT_EFFECT
+    assert loss.notes == [f"gradient.0: {WITHOUT_EFFECT} (2 were compared, see `backward`)"]
+
+
+@pytest.mark.parametrize("backward", [DIVERGED, UNDERPOWERED])
+def test_it_stays_where_backward_is_not_aligned(backward):
+    result = checked([pair("gradient.0", "gradient", DIVERGED)], backward)
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == DIVERGED
+
+
+def test_it_stays_where_no_gradient_was_compared():
+    result = checked([pair("gradient.0", "gradient", DIVERGED)], gradients=0)
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == DIVERGED
+
+
+def test_it_stays_where_the_loss_differs_too():
+    result = checked([pair("loss", "loss", DIVERGED), pair("gradient.0", "gradient", DIVERGED)])
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == DIVERGED
+
+
+def test_it_stays_where_an_operation_was_confirmed_to_be_at_fault():
+    result = checked([pair("gradient.0", "gradient", DIVERGED)])
+    result.stages[0].divergences[0].confirmed = True
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == DIVERGED
