@@ -288,6 +288,9 @@ def repair_project(
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
         result.command = _command(project, stages, out, strict=strict)
         limit = project.repair if seconds is None else seconds
+        if limit > 0 and project.streaming.streaming:  # a trial would build the models whole
+            limit = 0.0
+            result.preflight.append("no repair was tried: the models are streamed, block by block")
         repaired = trying.repair(project, result, folder, limit, told) if limit > 0 else Repaired(verdict=result.verdict)
         applying.write_patch(folder, repaired)
         pictures.draw(result, context.artifacts, folder, project.settings.pictures)
@@ -335,7 +338,8 @@ def _checked(
             reused = ", ".join(sorted(context.reference.reused))
             result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")
     if watch is not None:
-        result.profile = watch.result({side.side: side.spent for side in (context.reference, context.candidate)})
+        own = () if project.streaming.streaming else (context.reference, context.candidate)  # streamed blocks have recorders of their own
+        result.profile = watch.result({side.side: side.spent for side in own})
     return result, context
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
 from paralign.locate.provenance import tracing_back
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult, Unjudged
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult, Unjudged, overall
 from paralign.port import hints
 from paralign.registry import BY_NAME
 from paralign.run import inputs as tensors
@@ -20,6 +20,7 @@ from paralign.run.recorder import Recorder, both, interpreter, own_code
 from paralign.run.remedies import remedy
 from paralign.run.standing_process import Child, Standing
 from paralign.stages import run as run_stage
+from paralign.stages.precision import NATIVE_KEY
 from paralign.worker.protocol import Batch, Describe, Description, Given
 from paralign.worker.protocol.wire import encode
 
@@ -205,6 +206,8 @@ def leave_out_without_effect(result: CheckResult) -> None:
     if last.name != "backward" or last.verdict != ALIGNED or loss is None or loss.verdict != DIVERGED or loss.findings:
         return
     wrong = [pair for pair in loss.pairs if pair.wrong]
+    if any(pair.key.endswith(NATIVE_KEY) for pair in wrong) or any(p.granted is not None for p in last.pairs if p.judged):
+        return  # `backward` says nothing of native gradients, and what the user grants shows nothing
     if not all(_is_gradient(pair) for pair in wrong) or any(d.confirmed for d in loss.divergences):
         return
     compared = sum(1 for pair in last.pairs if pair.judged and pair.reference is not None and pair.reference.role == "gradient")
@@ -213,7 +216,8 @@ def leave_out_without_effect(result: CheckResult) -> None:
     for pair in wrong:
         pair.leave_out(Unjudged.WITHOUT_EFFECT, WITHOUT_EFFECT)
     loss.notes.append(f"{', '.join(p.key for p in wrong)}: {WITHOUT_EFFECT} ({compared} were compared, see `backward`)")
-    loss.verdict, loss.divergence, loss.divergences = ALIGNED, None, []
+    loss.verdict = overall([pair.verdict for pair in loss.pairs if pair.judged])
+    loss.divergence, loss.divergences = None, []
 
 
 def _is_gradient(pair: Pair) -> bool:

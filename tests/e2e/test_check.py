@@ -317,7 +317,7 @@ def test_a_folder_without_a_project_says_how_to_make_one(run, tmp_path):
         ("[reference]", "[reference", "is no valid TOML"),
         ("timeout = 60", "timeout = 'long'", "'timeout' must be of type int or float, not str"),
         ("timeout = 60", "timeuot = 60", "unknown key 'timeuot'; did you mean 'timeout'?"),
-        ('framework = "numpy"', 'framework = "jax"', "there is no adapter for framework 'jax'"),
+        ('framework = "numpy"', 'framework = "mxnet"', "there is no adapter for framework 'mxnet'"),
         ("[reference]", "[reference]\nmodule = 'nowhere.py'", "the module of the reference is not there"),
         ("[reference]", "[reference]\nroot = 'nowhere'", "the root of the reference is no folder"),
         ("shape = [4, 6]", "shape = [4, 6.5]", "a shape is a list of whole numbers"),

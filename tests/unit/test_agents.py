@@ -282,3 +282,22 @@ def test_an_agent_speaks_with_it_over_standard_input_and_output(root):
                 await client.read_resource(f"{SCHEME}%2e%2e/outside")
 
     anyio.run(talk)
+
+
+def test_links_that_lead_out_of_the_root_are_not_read_nor_written(root, tools):
+    outside = root.parent / "beyond"
+    outside.mkdir()
+    (outside / "secret.py").write_text("import torch\nKEY = 'secret'\n")
+    source = root / "linked"
+    source.mkdir()
+    (source / "net.py").write_text("import torch\n")
+    (source / "leak.py").symlink_to(outside / "secret.py")
+    for name, arguments in (("scan", {"paths": ["linked"]}), ("convert", {"source": "linked", "destination": "made"})):
+        with pytest.raises(UsageError, match="a link leads out of the root"):
+            tools.call(name, arguments)
+    (source / "leak.py").unlink()
+    (root / "made").mkdir()
+    (root / "made" / "net.py").symlink_to(outside / "made.py")
+    with pytest.raises(ParalignError, match="a link stands where a file shall be written"):
+        tools.call("convert", {"source": "linked", "destination": "made"})
+    assert not (outside / "made.py").exists()

@@ -11,6 +11,7 @@ import pytest
 from paralign.errors import UsageError
 from paralign.model import Divergence, Point, TracedValue
 from paralign.repair.applying import BACKUP, apply, check_unchanged, remove_patch, write_patch
+from paralign.repair.code_copy import Copy, _mirror
 from paralign.repair.edited_source import Source, Unreadable, unified
 from paralign.repair.edits import EDITS
 from paralign.repair.fault_sites import Library, sites
@@ -192,3 +193,40 @@ def test_a_point_outside_of_the_candidates_root_has_no_statement(tmp_path):
     found = Divergence(None, Point("", "", f"{file}:1"))
     assert list(sites(found, Library(), (tmp_path / "root", tmp_path / "root"), file, "numpy")) == []
     assert list(sites(Divergence(None, None), Library(), (tmp_path, tmp_path), file, "numpy")) == []
+
+
+def test_a_linked_folder_is_never_written_into(tmp_path):
+    own, copy = tmp_path / "own", tmp_path / "copy"
+    (own / "models").mkdir(parents=True)
+    (own / "models" / "net.py").write_text("x = 1\n")
+    copy.mkdir()
+    (copy / "models").symlink_to(own / "models")
+    mirrored = Copy(((own, copy),))
+    assert not mirrored.holds(own / "models" / "net.py")
+    with pytest.raises(UsageError, match="not among those that were copied"):
+        mirrored.write({own / "models" / "net.py": b"x = 2\n"})
+    assert (own / "models" / "net.py").read_text() == "x = 1\n"
+
+
+def test_odd_entries_of_a_project_are_linked_or_left_out(tmp_path):
+    own, copy = tmp_path / "own", tmp_path / "copy"
+    (own / "closed").mkdir(parents=True)
+    (own / "model.py").write_text("x = 1\n")
+    (own / "loop.py").symlink_to(own / "loop.py")
+    (own / "closed").chmod(0)
+    try:
+        _mirror(own, copy, own / "result")
+    finally:
+        (own / "closed").chmod(0o700)
+    assert (copy / "model.py").read_text() == "x = 1\n"
+    assert not (copy / "model.py").is_symlink()
+
+
+def test_a_link_beside_a_file_is_not_written_through(tmp_path):
+    file, victim = tmp_path / "model.py", tmp_path / "victim.txt"
+    file.write_text("x = 1\n")
+    victim.write_text("mine")
+    (tmp_path / ".model.py.tmp").symlink_to(victim)
+    repaired = Repaired(before={file: b"x = 1\n"}, after={file: b"x = 2\n"})
+    apply(repaired)
+    assert (victim.read_text(), file.read_text(), file.is_symlink()) == ("mine", "x = 2\n", False)

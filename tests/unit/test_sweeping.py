@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,12 +12,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from paralign import __version__
 from paralign.cli import main
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, ERROR
 from paralign.sweeping import Outcome, Port, read, sweep
 from paralign.sweeping.engine import _startable
-from paralign.sweeping.one_port import from_json, memory_of
+from paralign.sweeping.one_port import PROGRAM, from_json, memory_of
 from paralign.sweeping.ports import Sweep
 from paralign.sweeping.store import Store
 
@@ -234,3 +237,18 @@ def test_the_example_of_the_page_can_be_read(tmp_path, page):
     table = read(tmp_path / "ports.toml")
     assert [each.name for each in table.ports] == ["resnet50", "bert-base"]
     assert (table.jobs, table.memory, table.ports[1].memory, table.ports[0].stages) == (2, 16, 10.0, ("weights", "forward"))
+
+
+def test_an_earlier_result_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "one" / "port.json").mkdir(parents=True)
+    with pytest.raises(UsageError, match="an earlier result cannot be read"):
+        Store(str(tmp_path)).read("one/port.json")
+
+
+def test_the_command_is_of_this_package_whatever_lies_in_the_current_folder(tmp_path):
+    (tmp_path / "json.py").write_text("print('not mine')\n")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "not mine" not in done.stdout
+    assert __version__ in done.stdout

@@ -18,8 +18,12 @@ draw = np.random  # the global generator is what a check seeds
 EPOCHS, BATCHES = 4, 4
 
 
+KEPT = {}
+
+
 def write(folder, epoch, parts=(".pdparams", ".pdopt")):
-    Checkpoints(str(folder)).write(epoch, lambda stem: [Path(stem + part).write_text(f"{part} of {epoch}") for part in parts])
+    kept = KEPT.setdefault(folder, Checkpoints(str(folder)))
+    kept.write(epoch, lambda stem: [Path(stem + part).write_text(f"{part} of {epoch}") for part in parts])
 
 
 def taken(folder):
@@ -219,3 +223,44 @@ def test_what_was_not_looked_at_is_said():
     assert Coverage("resumed trainings", 0, 2) in result.coverage
     assert "candidate: interrupted after 4 steps: fewer than 2 steps follow that can be compared" in result.notes
     assert "was not looked at: train(log) writes no checkpoints" in " ".join(checked(training(saves=False), training(saves=False)).notes)
+
+
+def test_a_new_training_in_an_old_folder_does_not_go_on_from_the_old_one(tmp_path):
+    def training(epochs):
+        kept = Checkpoints(str(tmp_path))
+        for epoch in epochs:
+            kept.write(epoch, lambda stem, e=epoch: Path(stem + ".pth").write_text(f"weights of {e}"))
+        return kept
+
+    training(range(5))
+    training(range(2))
+    name, epoch, passed = taken(tmp_path)
+    assert (name, epoch) == ("latest", 1)
+    assert "model_4: of another training than `latest`" in passed
+
+
+def test_a_resumed_training_is_the_same_training(tmp_path):
+    write(tmp_path, 0)
+    again = Checkpoints(str(tmp_path))
+    assert again.resume(lambda stem: None) == 1
+    held = {path.name: path.read_bytes() for path in tmp_path.glob("latest*")}
+    again.write(1, lambda stem: [Path(stem + part).write_text("1") for part in (".pdparams", ".pdopt")])
+    for name, content in held.items():  # killed before `latest` was written
+        (tmp_path / name).write_bytes(content)
+    assert taken(tmp_path) == ("model_1", 1, [])
+
+
+def test_a_kill_before_the_first_note_of_latest_leaves_the_model_to_go_on_from(tmp_path):
+    write(tmp_path, 0)
+    (tmp_path / "latest.json").unlink()
+    assert taken(tmp_path)[:2] == ("model_0", 0)
+
+
+def test_a_file_of_another_name_is_refused_before_anything_is_written(tmp_path):
+    def save(stem):
+        Path(stem + ".pth").write_text("weights")
+        Path(stem).with_name("config.json").write_text("{}")
+
+    with pytest.raises(UsageError, match=r"save\(\) wrote config.json, whose name does not begin with model_0"):
+        Checkpoints(str(tmp_path)).write(0, save)
+    assert not (tmp_path / "model_0.pth").exists()

@@ -56,3 +56,22 @@ def test_it_stays_where_an_operation_was_confirmed_to_be_at_fault():
     result.stages[0].divergences[0].confirmed = True
     leave_out_without_effect(result)
     assert result.stages[0].verdict == DIVERGED
+
+
+def test_it_stays_where_it_is_of_native_runs_which_backward_does_not_compare():
+    result = checked([pair("gradient.0 (native)", "gradient", DIVERGED)])
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == DIVERGED
+
+
+def test_it_stays_where_the_user_grants_what_backward_differs_by():
+    result = checked([pair("gradient.0", "gradient", DIVERGED)])
+    result.stages[1].pairs[0].granted = 0.5
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == DIVERGED
+
+
+def test_a_loss_that_is_too_weak_stays_too_weak():
+    result = checked([pair("loss", "loss", UNDERPOWERED), pair("gradient.0", "gradient", DIVERGED)])
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == UNDERPOWERED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +71,17 @@ class Root:
         if not resolved.is_relative_to(self.folder):
             raise UsageError(f"{what} leads out of the root", where=quoted(given), hint=f"name a path below {self.folder}")
         return resolved
+
+    def check_links(self, path: Path) -> None:
+        """Refuse a folder in which a link leads out of the root: its files would be read as the root's.
+
+        Raises:
+            UsageError: there is one.
+        """
+        for here, folders, files in os.walk(path):
+            for each in (Path(here, name) for name in (*folders, *files)):
+                if each.is_symlink() and not each.resolve().is_relative_to(self.folder):
+                    raise UsageError("a link leads out of the root", where=quoted(str(each)), hint="name a folder without it")
 
     def within(self, path: Path) -> str:
         """A path as commands take it from the root: never an option, never the name of a stage.

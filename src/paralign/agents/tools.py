@@ -162,6 +162,8 @@ class Tools:
         return [self.root.within(path) for path in paths]
 
     def _scan(self, given: dict[str, Any]) -> dict[str, Any]:
+        for path in given["paths"]:
+            self.root.check_links(path)
         found = _answer(self._run(["scan", *self._words(*given["paths"]), "--json"], given, READING))
         calls = sorted((call for call in found["calls"] if call["status"] in _TO_DO), key=lambda call: _TO_DO.index(call["status"]))
         kept = ("path", "line", "source", "name", "status", "port", "notes")
@@ -179,6 +181,7 @@ class Tools:
         return _answer(self._run(["explain", given["api"], "--json"], given, READING))
 
     def _convert(self, given: dict[str, Any]) -> dict[str, Any]:
+        self.root.check_links(given["source"])
         source, destination = self._words(given["source"], given["destination"])
         if given.get("what", "code") == "weights":
             model = ["--model", *self._words(given["project"])] if "project" in given else []
@@ -193,7 +196,7 @@ class Tools:
         project = read_project(given["project"])
         out = self.root.path(str(project.out), "the project's output folder")
         fresh = ["--fresh"] if given.get("fresh") else []
-        words = ["check", *self._words(given["project"]), *given.get("stages", []), "--json", *fresh]
+        words = ["check", *self._words(given["project"]), *given.get("stages", []), "--json", *fresh, "--out", self.root.within(out)]
         return self._reported(self._run(words, given), out)
 
     def _locate(self, given: dict[str, Any]) -> dict[str, Any]:

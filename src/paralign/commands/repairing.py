@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import number, quiet
@@ -63,7 +64,8 @@ def _repair(options: argparse.Namespace) -> int:
         from paralign.repair.applying import apply
 
         for path in apply(done.repaired):
-            print(plain_text(say("written; the file as it was: {path}", path=path)))
+            told = plain_text(say("written; the file as it was: {path}", path=path))
+            print(told, file=sys.stderr if options.json else sys.stdout)
     return CODES[ALIGNED] if done.repaired.verdict == ALIGNED else CODES[done.result.verdict]
 
 

@@ -50,8 +50,8 @@ def convert_code(source: str | Path, destination: str | Path, python: str | None
     texts = {path: _converted(path, _shown(path, source), program, paddle, ledger) for path in files}
     for path, text in texts.items():
         if text is not None:
-            _write(targets[path], text)
-    _write(record, ledger.to_json())
+            _write(targets[path], text, force=force)
+    _write(record, ledger.to_json(), force=force)
     return ledger
 
 
@@ -70,16 +70,24 @@ def _check(source: Path, destination: Path, targets: list[Path], *, force: bool)
     if inside == source.resolve() or (source.is_dir() and source.resolve() in inside.parents):
         raise UsageError("the destination lies in the source", where=str(destination), hint="name another folder")
     for path in targets:
+        if path.is_symlink() or not path.resolve().is_relative_to(_home(destination)):
+            raise UsageError("a link stands where a file shall be written", where=str(path), hint="name another destination")
         if path.is_dir():
             raise UsageError("there is a folder where a file shall be written", where=str(path), hint="name a file")
         if path.exists() and not force:
             raise UsageError("the destination is there already", where=str(path), hint="name another one, or give --force")
 
 
-def _write(path: Path, text: str) -> None:
+def _home(destination: Path) -> Path:
+    """The folder below which all is written: the destination, or that of a single file."""
+    return destination.resolve() if destination.is_dir() else destination.parent.resolve()
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        with path.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
     except OSError as fault:
         raise unwritten(path, fault) from fault
 

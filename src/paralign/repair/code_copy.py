@@ -38,6 +38,11 @@ class Copy:
                 return copied / path.relative_to(own)
         return None
 
+    def holds(self, path: Path) -> bool:
+        """Whether a file was copied: one that is linked, or lies in a folder that is, is the user's own."""
+        inside = self.inside(path)
+        return inside is not None and inside.is_file() and inside.resolve() == inside
+
     def outside(self, text: str) -> str:
         """A text with the user's paths in the place of the copies'."""
         for own, copied in self.folders:
@@ -58,7 +63,7 @@ class Copy:
         """Put edited files in the place of copied ones."""
         for path, content in edited.items():
             inside = self.inside(path)
-            if inside is None or inside.is_symlink() or not inside.is_file():
+            if inside is None or not self.holds(path):
                 raise UsageError("the file to be edited is not among those that were copied", where=str(path))
             inside.write_bytes(content)
 
@@ -71,11 +76,12 @@ def copied(project: Project, folder: Path, out: Path) -> Copy:
         folder: an empty folder for the copy.
         out: the output folder, which is left out.
     """
-    wanted = [project.folder.resolve()]
-    for path in (project.candidate.root.resolve(), project.candidate.module.resolve().parent):
+    wanted: list[Path] = []
+    places = {project.folder.resolve(), project.candidate.root.resolve(), project.candidate.module.resolve().parent}
+    for path in sorted(places, key=lambda each: (len(each.parts), each)):
         if not any(path.is_relative_to(known) for known in wanted):
             wanted.append(path)
-    pairs = tuple((own, folder / f"copy-{number}" / own.name) for number, own in enumerate(wanted))
+    pairs = tuple((own, folder.resolve() / f"copy-{number}" / own.name) for number, own in enumerate(wanted))
     for own, inside in pairs:
         _mirror(own, inside, out.resolve())
     return Copy(pairs)
@@ -88,14 +94,42 @@ def _mirror(own: Path, inside: Path, out: Path) -> None:
     while todo:
         folder, copy = todo.popleft()
         copy.mkdir(parents=True, exist_ok=True)
-        for entry in os.scandir(folder):
+        for entry in _entries(folder):
             left -= 1
             path, target = folder / entry.name, copy / entry.name
             if path == out or entry.name in _SKIPPED:
                 continue
-            if entry.name.endswith(".py") and entry.is_file():
-                shutil.copyfile(path, target)
-            elif left > 0 and entry.is_dir(follow_symlinks=False) and not (path / "pyvenv.cfg").exists():
+            if _is_copied(entry, path, target):
+                continue
+            if left > 0 and _is_opened(entry, path):
                 todo.append((path, target))
             else:
                 target.symlink_to(path)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing of one that cannot be read."""
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return []
+
+
+def _is_copied(entry: os.DirEntry[str], path: Path, target: Path) -> bool:
+    """Copy an entry that is Python code; False of all else, and of what cannot be read."""
+    try:
+        if not entry.name.endswith(".py") or not entry.is_file():
+            return False
+        shutil.copyfile(path, target)
+    except OSError:
+        target.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _is_opened(entry: os.DirEntry[str], path: Path) -> bool:
+    """Whether an entry is a folder to look into: not a link, not an environment, and readable."""
+    try:
+        return entry.is_dir(follow_symlinks=False) and os.access(path, os.R_OK | os.X_OK) and not (path / "pyvenv.cfg").exists()
+    except OSError:
+        return False

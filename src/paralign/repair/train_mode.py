@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def differs_in_train_mode(room: Room, edited: dict[Path, bytes]) -> bool:
-    """Whether outputs differ in train mode, with what is random switched off; False where a side cannot be watched or has no modes."""
+    """Whether outputs differ in train mode, with what is random switched off, or that pass fails; False where a side cannot be watched."""
     found: list[bool] = []
     room.run(edited, ["forward"], then=lambda context: found.append(_differs(context)))
     return any(found)
@@ -31,5 +31,5 @@ def _differs(context: Context) -> bool:
     try:
         judgement = Watched(context, order, {"inputs": context.inputs}, name="train-mode").judgement()
     except WorkerFailed:
-        return False
+        return True
     return bool(judgement.wrong_outputs())

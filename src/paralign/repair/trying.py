@@ -146,7 +146,7 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
     for number, divergence in enumerate(stage.divergences[:POINTS]):
         own = _of_user(search, divergence)
         for place, site in enumerate(sites(own, library, roots, project.reference.module, framework)):
-            if search.room.copy.inside(site.source.path) is None:
+            if not search.room.copy.holds(site.source.path):
                 continue
             if site.source.path not in search.edited:
                 search.room.keep(site.source.path, site.source.content)
@@ -209,30 +209,34 @@ def _worse(before: CheckResult, after: CheckResult) -> bool:
     """Whether a stage that was aligned is no longer, or one fails."""
     known = {each.name: each.verdict for each in before.stages}
     failed = any(each.verdict == ERROR and known.get(each.name) != ERROR for each in after.stages)
-    return failed or any(each.verdict == DIVERGED and known.get(each.name) == ALIGNED for each in after.stages)
+    return failed or any(each.verdict != ALIGNED and known.get(each.name) == ALIGNED for each in after.stages)
 
 
 def _holds_afresh(search: _Search, stage: str, edited: dict[Path, bytes], whole: CheckResult) -> bool:
-    """Whether what the model computes agrees on inputs that were not used to find the fault, in eval and in train mode.
+    """Whether what the model computes is seen to agree on inputs that were not used to find the fault, in eval and in train mode.
 
+    Inputs that show nothing (the reference fails on them, or the test is too weak) do not count: one kind at least must be aligned.
     A stage that was not aligned on the check's own inputs, because of another fault, is not asked.
     """
     names = [name for name in ON_INPUTS if name in search.stages and of(whole, name).verdict == ALIGNED]
     if not names or (stage not in ON_INPUTS and stage != "loss"):
         return True
+    shown = False
     for inputs in (LIKE, LARGE):
         try:
             fresh = search.room.run(edited, names, inputs=inputs)
         except (UsageError, WorkerFailed):
-            continue
+            return False
         failed = [each.failure for each in fresh.stages if each.failure is not None]
         if any(failure["side"] == "candidate" for failure in failed) and not any(f["side"] == "reference" for f in failed):
             return False
         if any(each.verdict == DIVERGED for each in fresh.stages):
             return False
-    if "forward" in names and "backward" not in names:
-        return not differs_in_train_mode(search.room, edited)
-    return True
+        shown = shown or all(each.verdict == ALIGNED for each in fresh.stages)
+    trained = "backward" in names and "train" in search.project.settings.modes
+    if not shown or trained or "forward" not in names:
+        return shown
+    return not differs_in_train_mode(search.room, edited)
 
 
 def _after(result: CheckResult, stage: str) -> float | None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -160,7 +161,7 @@ def replace(path: Path, text: str) -> None:
     Raises:
         WriteFailed: it cannot be written; what was there before is untouched.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)

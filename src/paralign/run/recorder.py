@@ -199,6 +199,10 @@ class Recorder:
         if self._worker is not None:
             self._worker.dismiss()
 
+    def restart(self) -> None:
+        """End the worker; the next task starts another, which does first what prepares the model."""
+        self._end_worker()
+
     def close(self) -> None:
         """End the worker, also one that another thread waits for or is about to start; there will be no other."""
         self._closed = True

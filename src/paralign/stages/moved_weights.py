@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from paralign.capture import Capture, CaptureWriter, clear
+from paralign.errors import WorkerFailed
 from paralign.model import Manifest
 from paralign.stages.assignment import fetching, told_apart, write
 from paralign.worker.protocol import Load
@@ -43,17 +44,31 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
     Raises:
         WorkerFailed: a side cannot load them.
     """
-    recorders, known = (context.reference, context.candidate), (context.reference.identity, context.candidate.identity)
+    recorders = context.reference, context.candidate
+    known = [(recorder.identity, recorder.folder) for recorder in recorders]
+    kept = dict(context.artifacts), dict(context.replays)
     mark = uuid4().hex
     try:
         _load(context, values)
-        for recorder, identity in zip(recorders, known, strict=True):
-            recorder.identity = {**identity, "moved": mark}
+        for recorder, (identity, folder) in zip(recorders, known, strict=True):
+            recorder.identity, recorder.folder = {**identity, "moved": mark}, folder / "moved-run"
         yield
     finally:
-        for recorder, identity in zip(recorders, known, strict=True):
-            recorder.identity = identity
+        for recorder, (identity, folder) in zip(recorders, known, strict=True):
+            recorder.identity, recorder.folder = identity, folder
+        for current, before in zip((context.artifacts, context.replays), kept, strict=True):
+            current.clear()
+            current.update(before)
+        _restore(context)
+
+
+def _restore(context: Context) -> None:
+    """Load the weights as they were; workers that cannot are started anew, and load them first."""
+    try:
         _load(context, {})
+    except WorkerFailed:
+        context.reference.restart()
+        context.candidate.restart()
 
 
 def _load(context: Context, values: dict[str, Typed]) -> None:
@@ -69,8 +84,8 @@ def _load(context: Context, values: dict[str, Typed]) -> None:
             if record.location is not None:
                 writer.add(record.name, values.get(record.name) or weights.value(record), role=record.role)
     order = replace(Load(), record=False, attempt=uuid4().hex)
+    given = write(context, plan, lambda name: values.get(name) or own(name))  # both are there before either side is asked
     context.reference.record("moved-load", order, {"state": Capture.open(folder)}, prelude=True)
-    given = write(context, plan, lambda name: values.get(name) or own(name))
     context.candidate.record("moved-load", order, {"state": given}, prelude=True)
 
 

@@ -28,6 +28,9 @@ LEAST = 1e-5
 
 _NATIVE = Method("native", DOUBLE, NATIVE, (NATIVE,), LIMIT)
 
+#: how keys of pairs end that are of native runs, where others are of float64
+NATIVE_KEY = " (native)"
+
 
 def judge(
     result: StageResult,
@@ -53,7 +56,7 @@ def judge(
     pairs = [p for p in paired(*captures, both, native, Tolerance()) if p.noise is not None]
     settle(pairs, native, Tolerance(), least=LEAST)
     for pair in pairs:
-        pair.key = f"{pair.key} (native)"
+        pair.key = f"{pair.key}{NATIVE_KEY}"
         pair.judged = pair.verdict != UNDERPOWERED
     wrong = [p for p in pairs if p.verdict == DIVERGED]
     loud = [p for p in pairs if p.judged and p not in wrong and (p.ratio or 0.0) > TOLD]

@@ -104,7 +104,7 @@ def _units(run: _Check) -> None:
     chosen = choose(kinds, run.project.streaming.sample, run.project.settings.seed)
     run.progress(f"the reference up to block {max(chosen)}, block by block")
     given = _stream(run, "reference", chosen)
-    _compare_arguments(run, given, told)
+    _compare_arguments(run, given, told, chosen)
     _check_unit(run, (SHELL, SHELL), None, "the model without its blocks")
     for number in chosen:
         values = _inputs(run, given, number)
@@ -211,11 +211,15 @@ def add(whole: StageResult, stage: StageResult, title: str) -> None:
         whole.peak_bytes[side] = max(whole.peak_bytes.get(side, 0.0), peak)
 
 
-def _compare_arguments(run: _Check, given: Capture, told: list[Streamed]) -> None:
-    """What the first block is called with beside the values that go through: tables of angles and masks, which the shell makes."""
-    number = min(int(name.partition(".")[2]) for name in given.manifest.settings["trees"])
-    own = _stream(run, "candidate", [number])
-    name = f"block.{number}"
+def _compare_arguments(run: _Check, given: Capture, told: list[Streamed], chosen: list[int]) -> None:
+    """What the chosen blocks are called with beside the values that go through: tables of angles and masks, which the shell makes."""
+    own = _stream(run, "candidate", chosen)
+    for number in chosen:
+        _compare_call(run, (given, own), number, told[0].blocks[number])
+
+
+def _compare_call(run: _Check, captures: tuple[Capture, Capture], number: int, path: str) -> None:
+    (given, own), name = captures, f"block.{number}"
     points = leaves(given.select(name=name), own.select(name=name))[1:]  # the first goes through the blocks: the shell's outputs tell of it
     noises = Noises(given, ROUNDING)
     pairs = []
@@ -225,7 +229,7 @@ def _compare_arguments(run: _Check, given: Capture, told: list[Streamed]) -> Non
             for record, capture in ((first, given), (second, own))
         ]
         at = (first or second).leaf if (first or second) is not None else ""  # type: ignore[union-attr] # one of them is there
-        pair = compare_pair(f"what {told[0].blocks[number]} is called with: {at}", first, second, *values, how=how)
+        pair = compare_pair(f"what {path} is called with: {at}", first, second, *values, how=how)
         pair.noise = noises.of(first) if first is not None else None
         pairs.append(pair)
     settle(pairs, ROUNDING, run.project.settings.tolerance_of("forward"))

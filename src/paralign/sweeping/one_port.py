@@ -20,6 +20,9 @@ from paralign.model import ERROR, SCHEMA
 from paralign.progress import kept
 from paralign.report import told
 from paralign.run.launching import Guard, launch
+from paralign.run.process import environment
+from paralign.run.project import read
+from paralign.run.recorder import interpreter
 from paralign.worker.files import fingerprint
 
 if TYPE_CHECKING:
@@ -36,6 +39,12 @@ GRACE = 5.0
 
 #: bytes of a gigabyte, as the table of ports counts them
 GB = 1e9
+
+#: the command, of this very package whatever lies in the current folder; the sides' own interpreters get no path of it
+PROGRAM = (
+    f"import sys; sys.path[:] = [{str(Path(__file__).parents[2])!r}, *filter(None, sys.path)]; "
+    "from paralign.cli import main; sys.exit(main())"
+)
 
 #: characters of what a failed check said that are kept
 SAID = 2000
@@ -87,8 +96,17 @@ def _sound(content: dict[str, Any]) -> bool:
 
 def key_of(port: Port) -> str:
     """What a result is known by, beside the files that it depended on."""
-    text = json.dumps([SCHEMA, __version__, str(port.project), port.stages, port.strict])
+    text = json.dumps([SCHEMA, __version__, str(port.project), port.stages, port.strict, _installed(port)])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _installed(port: Port) -> list[dict[str, str]]:
+    """What is installed for the interpreters of both sides; nothing of a project that cannot be read: its check says why."""
+    try:
+        project = read(port.project)
+    except ParalignError:
+        return []
+    return [interpreter(side.python, environment(side)).installed for side in (project.reference, project.candidate)]
 
 
 def is_current(earlier: Outcome, port: Port) -> bool:
@@ -114,26 +132,24 @@ def check(port: Port, folder: Path, stop: threading.Event) -> Outcome:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "report.json").unlink(missing_ok=True)
+        own = _own_files(port)  # as they were when the check began
         with said.open("wb") as log:
             outcome.failure = _run(words, port, log, outcome, stop)
     except OSError as fault:
         outcome.failure = f"it cannot be run: {fault.strerror} ({fault.filename})"
     outcome.seconds = time.perf_counter() - began
     if not outcome.failure:
-        _take(outcome, folder, port, said, started)
+        _take(outcome, folder, port, said, started, own)
     return outcome
 
 
 def _run(words: list[str], port: Port, log: BinaryIO, outcome: Outcome, stop: threading.Event) -> str:
     """Run the command; why it was ended, '' where it ended by itself."""
-    paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     process = launch(
-        [sys.executable, "-m", "paralign", *words],
+        [sys.executable, "-c", PROGRAM, *words],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        env=environment,
         start_new_session=True,
     )
     guard = Guard(process.pid)
@@ -168,7 +184,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _take(outcome: Outcome, folder: Path, port: Port, said: Path, started: float) -> None:
+def _take(outcome: Outcome, folder: Path, port: Port, said: Path, started: float, own: dict[str, str]) -> None:
     """Read the report that a check has left; without one, what it said is the failure."""
     report = folder / "report.json"
     if not report.is_file() or report.stat().st_mtime < started - 1.0:  # a second: what some file systems keep of times
@@ -181,13 +197,18 @@ def _take(outcome: Outcome, folder: Path, port: Port, said: Path, started: float
         return
     outcome.verdict, outcome.headline = found.verdict, found.headline
     outcome.stages = {stage.name: stage.verdict for stage in found.stages}
-    outcome.files = _files(folder, port, list(outcome.stages))
+    outcome.files = _files(folder, list(outcome.stages), own)
 
 
-def _files(folder: Path, port: Port, stages: list[str]) -> dict[str, str]:
-    """The project file, and every file that a stage depended on."""
+def _own_files(port: Port) -> dict[str, str]:
+    """The project file, with its fingerprint."""
     project = port.project / "paralign.toml" if port.project.is_dir() else port.project
-    found = {str(project): fingerprint(str(project)) or ""}
+    return {str(project): fingerprint(str(project)) or ""}
+
+
+def _files(folder: Path, stages: list[str], own: dict[str, str]) -> dict[str, str]:
+    """The project file, and every file that a stage depended on."""
+    found = dict(own)
     for stage in stages:
         for training in (False, True) if stage == "data" else (False,):
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ class Store:
 
         Raises:
             CaptureFormatError: it is larger than any that a sweep writes.
+            UsageError: it cannot be read.
         """
         path = f"{self._base}/{name}"
         try:
@@ -47,6 +49,10 @@ class Store:
                 data: bytes = file.read(LARGEST.value + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as fault:
+            raise UsageError(
+                f"an earlier result cannot be read: {fault.strerror or fault}", where=path, hint="sweep with --fresh, or into another --out"
+            ) from fault
         LARGEST.check(len(data), "the file has at least", path, CaptureFormatError)
         return data
 
@@ -64,8 +70,9 @@ class Store:
                 return
             target = Path(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            partial = target.with_name(f".{target.name}.tmp")
-            partial.write_bytes(data)
+            partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+            with partial.open("xb") as file:
+                file.write(data)
             partial.replace(target)
         except OSError as fault:
             raise unwritten(path, fault) from fault

@@ -14,6 +14,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
+from uuid import uuid4
 
 from paralign.errors import UsageError
 
@@ -37,12 +38,14 @@ class Taken:
         epoch: after which it was written; None for files without a note whose name does not tell.
         files: their paths.
         passed: why others were not taken.
+        training: which training wrote it, '' where no note tells.
     """
 
     stem: str
     epoch: Optional[int]
     files: List[str]
     passed: List[str] = field(default_factory=list)
+    training: str = ""
 
 
 class Checkpoints:
@@ -63,6 +66,7 @@ class Checkpoints:
 
     def __init__(self, folder: str, rank: int = 0) -> None:
         self.folder, self.rank = Path(folder), rank
+        self._training = uuid4().hex  # of a training that is resumed: as before
 
     def write(self, epoch: int, save: Callable[[str], Any]) -> None:
         """Write ``model_N`` and ``latest``.
@@ -85,6 +89,11 @@ class Checkpoints:
             if not written:
                 raise UsageError(
                     f"save() wrote no file that begins with {name}", where=str(staging), hint="write stem + '.pth', or '.pdparams'"
+                )
+            strange = sorted(path.name for path in staging.iterdir() if path not in written)
+            if strange:
+                raise UsageError(
+                    f"save() wrote {strange[0]}, whose name does not begin with {name}", where=str(staging), hint="write stem + a suffix"
                 )
             parts = {path.name[len(name) :]: _digest(path) for path in written}
             for suffix in parts:
@@ -110,10 +119,17 @@ class Checkpoints:
             if why:
                 passed.append(f"{name}: {why}")
             else:
-                fit.append(Taken(str(self.folder / name), epoch, [str(self.folder / f"{name}{s}") for s in sorted(found)]))
+                told = _told(self.folder / f"{name}{_NOTE}")
+                files = [str(self.folder / f"{name}{s}") for s in sorted(found)]
+                fit.append(Taken(str(self.folder / name), epoch, files, training=told.training if told is not None else ""))
         latest = next((each for each in fit if each.stem.endswith(LATEST)), None)
+        if latest is not None and latest.training:
+            older = [each for each in fit if each.training not in ("", latest.training)]
+            passed += [f"{Path(each.stem).name}: of another training than `latest`" for each in older]
+            fit = [each for each in fit if each not in older]
         best = max((each for each in fit if each.epoch is not None), key=lambda each: (each.epoch, each is latest), default=None)
-        chosen = latest if latest is not None and latest.epoch is None else best
+        noted = any((self.folder / f"{name}{_NOTE}").exists() for name in names)
+        chosen = latest if latest is not None and latest.epoch is None and not noted else best
         if chosen is not None:
             chosen.passed = passed
         return chosen
@@ -133,6 +149,7 @@ class Checkpoints:
         found = self.taken()
         if found is None:
             raise UsageError("there is no complete checkpoint to go on from", where=str(self.folder), hint="train without resume first")
+        self._training = found.training or self._training
         following = load(found.stem)
         if found.epoch is not None:
             return found.epoch + 1
@@ -171,7 +188,13 @@ class Checkpoints:
 
     def _note(self, name: str, epoch: int, parts: "Dict[str, tuple[int, str]]") -> None:
         path = self.folder / f"{name}{_NOTE}"
-        text = json.dumps({"epoch": epoch, "files": {s: {"bytes": size, "sha256": digest} for s, (size, digest) in parts.items()}})
+        text = json.dumps(
+            {
+                "epoch": epoch,
+                "training": self._training,
+                "files": {s: {"bytes": size, "sha256": digest} for s, (size, digest) in parts.items()},
+            }
+        )
         beside = path.with_name(f".{path.name}.writing")
         with open(str(beside), "w", encoding="utf-8") as file:  # noqa: PTH123 - synced before it is renamed
             file.write(text + "\n")
@@ -184,6 +207,7 @@ class Checkpoints:
 class _Note:
     epoch: int
     parts: "Dict[str, tuple[int, str]]"
+    training: str = ""
 
 
 def _told(path: Path) -> Optional[_Note]:
@@ -192,7 +216,7 @@ def _told(path: Path) -> Optional[_Note]:
         with path.open("rb") as file:
             kept = json.loads(file.read(_MOST).decode("utf-8"))
         parts = {str(s): (int(each["bytes"]), str(each["sha256"])) for s, each in kept["files"].items()}
-        return _Note(int(kept["epoch"]), parts)
+        return _Note(int(kept["epoch"]), parts, str(kept.get("training", "")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

@@ -40,6 +40,9 @@ INDEX = Limit("PARALIGN_MAX_INDEX", 1 << 28, "bytes")
 #: attributes that hold a block's own number: they do not make it another kind
 _NUMBER = re.compile("idx|index|layer|number|_id$")
 
+#: what frameworks keep in a layer that says nothing of what it computes: a name of its own for each
+_BOOKKEEPING = frozenset({"_full_name", "_name_scope", "_name"})
+
 _NUMBERED = re.compile(r"(.*?)\.?(\d+)$")
 
 
@@ -207,7 +210,7 @@ def streamed(session: "Session", writer: "CaptureWriter", options: Stream, value
 
     def reached(number: int, *given: Any, **named: Any) -> Any:
         if number in options.record:
-            session.save_tree(writer, f"block.{number}", _arguments(held[number], given, named, adapter), role="input")
+            session.save_tree(writer, f"block.{number}", _arguments(held[number], given, named), role="input")
         if number == max(options.record):
             raise _Enough
         if shards is None:
@@ -217,6 +220,12 @@ def streamed(session: "Session", writer: "CaptureWriter", options: Stream, value
         adapter.train(held[number], "eval")
         result = held[number](*given, **named)
         adapter.drop(held[number])
+        if not adapter.is_tensor(result):
+            raise UsageError(
+                f"block {number} returns a {type(result).__name__}, and streaming hands on one tensor",
+                where=blocks[number],
+                hint="have the block return its hidden states alone, or check a smaller model without streaming",
+            )
         return result
 
     for number, path in enumerate(blocks):
@@ -238,18 +247,38 @@ def _bound(act: Callable[..., Any], number: int) -> Callable[..., Any]:
     return call
 
 
-def _arguments(module: Any, given: Tuple[Any, ...], named: Dict[str, Any], adapter: "Adapter") -> Any:
+def _arguments(module: Any, given: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
     """What a block is called with, as a tree that can be handed on: by position, or all by name; options that are None are left out."""
-    if not any(_holds(value, adapter) for value in named.values()):
+    if not named:
         return tuple(given)
-    bound = inspect.signature(module.forward).bind(*given, **named).arguments
-    return {name: value for name, value in bound.items() if value is not None}
+    signature = inspect.signature(module.forward)
+    found: Dict[str, Any] = {}
+    for name, value in signature.bind(*given, **named).arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            raise UsageError(
+                f"blocks of {type(module).__name__} are called with *{name} and with keywords: that cannot be handed on",
+                hint="give the block's forward names for all that it takes",
+            )
+        inner = value if parameter.kind is parameter.VAR_KEYWORD else {name: value}
+        found.update({key: each for key, each in inner.items() if each is not None and not _is_default(each, parameter.default)})
+    return found
 
 
-def _holds(value: Any, adapter: "Adapter") -> bool:
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether an option is what it is without being given."""
+    return isinstance(value, (bool, int, float, str)) and type(value) is type(default) and bool(value == default)
+
+
+def _setting(value: Any) -> str:
+    """A setting as text: plain values, lists of them, functions by their names; '' of all else."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
     if isinstance(value, (tuple, list)):
-        return any(_holds(item, adapter) for item in value)
-    return adapter.is_tensor(value)
+        inner = [_setting(item) for item in value]
+        return f"[{', '.join(inner)}]" if all(inner) else ""
+    name = getattr(value, "__qualname__", "")
+    return f"{getattr(value, '__module__', '')}.{name}" if callable(value) and name else ""
 
 
 def _kind(adapter: "Adapter", block: Any, number: int) -> str:
@@ -259,8 +288,9 @@ def _kind(adapter: "Adapter", block: Any, number: int) -> str:
         digest.update(f"{path} {type(module).__qualname__}\n".encode())
         for name, value in sorted(vars(module).items()):
             own = value == number and not isinstance(value, bool) and _NUMBER.search(name) is not None
-            if isinstance(value, (bool, int, float, str)) and not name.startswith("_") and not own:
-                digest.update(f"  {name} {value!r}\n".encode())
+            told = "" if own or name in _BOOKKEEPING else _setting(value)
+            if told:
+                digest.update(f"  {name} {told}\n".encode())
     for entry in adapter.state(block):
         digest.update(f"{entry.name} {tuple(entry.tensor.shape)}\n".encode())
         content: "Optional[Typed]" = adapter.to_array(entry.tensor) if entry.role == "buffer" else None

@@ -9,6 +9,8 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+import numpy as np
+
 from paralign.dtypes import is_complex, is_floating, narrow, widen
 from paralign.worker.trees import leaves
 
@@ -84,7 +86,9 @@ class Outputs:
                 return None
             if is_floating(own.dtype) and not is_complex(own.dtype) and is_floating(value.dtype):
                 wanted = self._session.adapter.from_array(narrow(widen(value), own.dtype))
-                found[id(made)] = made + (wanted - made).detach()
+                if not bool(np.isfinite(widen(own)).all()):
+                    return None  # what is not finite cannot carry gradients
+                found[id(made)] = wanted + (made - made.detach())
         return found
 
 
