@@ -291,14 +291,23 @@ def repair_project(
         if limit > 0 and project.streaming.streaming:  # a trial would build the models whole
             limit = 0.0
             result.preflight.append("no repair was tried: the models are streamed, block by block")
-        repaired = trying.repair(project, result, folder, limit, told) if limit > 0 else Repaired(verdict=result.verdict)
+        repaired = Repaired(verdict=result.verdict)
+        if limit > 0:
+            _write(project, result, context, folder)  # what the check came to stays, whatever becomes of the search
+            repaired = trying.repair(project, result, folder, limit, told)
         applying.write_patch(folder, repaired)
-        pictures.draw(result, context.artifacts, folder, project.settings.pictures)
-        naming, given = artifacts.Naming(project.settings.names), artifacts.Given(None if context.unlabelled else context.labels)
-        artifacts.write(result, context.artifacts, folder, project.settings.diff_threshold, naming, given)
+        _write(project, result, context, folder)
         kept.write(folder, project, result, begun, context.used, strict=strict)
         page.write(folder, result, project.folder)
     return Mended(result, folder, repaired)
+
+
+def _write(project: Project, result: CheckResult, context: Context, folder: Path) -> None:
+    """Write the results of a check into its output folder."""
+    settings = project.settings
+    pictures.draw(result, context.artifacts, folder, settings.pictures)
+    naming, given = artifacts.Naming(settings.names), artifacts.Given(None if context.unlabelled else context.labels)
+    artifacts.write(result, context.artifacts, folder, settings.diff_threshold, naming, given)
 
 
 def _command(project: Project, stages: list[str] | None, out: str | Path | None, *, strict: bool) -> str:

@@ -76,12 +76,15 @@ def _tell(made: Draft) -> None:
 def _checked(made: Draft) -> int:
     from paralign.api import check_project
     from paralign.commands.codes import CODES
+    from paralign.errors import one_line
     from paralign.report.console import console
+    from paralign.report.language import say
     from paralign.report.text import render
 
     with Progress() as progress:
-        result, _ = check_project(made.folder, progress=progress.step)
+        result, results = check_project(made.folder, progress=progress.step)
     console().print(render(result, made.folder.resolve()))
+    print(one_line(f"{say('report: ')}{results / 'report.html'}"))
     return CODES[result.verdict] or int(made.ledger.left)
 
 

@@ -58,8 +58,9 @@ def _repair(options: argparse.Namespace) -> int:
         done = repair_project(directory, stages, out=options.out, fresh=options.fresh, progress=progress.step, seconds=options.seconds)
     if options.json:
         print(done.result.to_json())
-    elif not options.quiet:
-        print(plain_text("\n".join(_told(done))))
+    else:
+        lines = _told(done)
+        print(plain_text("\n".join(lines[-1:] if options.quiet else lines)))
     if options.apply and done.repaired.patch:
         from paralign.repair.applying import apply
 
@@ -83,8 +84,10 @@ def _told(done: Mended) -> list[str]:
         lines.append(say("{stage}: no edit of one statement was proven; {count} were tried", stage=stage, count=count))
     if repaired.out_of_time:
         lines.append(say("the time was used up: --seconds gives more"))
+    if done.result.verdict == ALIGNED:
+        lines.append(say("nothing to repair"))
+    lines.append(say("report: ") + str(done.folder / "report.html"))
+    lines.append(say("verdict: ") + say(done.result.verdict))
     if repaired.findings:
         lines.append(say("verdict with the patch: {verdict}", verdict=say(repaired.verdict)))
-    elif done.result.verdict == ALIGNED:
-        lines.append(say("nothing to repair"))
-    return [*lines, say("verdict: ") + say(done.result.verdict)]
+    return lines

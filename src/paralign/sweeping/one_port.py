@@ -188,7 +188,8 @@ def _take(outcome: Outcome, folder: Path, port: Port, said: Path, started: float
     """Read the report that a check has left; without one, what it said is the failure."""
     report = folder / "report.json"
     if not report.is_file() or report.stat().st_mtime < started - 1.0:  # a second: what some file systems keep of times
-        outcome.failure = shortened(one_line(said.read_text(encoding="utf-8", errors="replace").strip()) or "it left no report", SAID)
+        text = " ".join(said.read_text(encoding="utf-8", errors="replace").split())
+        outcome.failure = shortened(one_line(text) or "it left no report", SAID)
         return
     try:
         found = told.read(report, port.project if port.project.is_dir() else port.project.parent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paralign.locate.optimizer.read_config import WORDS, framework
+from paralign.locate.optimizer.read_config import GIVEN_AS, WORDS, framework
 from paralign.model import Finding
 
 if TYPE_CHECKING:
@@ -190,6 +190,7 @@ def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, A
     word = next((w for w in WORDS.get(term, ()) if w in about["settings"] or any(w in g for g in about["groups"])), None)
     if word is None and term != "rates":
         return f"{about['class']} has no setting for it: write this part by hand, as in the reference: {told(term, wanted, terms)}"
+    word = GIVEN_AS.get(word, word) if word is not None else None
     return f"set {word or 'learning_rate'} as in the reference: {told(term, wanted, terms)}"
 
 

@@ -43,6 +43,9 @@ WORDS = {
     "sign": ("maximize",),
 }
 
+#: names under which optimizers keep a setting -> what their constructors call it
+GIVEN_AS = {"regularization_coeff": "weight_decay"}
+
 #: the clipping objects of Paddle -> what is clipped, and the setting that tells to what
 CLIPS = {"ClipGradByGlobalNorm": ("global", "clip_norm"), "ClipGradByNorm": ("tensor", "clip_norm"), "ClipGradByValue": ("value", "max")}
 
