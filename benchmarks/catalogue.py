@@ -19,7 +19,7 @@ from catalogue_sides import Paddle, Side, Torch, arrays
 
 from paralign.catalogue.entries import DIFFERENCES, Entry, Outcome, read_all
 from paralign.catalogue.parameters import stored
-from paralign.catalogue.rewriting import NotApplicable, fixed_expression
+from paralign.catalogue.source_fixes import NotApplicable, fixed_expression
 
 #: characters of what differs that are kept, where it is no number
 _LONGEST = 100

@@ -15,7 +15,7 @@ import numpy as np
 
 from paralign.dtypes import Typed
 from paralign.model import DIVERGED
-from paralign.stages.starts import Start, judge
+from paralign.stages.init.starts import Start, judge
 from paralign.worker import initial
 
 SEEDS = 30

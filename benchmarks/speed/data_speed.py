@@ -85,7 +85,7 @@ def timed(target, *arguments):
 def main():
     from paralign.capture import Capture
     from paralign.model import Tolerance
-    from paralign.stages import whole
+    from paralign.stages.data import whole
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=50_000)

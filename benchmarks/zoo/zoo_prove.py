@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 from paralign import Side, check
-from paralign.stages import judging
+from paralign.stages.common import judging
 
 #: method of the forward stage -> the ratio up to which it calls outputs aligned
 LIMITS = {m.name: m.limit for m in (judging.FLOAT64, judging.PARTLY, judging.AGAINST, judging.PERTURBATION)}

@@ -37,7 +37,7 @@ from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder
 from paralign.run.trainings import Trainings
 from paralign.run.turns import turn
-from paralign.stages.offline import arrays_of, compare_captures, compare_files
+from paralign.stages.offline.from_captures import arrays_of, compare_captures, compare_files
 from paralign.weights import Rules
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from paralign.run.recorder import Recorder, both, interpreter, own_code
 from paralign.run.remedies import remedy
 from paralign.run.standing_process import Child, Standing
 from paralign.stages import run as run_stage
-from paralign.stages.precision import NATIVE_KEY
+from paralign.stages.common.precision import NATIVE_KEY
 from paralign.worker.protocol import Batch, Describe, Description, Given
 from paralign.worker.protocol.wire import encode
 

@@ -1,6 +1,6 @@
-"""The stages of a check, each said once: adding one is a line here and a file of its name in ``stages/``.
+"""The stages of a check, each said once: adding one is a line here and a folder of its name in ``stages/``.
 
-``stages/<name>.py`` holds ``run(context) -> StageResult``, the judging. All else that the package has to know of a stage stands here.
+``stages/<name>/stage.py`` holds ``run(context) -> StageResult``, the judging. All else that the package has to know of a stage stands here.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ class Stage:
     """What the package knows of a stage besides how to run it.
 
     Args:
-        name: what users call it, and the file in ``stages/``.
+        name: what users call it, and the folder in ``stages/``.
         guide: the section of the migration guide.
         functions: those of a side's functions that this stage brings in, name -> signature.
         arrays: the guides' name of its ``.npy`` files, '' for a stage that has none.

@@ -15,7 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, Manifest
 from paralign.run.project import read
 from paralign.run.ranks import Ranks
-from paralign.stages.behaviour import Average, Way
+from paralign.stages.distributed.behaviour import Average, Way
 from paralign.worker.protocol import Ranked
 
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"

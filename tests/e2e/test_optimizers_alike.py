@@ -6,7 +6,7 @@ import pytest
 
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
-from paralign.stages import optimizer as stage
+from paralign.stages.optimizer import stage
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")

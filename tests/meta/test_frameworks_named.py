@@ -17,7 +17,7 @@ THEIRS = {"adapters", "catalogue", "port", "scaffold", "init", "compat", "format
 #: files that still ask -> how often: rules of optimizers that are read by the framework's settings; names of the guides' files; what both
 #: frameworks offer, asked and listed
 ASKING = {
-    "locate/optimizer/explain.py": 1,
+    "locate/optimizer/term_causes.py": 1,
     "locate/optimizer/read_config.py": 2,
     "report/artifacts.py": 1,
     "report/inventories.py": 1,

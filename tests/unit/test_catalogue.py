@@ -16,7 +16,7 @@ from paralign.catalogue.conditions import holds
 from paralign.catalogue.entries import read
 from paralign.catalogue.naming import canonical, paddle_argument, paddle_name, torch_signature
 from paralign.catalogue.parameters import Kind, parse, read_table, stored
-from paralign.catalogue.rewriting import NotApplicable, advice, fixed_expression
+from paralign.catalogue.source_fixes import NotApplicable, advice, fixed_expression
 from paralign.cli import main
 from paralign.errors import CaptureFormatError
 

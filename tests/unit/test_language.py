@@ -19,7 +19,7 @@ from paralign.registry import STAGES
 from paralign.report import findings
 from paralign.report.chinese import CHINESE
 from paralign.report.language import current, say, speaking, stage
-from paralign.report.weights import VERDICTS
+from paralign.report.weight_tables import VERDICTS
 from paralign.verification.certificate import Judgement
 
 SOURCE = Path(__file__).parents[2] / "src" / "paralign"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from paralign.locate.lines import choose, kinds, number_lines
-from paralign.locate.lines.registry import ABLATE, Rule, proposals, strongest
+from paralign.locate.lines.rule import ABLATE, Rule, proposals, strongest
 
 RULES = (
     Rule("silent", "says nothing", lambda _: None),

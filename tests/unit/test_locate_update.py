@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paralign.locate.optimizer import explain as words
 from paralign.locate.optimizer import read_config
+from paralign.locate.optimizer import term_causes as words
 from paralign.locate.optimizer.identify import causes, differences, errors, factors, far, identify
 from paralign.locate.optimizer.update_rules import Terms, Trace, moved
 

@@ -7,7 +7,7 @@ import pytest
 
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED
-from paralign.stages.second_gradients import _NAMED
+from paralign.stages.loss.second_gradients import _NAMED
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")

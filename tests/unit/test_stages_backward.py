@@ -13,9 +13,11 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.context import Context
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, Record, StageResult, Stats
 from paralign.run.project import Settings
-from paralign.stages import backward, untrained, update
-from paralign.stages.backward import Steps, first_wrong
-from paralign.stages.judging import FLOAT64
+from paralign.stages.backward import stage as backward
+from paralign.stages.backward import untrained
+from paralign.stages.backward.stage import Steps, first_wrong
+from paralign.stages.common.judging import FLOAT64
+from paralign.stages.steps import update
 from paralign.worker.protocol import Description, LoweredPlaces
 from paralign.worker.session import DOUBLE, NATIVE
 

@@ -16,9 +16,9 @@ from paralign.checking import failed
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, Manifest, StageResult
 from paralign.run.project import read
-from paralign.stages import prediction, programs
-from paralign.stages.data import first
-from paralign.stages.judging import conclude
+from paralign.stages.common.judging import conclude
+from paralign.stages.data.stage import first
+from paralign.stages.infer import prediction, programs
 from paralign.worker.prediction import predicted
 from paralign.worker.protocol.wire import encode
 from paralign.worker.session import Session

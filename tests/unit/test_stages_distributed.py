@@ -17,8 +17,8 @@ from paralign.model import ALIGNED, DIVERGED, Manifest
 from paralign.run import marked
 from paralign.run.project import read
 from paralign.run.ranks import Ranks
-from paralign.stages import behaviour
-from paralign.stages.behaviour import Average, Evidence, Spread, Way, Writers
+from paralign.stages.distributed import behaviour
+from paralign.stages.distributed.behaviour import Average, Evidence, Spread, Way, Writers
 
 sys.path.insert(0, str(Path(__file__).parent))
 import ranked

@@ -9,8 +9,8 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.comparison import compare_pair
 from paralign.dtypes import EPS, typed
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Noise, Pair, Record, StageResult, Tolerance
-from paralign.stages import judging
-from paralign.stages.judging import (
+from paralign.stages.common import judging
+from paralign.stages.common.judging import (
     AGAINST,
     FLOAT64,
     PARTLY,

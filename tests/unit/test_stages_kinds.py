@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.locate.data import kinds
+from paralign.locate.data import sample_kinds
 from paralign.model import ALIGNED, DIVERGED
 from paralign.worker.facts import decoders
 
@@ -82,8 +82,18 @@ def special(index, more=False):
         ),
         (tokens, lambda i: tokens(i, pad=99), "data/padding", "with 0 in the reference, with 99 in the candidate"),
         (special, lambda i: special(i, more=True), "data/special-token", "ids: the candidate has the token 2 at the end"),
-        (boxes, lambda i: boxes(i, kinds._corner_size), "data/box-form", "two corners in the reference, a corner and the size in the"),
-        (boxes, lambda i: boxes(i, kinds._centre_size), "data/box-form", "two corners in the reference, the centre and the size in the"),
+        (
+            boxes,
+            lambda i: boxes(i, sample_kinds._corner_size),
+            "data/box-form",
+            "two corners in the reference, a corner and the size in the",
+        ),
+        (
+            boxes,
+            lambda i: boxes(i, sample_kinds._centre_size),
+            "data/box-form",
+            "two corners in the reference, the centre and the size in the",
+        ),
         (boxes, lambda i: boxes(i, lambda b: b[:, [1, 0, 3, 2]]), "data/box-axes", "target.boxes: x and y of the boxes are exchanged"),
         (boxes, lambda i: boxes(i, lambda b: b / 100), "data/box-unit", "shares of the picture in the candidate"),
         (boxes, lambda i: boxes(i, lambda b: b[::-1].copy()), "data/box-order", "the same boxes in another order"),
@@ -115,9 +125,9 @@ def pair(reference, candidate, count=3):
     ],
 )
 def test_a_rule_that_holds_in_several_samples_is_proven(reference, candidate, rule):
-    finding = kinds.explain("x", pair(reference, candidate))
+    finding = sample_kinds.explain("x", pair(reference, candidate))
     assert (finding.rule, finding.proven) == (rule, True)
-    assert kinds.explain("x", pair(reference, candidate, 1)).proven is False
+    assert sample_kinds.explain("x", pair(reference, candidate, 1)).proven is False
 
 
 @pytest.mark.parametrize(
@@ -134,7 +144,7 @@ def test_a_rule_that_holds_in_several_samples_is_proven(reference, candidate, ru
     ids=["none", "no boxes", "no tokens", "series", "tokens", "nan", "text"],
 )
 def test_what_no_rule_explains_is_left_alone(pairs):
-    assert kinds.explain("x", pairs) is None or kinds.explain("x", pairs).rule == "data/boxes-left-out"
+    assert sample_kinds.explain("x", pairs) is None or sample_kinds.explain("x", pairs).rule == "data/boxes-left-out"
 
 
 # -- videos ------------------------------------------------------------------------------------------------------------------------
@@ -155,7 +165,7 @@ def test_the_first_frame_that_differs_is_named_with_the_decoders():
 
 
 def test_frames_that_begin_later_are_a_window():
-    finding = kinds.explain("", pair(lambda i: video(i)[0], lambda i: np.roll(video(i)[0], -1, 0)))
+    finding = sample_kinds.explain("", pair(lambda i: video(i)[0], lambda i: np.roll(video(i)[0], -1, 0)))
     assert finding.rule == "data/window"
 
 

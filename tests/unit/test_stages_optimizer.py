@@ -13,7 +13,7 @@ from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED
 from paralign.report import plots, text
 from paralign.run.pace import Pace, pace_of
-from paralign.stages import schedule
+from paralign.stages.steps import schedule
 from paralign.worker.pacing import advancing, made_up, waits_for
 
 torch = pytest.importorskip("torch")
@@ -132,7 +132,7 @@ class Forgetful(schedules.StepLR):
 
 
 def test_a_schedule_that_forgets_where_it_was_is_found(monkeypatch):
-    monkeypatch.setattr("paralign.stages.optimizer.STEPS", 100)
+    monkeypatch.setattr("paralign.stages.optimizer.stage.STEPS", 100)
     right = live(lambda o: schedules.StepLR(o, 30))
     result = checked(right, live(lambda o: Forgetful(o, 30)))
     assert result.verdict == DIVERGED

@@ -12,8 +12,8 @@ from paralign.locate.source.argument_names import NAMES, named
 from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, Side, Tolerance
 from paralign.report.text import render
 from paralign.report.told import told
-from paralign.stages import schedule
-from paralign.stages.schedule import Followed
+from paralign.stages.steps import schedule
+from paralign.stages.steps.schedule import Followed
 
 X = np.random.RandomState(0).randn(2, 3).astype("float32")
 

@@ -8,7 +8,7 @@ import pytest
 from paralign.comparison import compare_pair
 from paralign.dtypes import EPS, typed
 from paralign.model import DIVERGED, Noise, Record
-from paralign.stages import running
+from paralign.stages.steps import running
 
 RANDOM = np.random.RandomState(0)
 OLD = 1 + RANDOM.rand(70)

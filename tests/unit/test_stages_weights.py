@@ -11,7 +11,7 @@ import pytest
 from paralign.api import check
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Pair, Side, StageResult
-from paralign.stages.weights import _say_unproven
+from paralign.stages.weights.stage import _say_unproven
 from paralign.weights import Rename, Rules, rules_from_toml
 from paralign.weights.numbered import numbered_alike
 

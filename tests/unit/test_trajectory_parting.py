@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from paralign.stages import trajectory
+from paralign.stages.train import trajectory
 from paralign.trainlog.lines import TRAIN
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paralign.errors import UsageError
-from paralign.weights.assignment import assign
+from paralign.weights.cheapest_pairing import assign
 from paralign.weights.transforms import compose, keeps, put, reached, steps, take, undone
 
 

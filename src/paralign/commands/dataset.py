@@ -44,7 +44,7 @@ def _sample(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from paralign.lite import draw
-    from paralign.lite.drawn import LARGEST
+    from paralign.lite.subset import LARGEST
 
     lists = [Path(name) for name in options.list]
     size = options.bytes or LARGEST

@@ -16,12 +16,12 @@ SHOWN = 8
 
 def from_reference(directory: Path, repository: Path, model: str) -> int:
     """Read a repository, write a project for it, and say what was found."""
-    from paralign.scaffold import given, survey, write
+    from paralign.scaffold import input_tables, survey, write
     from paralign.scaffold.skeleton import choose
 
     found = survey(repository)
     paths = write(directory, found, model)
-    print("\n".join([*_told(found), given.told(found, choose(found, model).model)]))
+    print("\n".join([*_told(found), input_tables.told(found, choose(found, model).model)]))
     for path in paths:
         print(path)
     place = shlex.quote(str(directory))

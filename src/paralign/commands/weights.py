@@ -204,7 +204,7 @@ def _show(found: Conversion, rules: Path | None, options: argparse.Namespace) ->
         print(found.to_json())
         return
     from paralign.report.console import console
-    from paralign.report.weights import conversion
+    from paralign.report.weight_tables import conversion
 
     shown = conversion(found, planned=options.dry_run, rules=rules, every=options.all)
     console().print(shown.renderables[-1] if options.quiet else shown)  # the last line is the verdict
@@ -227,7 +227,7 @@ def _diff(options: argparse.Namespace) -> int:
         print(found.to_json())
     else:
         from paralign.report.console import console
-        from paralign.report.weights import difference
+        from paralign.report.weight_tables import difference
 
         shown = difference(found, every=options.all)
         console().print(shown.renderables[-1] if options.quiet else shown)

@@ -14,7 +14,8 @@ from paralign.dtypes import typed
 from paralign.errors import UsageError
 from paralign.formats import open_checkpoint
 from paralign.model import Manifest
-from paralign.stages import resumption, weights
+from paralign.stages.optimizer import resumption
+from paralign.stages.weights import stage as weights
 from paralign.worker.protocol import StateRead, StateWrite
 from paralign.worker.resuming import state_of
 

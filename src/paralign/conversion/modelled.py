@@ -15,7 +15,8 @@ from paralign.conversion.outcome import DIFFERS, INCOMPLETE, PROVEN, UNPROVEN, C
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.checkpoint import some
 from paralign.model import Manifest
-from paralign.stages import assignment, judging, passes
+from paralign.stages.common import judging, passes
+from paralign.stages.weights import assignment
 from paralign.weights.numbered import numbered_alike
 from paralign.worker.protocol import Forward, Load, Weights
 from paralign.worker.session import NATIVE

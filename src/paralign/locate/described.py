@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from paralign.locate.gradients import line as gradient_lines
-from paralign.locate.gradients.compare import LEAST, Wrong
-from paralign.locate.gradients.compare import Fault as GradientFault
+from paralign.locate.gradients.gradient_faults import LEAST, Wrong
+from paralign.locate.gradients.gradient_faults import Fault as GradientFault
 from paralign.locate.lines.choose import Fault, candidate_lines
 from paralign.locate.lines.kinds import Kind
 from paralign.locate.lines.number_lines import NUMBER_RULES, Numbers
-from paralign.locate.lines.registry import proposals
+from paralign.locate.lines.rule import proposals
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import tracing_back
 from paralign.locate.runs import construction as built_at
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paralign.locate.laboratory.watched import Watched
-    from paralign.locate.lines.registry import Proposal
+    from paralign.locate.lines.rule import Proposal
     from paralign.locate.provenance.blame import Blamed
     from paralign.locate.runs.dataflow import Graph, Operation
     from paralign.locate.types import Guilt

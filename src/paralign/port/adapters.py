@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.parameters import Kind, Parameter, literal
-from paralign.catalogue.rewriting import simplified
+from paralign.catalogue.source_fixes import simplified
 from paralign.port.conversions import conversions, signature_of
 from paralign.port.planning import ByHand, Plan, plan
 from paralign.port.values import Form, Use

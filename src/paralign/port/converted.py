@@ -9,13 +9,13 @@ from pathlib import Path
 
 from paralign.catalogue.parameters import Table, stored
 from paralign.errors import ParalignError, UsageError, one_line, unwritten
+from paralign.port.call_edits import ROOTS
 from paralign.port.conversions import conversions
 from paralign.port.converting import Converter
 from paralign.port.ledger import File, FileFate, Ledger
 from paralign.port.observing import Observed, Observer
 from paralign.port.scanning import Program, ask
 from paralign.port.texts import find
-from paralign.port.writing import ROOTS
 
 #: the ledger's name beside what was converted
 LEDGER = "ledger.json"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.port.adapters import adapter_of, given_back, is_start
+from paralign.port.call_edits import ROOTS
 from paralign.port.conversions import conversions
 from paralign.port.imports import from_rewritten, import_rewritten
 from paralign.port.ledger import Fate
@@ -17,7 +18,6 @@ from paralign.port.ownership import could_be, guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START, Placer
 from paralign.port.planning import ByHand, plan
 from paralign.port.values import Certainty, Form, Use
-from paralign.port.writing import ROOTS
 
 if TYPE_CHECKING:
     from paralign.catalogue.parameters import Table

@@ -6,11 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import canonical
+from paralign.port.call_edits import ROOTS, Writer
 from paralign.port.conversions import conversions
 from paralign.port.ledger import Fate, Place
 from paralign.port.observing import Observed, place
 from paralign.port.values import Class, Instance, Object, Use
-from paralign.port.writing import ROOTS, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

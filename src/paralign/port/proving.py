@@ -18,7 +18,7 @@ import numpy as np
 from paralign.capture.digest import agree
 from paralign.dtypes import widen
 from paralign.port.ledger import Fate, FileFate
-from paralign.stages import weights
+from paralign.stages.weights import stage as weights
 from paralign.worker.protocol import Forward, runs_of
 from paralign.worker.session import DOUBLE
 

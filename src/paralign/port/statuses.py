@@ -13,7 +13,7 @@ from paralign.catalogue.entries import Entry, Outcome, read_all
 from paralign.catalogue.lookup import entries_of
 from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
 from paralign.catalogue.parameters import Kind, Signature, literal, stored
-from paralign.catalogue.rewriting import advice
+from paralign.catalogue.source_fixes import advice
 from paralign.port.inventory import Basis, Note, Status
 from paralign.port.ownership import LIBRARIES
 from paralign.port.reverse import judge_paddle

@@ -22,7 +22,7 @@ from paralign.model import ALIGNED
 from paralign.registry import BY_NAME, STAGES
 from paralign.report import overlaid, plots
 from paralign.report.text import figure
-from paralign.stages.handed import is_given
+from paralign.stages.forward.handed import is_given
 from paralign.worker.session import NATIVE
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ _FOLDERS = {
     "comparison": COMPARISONS,
     "locate": LOCATION,
     "weights": SEARCH,
-    "stages/assignment.py": SEARCH,
+    "stages/weights/assignment.py": SEARCH,
     "report": REPORTS,
     "progress": REPORTS,
 }

@@ -11,7 +11,7 @@ from paralign.capture.bounds import checked_path
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.errors import UsageError, quoted, unwritten
-from paralign.scaffold import given
+from paralign.scaffold import input_tables
 from paralign.scaffold.survey import GIVEN, Kind, Use
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ module = "candidate.py"
 root = "{PORT}"
 framework = "paddle"
 
-{given.inputs(found, chosen.model)}
-{given.labels(found, chosen.model, chosen.loss)}"""
+{input_tables.inputs(found, chosen.model)}
+{input_tables.labels(found, chosen.model, chosen.loss)}"""
 
 
 def _text(path: str) -> str:
@@ -168,10 +168,10 @@ def _build_model(found: Survey, model: Definition, what: str) -> str:
     head = f'def build_model():\n    """{what}."""\n{listed}'
     imported = _import(model.place.path, model.name)
     calls = [(file.path, each) for file in found.files for each in _calls_of(file, model)]
-    literal = next((each for each in calls if given.is_whole(each[1], found)), None)
+    literal = next((each for each in calls if input_tables.is_whole(each[1], found)), None)
     if literal is not None:
         place, call = literal
-        return f"{head}{imported}    return {given.whole(call, model, found)}  # as {place.as_posix()}:{call.lineno}\n"
+        return f"{head}{imported}    return {input_tables.whole(call, model, found)}  # as {place.as_posix()}:{call.lineno}\n"
     import ast
 
     seen = f"    # called as: {_comment(ast.unparse(calls[0][1]))}\n" if calls else ""

@@ -1,4 +1,4 @@
-"""The stages of the migration guides, one file each: what to record, and how to judge it."""
+"""The stages of the migration guides, a folder each: what to record, and how to judge it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def run(stage: Stage, context: Context) -> StageResult:
-    """Carry out a stage of ``registry.STAGES``: the ``run`` of the file of its name."""
-    result: StageResult = import_module(f"paralign.stages.{stage.name}").run(context)
+    """Carry out a stage of ``registry.STAGES``: the ``run`` of ``stage.py`` in the folder of its name."""
+    result: StageResult = import_module(f"paralign.stages.{stage.name}.stage").run(context)
     result.list_first()
     if "candidate" in context.about:
         equivalents.say(result, context.framework("candidate"))

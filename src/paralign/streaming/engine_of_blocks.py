@@ -18,7 +18,7 @@ from paralign.comparison import compare_pair
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, CheckResult, Coverage, StageResult, overall
 from paralign.run import inputs as tensors
-from paralign.stages.judging import ROUNDING, Noises, settle
+from paralign.stages.common.judging import ROUNDING, Noises, settle
 from paralign.streaming.stored_weights import Kept, compare_stored
 from paralign.worker.blockwise import SHELL
 from paralign.worker.protocol import Stream, Streamed

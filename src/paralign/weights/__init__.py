@@ -7,10 +7,10 @@ from paralign.weights.copies import Copy
 from paralign.weights.copies import follow as follow_copies
 from paralign.weights.exact import exact
 from paralign.weights.matching import plan
+from paralign.weights.pairing_by_use import Use, by_use, open_moves
 from paralign.weights.plan import SHARED, Ambiguity, Choice, Move, Option, Plan, apply, invert
 from paralign.weights.proof import Alike, Proof, is_computed, prove
 from paralign.weights.rules import Drop, Rename, Route, Rules, rules_from_toml, to_toml
-from paralign.weights.uses import Use, by_use, open_moves
 
 __all__ = [
     "SHARED",

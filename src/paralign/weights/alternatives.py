@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
-from paralign.weights.fused import AXES, by_head, parts_of
 from paralign.weights.layouts import layer
 from paralign.weights.likeness import DECIDED
 from paralign.weights.names import read
 from paralign.weights.plan import SHARED, Choice, Option
+from paralign.weights.projections import AXES, by_head, parts_of
 from paralign.weights.stacked import turned
 from paralign.weights.tensors import MATRIX, is_convolution, route
 from paralign.weights.transforms import compose, inverse, keeps, steps, transpose, undone

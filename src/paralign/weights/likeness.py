@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.weights.assignment import assign
+from paralign.weights.cheapest_pairing import assign
 from paralign.weights.names import Path, Vocabulary, read
 
 if TYPE_CHECKING:

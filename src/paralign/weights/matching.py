@@ -7,15 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from paralign.weights import fused, packed, stacked
+from paralign.weights import packed, projections, stacked
 from paralign.weights.alternatives import choices
-from paralign.weights.given import Given
 from paralign.weights.layouts import CELLS, COUNTERS
 from paralign.weights.likeness import Group, Likeness, Unit, grouped
 from paralign.weights.plan import SHARED, Ambiguity, Move, Plan
 from paralign.weights.rules import Rules, learn
 from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, as_products, bare, fits, is_convolution, linear_twins, read, route
 from paralign.weights.transforms import reached
+from paralign.weights.user_rules import Given
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -273,8 +273,8 @@ class _Matching:
         kinds = [{t.kind for t in side if self._free(t)} for side in (self.reference, self.candidate)]
         self.reference = self._in_cells(self.reference, *kinds)
         self.candidate = self._in_cells(self.candidate, *reversed(kinds))
-        ours = fused.split(self.reference, self.candidate, self.placed)
-        theirs = fused.split(self.candidate, self.reference, self.placed)
+        ours = projections.split(self.reference, self.candidate, self.placed)
+        theirs = projections.split(self.candidate, self.reference, self.placed)
         self._replace(ours, theirs)
         units = [self._units((t for t in side if self._free(t)), n, _owner) for n, side in enumerate((self.reference, self.candidate))]
         self._replace(*packed.taken_apart(self.reference, self.candidate, *units))

@@ -1,7 +1,7 @@
 """Layers that one side has apart and the other as one: heads and tables whose outputs stand beside each other, products whose inputs do.
 
-Names speak of queries, keys and values (:mod:`paralign.weights.fused`). Here only sizes and order do: a layer is taken apart where the
-layers of the other side that stand in its place have as many outputs together, or as many inputs.
+Names speak of queries, keys and values (:mod:`paralign.weights.projections`). Here only sizes and order do: a layer is taken apart
+where the layers of the other side that stand in its place have as many outputs together, or as many inputs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paralign.weights.fused import cut
+from paralign.weights.projections import cut
 from paralign.weights.tensors import MATRIX, bare, is_convolution
 
 if TYPE_CHECKING:

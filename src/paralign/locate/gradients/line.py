@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.gradients.compare import Wrong, told_otherwise
+from paralign.locate.gradients.gradient_faults import Wrong, told_otherwise
 from paralign.locate.runs.construction import constructed
 from paralign.locate.runs.traverse import common
 from paralign.locate.source.statements import custom_backward, no_gradient_block, told_how
 
 if TYPE_CHECKING:
-    from paralign.locate.gradients.compare import Fault
+    from paralign.locate.gradients.gradient_faults import Fault
     from paralign.locate.runs.dataflow import Operation
     from paralign.locate.runs.judgement import Judgement
 

@@ -10,7 +10,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.locate.lines import element_order, missing_step, simple_values
 from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import REGION_RULES, Kind, Region, classify, foreign, other_mask
-from paralign.locate.lines.registry import Proposal, Rule, proposals
+from paralign.locate.lines.rule import Proposal, Rule, proposals
 from paralign.locate.runs.construction import Passage, constructed, is_container_line
 from paralign.locate.runs.counterparts import apart, is_telling, same_shape
 from paralign.locate.runs.traverse import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.lines import element_order, missing_step
 from paralign.locate.lines import region as regions
-from paralign.locate.lines.registry import Rule, strongest
+from paralign.locate.lines.rule import Rule, strongest
 from paralign.locate.runs.counterparts import ALIKE, is_telling, ordered_distance, same_shape
 from paralign.locate.runs.traverse import (
     CONTEXT,

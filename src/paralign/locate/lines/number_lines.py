@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.lines import tables
 from paralign.locate.lines.kinds import Kind
-from paralign.locate.lines.registry import Rule, ablated
+from paralign.locate.lines.rule import Rule, ablated
 from paralign.locate.provenance import tracing_back
 from paralign.locate.runs.construction import constructed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
-from paralign.locate.lines.registry import ablated
+from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind, of_numbers_alone

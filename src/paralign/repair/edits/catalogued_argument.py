@@ -10,7 +10,7 @@ from paralign.catalogue.conditions import holds
 from paralign.catalogue.entries import Words
 from paralign.catalogue.lookup import entries_of, entries_of_paddle
 from paralign.catalogue.ported_names import argument_names, full_name, is_port, last_name, ported, signature
-from paralign.catalogue.rewriting import NotApplicable, filled
+from paralign.catalogue.source_fixes import NotApplicable, filled
 from paralign.repair.edits.sentences import beyond, instead, lacking
 from paralign.repair.proposals import literal
 

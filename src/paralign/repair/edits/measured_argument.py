@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.catalogue.lookup import entries_of_paddle
 from paralign.catalogue.ported_names import argument_names, full_name, is_port, last_name, signature
-from paralign.catalogue.rewriting import simplified
+from paralign.catalogue.source_fixes import simplified
 from paralign.repair.edits.sentences import instead, lacking
 from paralign.repair.proposals import literal, value_text
 

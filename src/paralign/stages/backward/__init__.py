@@ -1,0 +1,1 @@
+"""The stage ``backward``: gradients and weights over a few training steps."""

@@ -1,0 +1,1 @@
+"""What several stages do alike: places, judging, precision, values that are not finite."""

@@ -1,0 +1,76 @@
+"""What the sides compute in as they are: a lower precision that the port sets itself does not show where all runs in float64.
+
+The candidate's native outputs are held against the reference's float64 run, in units of the reference's own native noise. The element types
+of single operations are compared by ``locate/suspects/element_types.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paralign.model import DIVERGED, UNDERPOWERED, Tolerance
+from paralign.stages.common.judging import FLOAT64, PARTLY, Method, paired, settle
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.capture import Capture
+    from paralign.model import Pair, Record, StageResult
+
+#: native errors above the second are no kernel's: bfloat16, float16 and TF32 are from a thousand times the noise of float32 on; above the
+#: first they are told (correct ports measured 0.9 to 3.1)
+TOLD, LIMIT = 10.0, 100.0
+
+#: the native noise that a value of few elements has at least: by chance it may show none
+LEAST = 1e-5
+
+_NATIVE = Method("native", DOUBLE, NATIVE, (NATIVE,), LIMIT)
+
+#: how keys of pairs end that are of native runs, where others are of float64
+NATIVE_KEY = " (native)"
+
+
+def judge(
+    result: StageResult,
+    captures: tuple[Capture, Capture],
+    points: Sequence[tuple[Record | None, Record | None, str]],
+    method: Method,
+    tolerance: Tolerance,
+) -> None:
+    """Judge the candidate's native values too, where float64 runs were compared: what only they show diverges.
+
+    Args:
+        result: of the stage, whose float64 values were judged.
+        captures: of both sides.
+        points: the reference's float64 records and the candidate's native ones.
+        method: by which the stage was judged.
+        tolerance: the user's; one that replaces error ÷ noise leaves nothing to be judged here.
+    """
+    in_float64 = method in (FLOAT64, PARTLY)
+    if not in_float64 or result.verdict == DIVERGED or tolerance.absolute:
+        return
+    native = replace(_NATIVE, limit=max(LIMIT, tolerance.ratio or 0.0))
+    both = [ends for ends in points if None not in ends]
+    pairs = [p for p in paired(*captures, both, native, Tolerance()) if p.noise is not None]
+    settle(pairs, native, Tolerance(), least=LEAST)
+    for pair in pairs:
+        pair.key = f"{pair.key}{NATIVE_KEY}"
+        pair.judged = pair.verdict != UNDERPOWERED
+    wrong = [p for p in pairs if p.verdict == DIVERGED]
+    loud = [p for p in pairs if p.judged and p not in wrong and (p.ratio or 0.0) > TOLD]
+    result.pairs += wrong
+    if wrong:
+        result.verdict = DIVERGED
+        result.notes.append(
+            "in float64 both sides agree; as they are, the candidate is further from the reference than kernels of the same precision are: "
+            f"{_told(wrong[0])}"
+        )
+    elif loud:
+        result.warnings.append(f"as they are, without float64, the candidate is less precise than the reference: {_told(loud[0])}")
+
+
+def _told(pair: Pair) -> str:
+    noise = 0.0 if pair.noise is None else pair.noise.value
+    return f"{pair.key} is {pair.error or 0.0:.2g} away, the reference's own rounding is {noise:.2g}"

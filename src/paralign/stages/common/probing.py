@@ -1,0 +1,157 @@
+"""What probes of a metric or a loss came to: what is a divergence, what a warning, and what frameworks leave open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.errors import WorkerFailed
+from paralign.model import DIVERGED
+from paralign.stages.common.judging import ROUNDING, paired, points_of
+from paralign.worker.probes import BROKEN
+from paralign.worker.protocol import Probed, Probes
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import StageResult
+
+#: relative difference up to which two results are one: sums of a million float32 numbers differ by less
+SAME = 1e-3
+
+
+class Weight(Enum):
+    """What a difference on a probe means."""
+
+    DIVERGES = "diverges"  #: real data have such batches
+    WARNS = "warns"  #: real data may have them
+    FINITE = "finite"  #: only whether the result is a finite number counts: what follows from a NaN is open
+    TIES = "ties"  #: as was measured, with the equal scores told apart
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe in words; ``weight`` is what a difference means, ``refusal`` whether one that fails on one side only is worth a warning."""
+
+    said: str
+    weight: Weight
+    refusal: bool = True
+
+
+PROBES = {
+    "ties": Probe("on coarsely rounded scores, many of them equal,", Weight.TIES),
+    "one_class": Probe("where only one class occurs", Weight.WARNS),
+    "mostly_ignored": Probe("where half of the samples are to be ignored", Weight.DIVERGES),
+    "all_ignored": Probe("where all samples are to be ignored", Weight.WARNS),
+    "partial_batch": Probe("on a batch that is not full", Weight.DIVERGES),
+    "one_sample": Probe("on a single sample", Weight.WARNS),
+    "no_sample": Probe("on an empty batch", Weight.FINITE, refusal=False),
+    "extreme": Probe("on scores so large that exp() of them overflows", Weight.FINITE),  # values may part: Paddle clips log_softmax
+    "nan": Probe("where one output is NaN", Weight.FINITE, refusal=False),
+    "soft_labels": Probe("on smoothed labels", Weight.WARNS),
+}
+
+
+def probe(context: Context, result: StageResult, evaluation: Capture, function: str) -> None:
+    """Run every probe of ``metric`` or ``loss`` on both sides, and add pairs and warnings; nothing where they differ on real values."""
+    real = [p.key for p in result.pairs if p.verdict == DIVERGED]
+    try:
+        captures = context.record_both(f"{function}-probes", Probes(function), {"evaluation": evaluation})
+    except WorkerFailed as failed:
+        result.notes.append(f"the probes could not be run: the {failed.side} failed with {failed.type}: {failed.message}")
+        return
+    finally:
+        context.artifacts.pop(f"{function}-probes", None)
+    answers = [Probes.answer(c) for c in captures]
+    if "all" in answers[0].left_out:
+        result.notes.append(f"the {function} was not probed: {answers[0].left_out['all']}")
+        return
+    pairs = paired(*captures, points_of(captures[0].records, captures[1].records), ROUNDING, context.settings.tolerance_of(function))
+    for pair in pairs:
+        pair.judged = False
+    shown = {f"probe_{name}" for name in PROBES}  # without the ways in which equal scores were told apart
+    result.pairs += [pair for pair in pairs if (record := pair.reference or pair.candidate) is not None and record.name in shown]
+    if real:
+        return  # a probe then tells nothing of its own
+    for name, about in PROBES.items():
+        refused = [a.probes.get(name, "ok") for a in answers]
+        if [r != "ok" for r in refused].count(True) == 1:
+            _refused(result, function, name, about, refused)
+        elif all(r == "ok" for r in refused) and name not in answers[0].left_out:
+            values = [_values(c, f"probe_{name}") for c in captures]
+            wrong = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], about)]
+            if wrong:
+                _differs(result, function, name, about, [pairs, captures, answers, wrong])
+
+
+def _values(capture: Capture, name: str) -> dict[str, Any]:
+    return {r.leaf: np.asarray(capture.array(r)) for r in capture.select(name=name) if r.location is not None}
+
+
+def _same(one: Any, other: Any, about: Probe) -> bool:
+    """Whether two results are one, rounding aside; of probes whose values are open, whether they are finite alike."""
+    if one.shape != other.shape or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
+        return bool(one.shape == other.shape and (one == other).all())
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    alike = bool((np.isfinite(first) == np.isfinite(second)).all())
+    if about.weight is Weight.FINITE or not alike:
+        return alike
+    finite = np.isfinite(first)
+    return bool(np.allclose(first[finite], second[finite], rtol=SAME, atol=1e-6))
+
+
+def _refused(result: StageResult, function: str, name: str, about: Probe, refused: list[str]) -> None:
+    side = "reference" if refused[0] != "ok" else "candidate"
+    reason = refused[0] if side == "reference" else refused[1]
+    if any(f"({reason})" in warning for warning in result.warnings):
+        return  # one cause, told once
+    told = f"the {side}'s {function} fails on the probe {name!r} ({reason}), the other side's does not"
+    (result.warnings if about.refusal else result.notes).append(told)
+
+
+def _differs(result: StageResult, function: str, name: str, about: Probe, found: list[Any]) -> None:
+    pairs, captures, answers, wrong = found
+    key = f"probe_{name}.{wrong[0]}" if wrong[0] else f"probe_{name}"
+    values = [_values(c, f"probe_{name}")[wrong[0]] for c in captures]
+    parted = f"the {_several(function)} differ although they agree on the real values"
+    told = f"{key}: {about.said} {parted}: {_said(values[0])} and {_said(values[1])}"
+    if about.weight is Weight.TIES:
+        _tied(result, function, told, captures, answers[0], wrong)
+        return
+    if about.weight is not Weight.DIVERGES:
+        (result.warnings if about.refusal else result.notes).append(told)
+        return
+    for pair in pairs:
+        if pair.key == key:
+            pair.judged, pair.verdict = True, DIVERGED
+            pair.notes.append(told)
+    result.notes.append(told)
+
+
+def _several(function: str) -> str:
+    return "losses" if function == "loss" else f"{function}s"
+
+
+def _said(value: Any) -> str:
+    return f"{float(value):.6g}" if value.size == 1 else str(value.tolist())[:60]
+
+
+def _tied(result: StageResult, function: str, told: str, captures: list[Capture], answer: Probed, wrong: list[str]) -> None:
+    """Equal scores: where the sides agree once these are told apart, each only breaks ties its own way; that matters if real ones tie."""
+    for number in range(1, BROKEN + 1):
+        values = [_values(c, f"probe_ties_broken_{number}") for c in captures]
+        broken = [leaf for leaf in wrong if leaf not in values[0] or leaf not in values[1]]
+        broken += [leaf for leaf in wrong if leaf not in broken and not _same(values[0][leaf], values[1][leaf], PROBES["one_class"])]
+        if broken:
+            result.warnings.append(f"{told}; they also do where no two scores are equal")
+            return
+    why = f"each side ranks equal scores its own way: with these told apart the {_several(function)} agree"
+    tied, rows = answer.tied, answer.rows
+    if tied:
+        result.warnings.append(f"{told}; {why}, and {tied:,} of {rows:,} real samples have equal best scores")
+    else:
+        seen = f", and none of {rows:,} real samples has equal best scores" if rows else ""
+        result.notes.append(f"{told}; {why}{seen}")

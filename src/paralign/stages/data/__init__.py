@@ -1,0 +1,1 @@
+"""The stage ``data``: samples, order and settings of data sets and loaders."""

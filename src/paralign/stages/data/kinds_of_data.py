@@ -1,0 +1,66 @@
+"""Findings by what samples are, and what is said of videos: the first frame that differs, and who decoded it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.dtypes import widen
+from paralign.locate.data import sample_kinds
+from paralign.model import DIVERGED, Record
+from paralign.stages.common.places import sample_of
+from paralign.worker.protocol import Data
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.model import StageResult
+
+#: findings that say where a sample goes wrong, and not how
+WHERE = ("data/extra", "data/missing", "data/shape", "data/order")
+
+
+def explain(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Add the finding that explains the samples that differ, unless how is proven already; name frames and decoders of videos."""
+    by_leaf = _wrong(result, reference, candidate)
+    for leaf, pairs in by_leaf.items():
+        values = [(widen(reference.value(one)), widen(candidate.value(other))) for _, one, other in pairs]
+        parted = sample_kinds.frames(*values[0])
+        if parted is not None:
+            _say_frames(result, leaf, pairs[0][0], parted, (reference, candidate))
+        if not any(f.proven and f.rule not in WHERE for f in result.findings):
+            finding = sample_kinds.explain(leaf, values)
+            if finding is not None:
+                result.findings = [finding, *(f for f in result.findings if f.proven)]
+
+
+def _wrong(result: StageResult, reference: Capture, candidate: Capture) -> dict[str, list[tuple[int, Record, Record]]]:
+    """Leaf -> sample, and both sides' records, of samples that differ and whose values are kept."""
+    found: dict[str, list[tuple[int, Record, Record]]] = {}
+    for pair in result.pairs:
+        place = sample_of(pair)
+        one, other = pair.reference, pair.candidate
+        if place is None or pair.verdict != DIVERGED or one is None or other is None or one.attrs.get("trace"):
+            continue
+        mine = [r for r in reference.select(name=one.name, leaf=one.leaf) if r.location is not None]
+        theirs = [r for r in candidate.select(name=other.name, leaf=other.leaf) if r.location is not None]
+        if mine and theirs:
+            found.setdefault(place.name, []).append((place.step, mine[0], theirs[0]))
+    return found
+
+
+def _say_frames(result: StageResult, leaf: str, index: int, parted: tuple[int, int], captures: tuple[Capture, Capture]) -> None:
+    frame, count = parted
+    names = [", ".join(Data.answer(c).decoders or ["no library that is known"]) for c in captures]
+    place = f"sample {index}{'.' if leaf else ''}{leaf}"
+    told = f"{place}: frame {frame} is the first that differs, {count} frames do"
+    result.notes.append(f"{told}; read by {names[0]} in the reference, by {names[1]} in the candidate")
+
+
+def decoders(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Say which libraries read videos, where they are not the same on both sides."""
+    told = [Data.answer(c).decoders for c in (reference, candidate)]
+    names = [sorted({name.split(" ")[0] for name in side}) for side in told]
+    if names[0] != names[1] and all(names):
+        result.notes.append(
+            f"videos are read by {', '.join(told[0])} in the reference, by {', '.join(told[1])} in the candidate: "
+            "decoders differ in colour conversion and in which frame they seek"
+        )

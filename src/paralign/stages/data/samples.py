@@ -1,0 +1,339 @@
+"""A diverged data stage, followed: the first wrong sample is traced, and what is wrong with labels, order and batches is tried out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture.digest import agree, moments
+from paralign.errors import WorkerFailed
+from paralign.locate.data.array_difference import EQUAL, apart, carries, explain
+from paralign.locate.data.trace import Way, holds, locate, random_steps
+from paralign.locate.optimizer import watched_steps
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.source.statements import composition_line
+from paralign.model import Divergence, Finding, Pair, Point, StageResult, Tolerance
+from paralign.stages.common.places import Kind, PairKey, is_length, key_of_record, sample_of
+from paralign.stages.data import whole
+from paralign.worker.protocol import Trace
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.locate.data.trace import Guilty, Step
+
+#: samples of the reference among which a wrong sample of the candidate is looked for
+SCANNED = 256
+
+#: digests of pictures that went through two decoders agree so far
+ALIKE = 1e-4
+
+#: seeds under which the sample is traced, to see what is random
+SEEDS = 6
+
+#: further wrong samples on which a cause is tried
+HELD_OUT = 2
+
+#: rules that explain batches by how samples were put together
+REARRANGED = ("data/batch-order", "data/batch-size", "data/drop-last")
+
+#: leaves nearer than this differ by rounding
+ROUNDED = 1e-6
+
+
+def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Point the divergence at lines of code, and add findings; leaves the result as it is where a side cannot be traced."""
+    wrong = result.wrong
+    lengths_differ = any(map(is_length, wrong))
+    whole = [p for p in wrong if sample_of(p) is not None and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
+    of = "dataset" if context.has_both("build_dataset") else "loader"
+    first = whole[0] if whole else None
+    place = sample_of(first) if first is not None else None
+    index = 0 if place is None or lengths_differ else place.step
+    if not whole and not lengths_differ:
+        of = "loader"
+    order = Trace(context.settings.split, index, of, [context.settings.seed + n for n in range(SEEDS)])
+    try:
+        captures = context.record_both("trace", replace(order, scan=SCANNED), candidate=order)
+    except WorkerFailed as failed:
+        result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
+        result.findings += _labels(reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
+        return
+    ordered = _ordered(captures, index, (reference, candidate)) if of == "dataset" and first is not None else None
+    result.findings += _labels(reference, candidate) if ordered is None else [ordered]
+    located = None if lengths_differ else _located(captures, first, of, wrong)
+    if of == "loader":
+        together = _batches(reference, candidate)
+        rearranged = [f for f in together if f.rule in REARRANGED]
+        result.findings += rearranged or ([] if located is not None else _random(result, captures) or together)
+    if located is not None:
+        others = {_index(p) for p in whole} - {index, None} if of == "dataset" else {index + 1, index + 2}
+        _hold_out(context, result, located, order, sorted(i for i in others if i is not None)[:HELD_OUT])
+        _point(result, located, captures, known=bool(result.findings))
+    elif result.divergence is not None and not _lengths(result.divergence, captures):
+        _point_at_construction(result, captures, of)
+    if any(Trace.answer(c).exhausted for c in captures):
+        result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
+
+
+def _hold_out(context: Context, result: StageResult, located: Guilty, order: Trace, others: list[int]) -> None:
+    """A cause that was found on one sample is proven only if it holds on others that were not used to find it."""
+    finding = located.finding
+    if finding is None or not finding.proven:
+        return
+    wrong = result.wrong
+    tried = []
+    for index in others:
+        first = next((p for p in wrong if _index(p) == index), None)
+        try:
+            captures = context.record_both("trace-other", replace(order, index=index, seeds=order.seeds[:1]))
+        except WorkerFailed:
+            continue
+        other = _located(captures, first, order.of, wrong)
+        if other is None and first is None:
+            continue  # this one does not differ
+        tried.append(index)
+        if not holds(located, other):
+            finding.proven = False
+            result.notes.append(f"the cause was found on sample {order.index} and does not hold on sample {index}: it is a guess")
+            return
+    if not tried:
+        finding.proven = False
+        result.notes.append(f"the cause was found on sample {order.index}, and there was no other wrong one to try it on")
+
+
+class _Nothing:
+    attrs: dict[str, Any] = {}  # noqa: RUF012 - never written
+
+
+_NONE = _Nothing()
+
+
+def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wrong: list[Pair]) -> Guilty | None:
+    """The guilty step on the way of the leaf that differs first."""
+    ways = [Way.read(c, "seed-0") for c in captures]
+    if first is not None:
+        index = _index(first)
+        names = [_named(place) for p in wrong if (place := sample_of(p)) is not None and place.step == index]
+    else:
+        names = list(ways[1].leaves) if of == "loader" else []
+    for name in names:
+        if all(name in way.leaves for way in ways) and apart(*(way.leaves[name][0] for way in ways)) > ROUNDED:
+            found = locate(ways[0], ways[1], name)
+            if found is not None:
+                return found
+    return None
+
+
+def _index(pair: Pair) -> int | None:
+    place = sample_of(pair)
+    return None if place is None else place.step
+
+
+def _named(place: PairKey) -> str:
+    """What a leaf is called on the way of one sample."""
+    return f"sample.{place.name}" if place.name else "sample"
+
+
+def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture], *, known: bool) -> None:
+    """The divergence at the guilty step, its finding, and whether it is random."""
+    pair = result.divergence.pair if result.divergence is not None else None
+    agreed = result.divergence.last_agreeing if result.divergence is not None else None
+    finding = None if known else guilty.finding
+    ends = [_end(step, pair) for step in (guilty.reference, guilty.candidate)]
+    if finding is not None and finding.rule == "data/missing":
+        _compose(ends, captures)
+    result.divergence = Divergence(
+        ends[0],
+        ends[1],
+        pair,
+        inputs_agree=guilty.before is not None,
+        last_agreeing=guilty.last or agreed,
+        confirmed=finding is not None and finding.proven,
+    )
+    random = [
+        (side, step)
+        for side, step, capture in zip(("reference", "candidate"), (guilty.reference, guilty.candidate), captures, strict=True)
+        if step is not None and any(s.record.source == step.record.source for s in _drawn(capture))
+    ]
+    if random and not known:
+        result.findings.append(_chance(random))
+    elif finding is not None:
+        result.findings.append(finding)
+
+
+def _compose(ends: list[Point | None], captures: tuple[Capture, Capture]) -> None:
+    """Of functions of the same names that both sides put together in lists, one of which the candidate's lacks there: point at its list."""
+    functions = [{str(step.record.attrs.get("function")) for step in Way.read(c, "seed-0").steps} for c in captures]
+    first, second = ends
+    if first is None or second is None or first.op == second.op or second.op not in functions[0]:
+        return
+    lines = [composition_line(end.source, end.op, names - {end.op}) for end, names in zip((first, second), functions, strict=True)]
+    if all(lines):
+        watched_steps.move(second, str(lines[1]))
+
+
+def _drawn(capture: Capture) -> list[Step]:
+    """The steps that give other values under another seed."""
+    ways = [Way.read(capture, f"seed-{n}") for n in range(SEEDS)]
+    found = {s.record.source: s for way in ways[1:] for s in (*random_steps(ways[0], way), *random_steps(way, ways[0]))}
+    return list(found.values())
+
+
+def _chance(random: list[tuple[str, Step]]) -> Finding:
+    said = " and ".join(f"{step.said} in the {side}" for side, step in random)
+    cause = f"random: {said} gives other values under another seed; the streams of random numbers of two programs never agree"
+    return Finding("data/random", cause, "leave random augmentation out of the comparison, or fix its parameters", proven=True)
+
+
+def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Finding]:
+    """Random steps on the way of a sample whose batches differ; the first of each side is pointed at."""
+    found = [(side, steps[0]) for side, c in zip(("reference", "candidate"), captures, strict=True) if (steps := _drawn(c))]
+    for side, step in found:
+        if result.divergence is not None:
+            setattr(result.divergence, side, _end(step, result.divergence.pair))
+    return [_chance(found)] if found else []
+
+
+def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
+    """Of data sets of different length: point at the lines that made lists of these lengths."""
+    if divergence.pair is None or not is_length(divergence.pair):
+        return False
+    ends = []
+    for capture in captures:
+        length = Trace.answer(capture).length
+        lists = [s for s in Way.read(capture, "seed-0").steps if s.value.ndim >= 1 and len(s.value) == length]
+        ends.append(_end(lists[0], divergence.pair) if lists else None)
+    if ends[1] is None:
+        return False
+    divergence.reference, divergence.candidate = ends[0] or divergence.reference, ends[1]
+    return True
+
+
+def _end(step: Step | None, pair: Pair | None) -> Point | None:
+    """One end of a divergence: the sample that differs, and the step of its way."""
+    if step is None:
+        return None
+    record = None if pair is None else pair.candidate or pair.reference
+    return Point("" if record is None else record.name, step.said, step.record.source, code_at(step.record.source))
+
+
+def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture], of: str) -> None:
+    """Where no line of a sample's way is wrong: the lines that built the data sets or the loaders."""
+    divergence = result.divergence
+    if divergence is None:
+        return
+    for name, capture in zip(("reference", "candidate"), captures, strict=True):
+        source = Trace.answer(capture).built.get(of)
+        point: Point | None = getattr(divergence, name)
+        if source and (point is None or point.source is None):
+            known = ("missing", "") if point is None else (point.name, point.op)
+            setattr(divergence, name, Point(*known, source, code_at(source)))
+
+
+# -- labels, order, batches --------------------------------------------------------------------------------------------------------
+
+
+def _labels(reference: Capture, candidate: Capture) -> list[Finding]:
+    """Whole numbers that differ in every sample by the same amount, or by a renumbering; all samples that were read count."""
+    found = {f"sample.{leaf}" if leaf else "sample": values for leaf, values in whole.numbers(reference, candidate).items()}
+    findings = []
+    for name, values in found.items():
+        if all(a == b for a, b in values) or len(values) < 2:  # noqa: PLR2004 - one proves nothing
+            continue
+        shifts = {b - a for a, b in values}
+        if len(shifts) == 1 and len({a for a, _ in values}) > 1:
+            cause = f"{name}: the candidate's number is the reference's plus {shifts.pop()}, in all {len(values)} samples"
+            findings.append(Finding("data/label-shift", cause, "count classes from the same number on both sides", True, 1.0, 0.0))
+        elif len({a for a, _ in values}) == len({b for _, b in values}) == len(set(values)) > 1:
+            cause = f"{name}: classes are numbered in another order: " + ", ".join(f"{a} is {b}" for a, b in sorted(set(values))[:5])
+            findings.append(
+                Finding("data/label-order", cause, "number the classes as the reference does: sorted folder names, as a rule", False)
+            )
+    return findings
+
+
+def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture, Capture]) -> Finding | None:
+    """Whether the candidate's sample is another sample of the reference; proven where all its samples are, in another order.
+
+    Args:
+        captures: the trace.
+        index: of the sample.
+        sets: both sides' captures of the stage, with the fingerprints of all samples.
+    """
+    scans = [r for r in captures[0].records if r.name.startswith("scan_") and r.digest is not None]
+    stored = [r for r in captures[1].select(run="seed-0") if r.location is not None]
+    own = {r.name.partition(".")[2]: r for r in stored if r.name.startswith("sample")}
+    for leaf, record in own.items():
+        value = captures[1].array(record)
+        if np.asarray(value).size <= 1 or not float(np.ptp(np.asarray(value, np.float64))):
+            continue
+        digest = moments(value)
+        matches = [int(r.name[5:]) for r in scans if r.leaf == leaf and r.digest and agree(r.digest, digest, ALIKE)]
+        if matches and index not in matches:
+            cause = f"sample {index} of the candidate is sample {matches[0]} of the reference: the samples come in another order"
+            fix = "sort what the data set lists, by the same rule on both sides"
+            if _in_both(sets, leaf):
+                return Finding("data/order", cause, fix, True, 1.0, 0.0)
+            return Finding("data/order", cause, fix, proven=False)
+    return None
+
+
+def _in_both(sets: tuple[Capture, Capture], leaf: str) -> bool:
+    """Whether a leaf has the same values in both data sets, in whatever order."""
+    one, other = (whole.tables(c).get(leaf) for c in sets)
+    if one is None or other is None or len(one.index) != len(other.index):
+        return False
+    return whole.matched(one, other, Tolerance()) == len(one.index)
+
+
+def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
+    """What is wrong with batches whose samples are right."""
+    counts = [int(c.array(r)) for c in (reference, candidate) for r in c.select(name="batches")]
+    sizes = [
+        len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape
+    ]
+    if len(sizes) == 2 and sizes[0] != sizes[1]:  # noqa: PLR2004 - both
+        cause = f"batches of {sizes[0]} in the reference, of {sizes[1]} in the candidate"
+        return [Finding("data/batch-size", cause, "set the batch size as in the reference", True, abs(sizes[0] - sizes[1]) / sizes[0], 0.0)]
+    if len(counts) == 2 and abs(counts[0] - counts[1]) == 1:  # noqa: PLR2004 - both
+        cause = f"{counts[0]} batches in the reference, {counts[1]} in the candidate: the last, partial batch is left out on one side"
+        return [Finding("data/drop-last", cause, "set drop_last alike on both sides", proven=False)]
+    wrong = _wrong_batches(reference, candidate)
+    if not wrong:
+        return []
+    one, other = wrong[0]
+    if one.ndim > 1 and all(_rows(*pair) for pair in wrong):
+        cause, fix = "a batch holds the reference's samples in another order", "switch shuffling off on both sides"
+        return [Finding("data/batch-order", cause, fix, True, apart(one, other), 0.0)]
+    finding = explain(None, one, other)
+    if finding is None:
+        cause = "the samples agree, the batches do not: they are put together in another way"
+        return [Finding("data/batch", cause, "compare the collate functions, and the order of samples", proven=False)]
+    finding.proven = finding.proven and len(wrong) > 1 and all(carries((None, one, other), (None, *pair)) for pair in wrong[1:])
+    return [finding]
+
+
+def _wrong_batches(reference: Capture, candidate: Capture) -> list[tuple[Any, Any]]:
+    """The arrays of the first leaf that differs, of every batch in which it does so with equal shapes."""
+    leaf, found = None, []
+    for record in reference.records:
+        key = key_of_record(record)
+        if key is None or key.kind is not Kind.BATCH or record.location is None or (leaf is not None and record.leaf != leaf):
+            continue
+        others = candidate.select(name=record.name, leaf=record.leaf)
+        if not others or others[0].location is None:
+            continue
+        one, other = (np.asarray(c.array(r), np.float64) for c, r in ((reference, record), (candidate, others[0])))
+        if one.shape == other.shape and one.ndim > 0 and apart(one, other):
+            leaf = record.leaf
+            found.append((one, other))
+    return found
+
+
+def _rows(one: Any, other: Any) -> bool:
+    """Whether two batches have the same rows in another order."""
+    rows = [row.reshape(-1) for row in one]
+    return all(any(apart(row, own.reshape(-1)) <= EQUAL for row in rows) for own in other)

@@ -1,0 +1,156 @@
+"""Data: lengths, samples, each transform, batches, the last partial batch; of the first wrong sample, the line that makes it wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.context import spent
+from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, overall
+from paralign.stages.common import nonfinite
+from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
+from paralign.stages.common.places import Kind, key_of_record, part_of
+from paralign.stages.data import augmented, facts, kinds_of_data, manifests, reading, samplers, samples
+from paralign.worker.protocol import Data, DataSeen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import Record
+    from paralign.run.project import Settings
+
+
+def run(context: Context) -> StageResult:
+    """Judge everything that both sides' data sets and loaders gave, in the order in which it was made; split by split."""
+    names = context.settings.splits
+    if not names:
+        return _split(context)
+    results = [(name, _split(context.of_split(name, number))) for number, name in enumerate(names)]
+    return merged(results)
+
+
+def _split(context: Context) -> StageResult:
+    """Judge one split."""
+    lacking = [context.lacking("data", name) for name in ("build_dataset", "build_dataloader")]
+    if all(lacking):
+        return StageResult("data", NOT_TESTED, notes=[note for result in lacking if result is not None for note in result.notes])
+    settings = context.settings
+    order = Data(settings.split, settings.samples, settings.batches, settings.most, settings.patience, settings.limit)
+    reference, candidate = context.record_both("data", order)
+    result = spent(StageResult("data"), reference, candidate)
+    result.notes += [note for other in lacking if other is not None for note in other.notes]
+    answers = [Data.answer(c) for c in (reference, candidate)]
+    traced = all(a.transforms for a in answers)
+    kept = {"dataset": all(a.dataset for a in answers), "dataloader": all(a.dataloader for a in answers)}
+    records = [list(c.records) for c in (reference, candidate)]
+    if not traced:
+        records = [[r for r in own if "trace" not in r.attrs] for own in records]
+    records = [[r for r in own if kept[part_of(r.name)]] for own in records]
+    records = _comparable(records, answers, bounded=settings.most is not None)
+    result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
+    if kept["dataset"]:
+        reading.dataset(context, result, reference, candidate)
+    if kept["dataloader"]:
+        reading.loader(context, result, reference, candidate)
+    augmented.settle(context, result, (reference, candidate))
+    nonfinite.excuse_seen_elsewhere(result.pairs, _leaf)
+    _say_left_out(result, answers, settings)
+    conclude(result, ROUNDING)
+    if result.verdict == DIVERGED:
+        result.divergence = first(result.pairs)
+        samples.follow(context, result, reference, candidate)
+        reading.explain_shuffled(context, result, reference, candidate)
+        kinds_of_data.explain(result, reference, candidate)
+    kinds_of_data.decoders(result, reference, candidate)
+    _beside(result, reference, candidate, kept, settings.manifests)
+    return result
+
+
+def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: dict[str, bool], manifest: dict[str, Path]) -> None:
+    """Manifest, facts, settings and samplers, after the values: where these differ, they are what is pointed at."""
+    known, explained = len(result.pairs), list(result.findings)
+    if manifest:
+        manifests.verify(result, (reference, candidate), manifest)
+    if kept["dataset"]:
+        facts.dataset(result, reference, candidate)
+    if kept["dataloader"]:
+        facts.settings(result, reference, candidate)
+        samplers.compare(result, reference, candidate)
+    result.findings = explained or result.findings  # a cause that was found in the values says more
+    wrong = [p for p in result.pairs[known:] if p.judged]
+    if wrong and result.verdict != ERROR:
+        result.verdict = DIVERGED
+        result.divergence = result.divergence or first(wrong)
+
+
+def _say_left_out(result: StageResult, answers: list[DataSeen], settings: Settings) -> None:
+    """What was not read, in numbers; a limit of the user's makes the test too weak, whatever it has seen."""
+    if settings.limit is not None:
+        totals = [None if answer.whole is None else answer.whole.total for answer in answers]
+        seen = [0 if answer.whole is None else answer.whole.count for answer in answers]
+        short = [(total, count) for total, count in zip(totals, seen, strict=True) if total is None or total > count]
+        if short or any(answer.limited for answer in answers):
+            total, count = short[0] if short else (None, settings.limit)
+            left = f"{total - count:,} of {total:,} samples were left out" if total is not None else "what follows was left out"
+            note = f"[data] limit = {settings.limit}: {left}, and were not compared"
+            result.pairs.append(reading.unmeasured("samples", UNDERPOWERED, note))
+            result.notes.append(note)
+            return
+    if any(a.truncated for a in answers):
+        why = f"only the first {settings.most} batches were looked at; raise [data] most to see the last one"
+        result.notes.append(why if settings.most is not None else "not all batches could be read within a minute")
+
+
+def merged(results: list[tuple[str, StageResult]]) -> StageResult:
+    """One result of several splits: everything is said with the split's name before it."""
+    whole = StageResult("data", overall([r.verdict for _, r in results]), method=next((r.method for _, r in results if r.method), ""))
+    for split, result in results:
+        for pair in result.pairs:
+            pair.key = f"{split}: {pair.key}"
+        for finding in result.findings:
+            finding.cause = f"{split}: {finding.cause}"
+        for coverage in result.coverage:
+            coverage.what = f"{split} {coverage.what}"
+        whole.pairs += result.pairs
+        whole.findings += result.findings
+        whole.coverage += result.coverage
+        whole.notes += [f"{split}: {note}" for note in result.notes]
+        whole.warnings += [f"{split}: {warning}" for warning in result.warnings]
+        whole.divergence = whole.divergence or result.divergence
+        for side, seconds in result.seconds.items():
+            whole.seconds[side] = whole.seconds.get(side, 0.0) + seconds
+            whole.peak_bytes[side] = max(whole.peak_bytes.get(side, 0.0), result.peak_bytes.get(side, 0.0))
+    return whole
+
+
+def _leaf(pair: Pair) -> object:
+    """What is the same for one leaf of all samples, or of all batches."""
+    record = pair.reference
+    if record is None:
+        return None
+    key = key_of_record(record)
+    return key.name if key is not None and key.kind is Kind.SAMPLE else (part_of(record.name), record.leaf)
+
+
+def _comparable(records: list[list[Record]], answers: list[DataSeen], *, bounded: bool) -> list[list[Record]]:
+    """The records that are judged one by one: no fingerprints, and no count or last batch of what a side could not read to the end."""
+    dropped = set()
+    if any(answer.whole is not None and answer.whole.total is None for answer in answers):
+        dropped.add("length")
+    if any(answer.truncated for answer in answers) and not bounded:
+        dropped.add("dataloader_last")
+        if any(answer.batches is None or answer.batches.total is None for answer in answers):
+            dropped.add("batches")
+    return [[r for r in side if r.role != "state" and r.name not in dropped] for side in records]
+
+
+def first(pairs: list[Pair]) -> Divergence | None:
+    """The first pair that diverged, with what agreed before it."""
+    agreed = None
+    for pair in pairs:
+        if pair.verdict == DIVERGED:
+            ends = [Point(r.name, r.op, r.source) if r is not None else None for r in (pair.reference, pair.candidate)]
+            return Divergence(ends[0], ends[1], pair, last_agreeing=agreed)
+        agreed = pair.key
+    return None

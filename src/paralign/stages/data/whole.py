@@ -1,0 +1,218 @@
+"""Whole data sets compared by the fingerprints of their samples; values are asked for only where fingerprints differ too much."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.dtypes import EPS, is_floating
+from paralign.model import Coverage
+from paralign.stages.common.judging import ROUNDING
+from paralign.worker.protocol import Data
+from paralign.worker.whole import BINS
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.model import Tolerance
+
+Array = np.ndarray[Any, Any]
+
+#: distances are estimated within a fifth, five times out of six: from this part of the limit on, values decide
+DOUBTFUL = 0.25
+
+#: samples whose values are asked for: the first ones that seem wrong, and as many of the worst
+ASKED = 4
+
+#: the columns of ``<name>.numbers``, and the first of the sketch in ``<name>.figures``
+INDEX, HASH, FORM = 0, 1, 2
+FIRST, NORM, SKETCH = 0, 1, 2
+
+#: the hash of the form of one element
+SCALAR = zlib.crc32(repr(()).encode())
+
+
+@dataclass
+class Table:
+    """The fingerprints of one leaf on one side, by sample."""
+
+    index: Array
+    numbers: Array
+    figures: Array
+    dtype: str
+
+    def at(self, indices: Array) -> Table:
+        """The rows of some samples, which are all there."""
+        order = np.argsort(self.index)
+        rows = order[np.searchsorted(self.index, indices, sorter=order)]
+        return Table(self.index[rows], self.numbers[rows], self.figures[rows], self.dtype)
+
+
+@dataclass
+class Compared:
+    """What fingerprints say: how many samples both sides have read, which seem to differ, lack a leaf, or cannot be read."""
+
+    what: str = "samples"
+    common: int = 0
+    total: int | None = None
+    distances: dict[int, float] = field(default_factory=dict)
+    apart: dict[int, str] = field(default_factory=dict)
+    unread: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def coverage(self) -> list[Coverage]:
+        """How many samples were compared, of how many."""
+        return [Coverage(self.what, self.common, self.total)]
+
+    @property
+    def asked(self) -> list[int]:
+        """The samples whose values should decide: the first, and the worst."""
+        known = sorted(self.distances)
+        worst = sorted(known, key=lambda index: -self.distances[index])
+        return sorted({*known[:ASKED], *worst[:ASKED]})
+
+
+def tables(capture: Capture, name: str = "samples") -> dict[str, Table]:
+    """The fingerprints that a side recorded, by leaf."""
+    found = {}
+    figures = {r.leaf: r for r in capture.select(name=f"{name}.figures", role="state")}
+    for record in capture.select(name=f"{name}.numbers", role="state"):
+        numbers = capture.array(record)
+        found[record.leaf] = Table(numbers[:, INDEX], numbers, capture.array(figures[record.leaf]), str(record.attrs["dtype"]))
+    return found
+
+
+def _met(first: dict[str, Table], second: dict[str, Table]) -> list[tuple[str, Table, Table]]:
+    """The leaves of both sides, by name, then, where as many are left over, by order; of any others the first samples say enough."""
+    found = [(leaf, first[leaf], second[leaf]) for leaf in first if leaf in second]
+    rest = [[leaf for leaf in side if leaf not in other] for side, other in ((first, second), (second, first))]
+    if len(rest[0]) == len(rest[1]):
+        found += [(one, first[one], second[other]) for one, other in zip(*rest, strict=True)]
+    return found
+
+
+def numbers(reference: Capture, candidate: Capture) -> dict[str, list[tuple[int, int]]]:
+    """Leaves that are one whole number on both sides: leaf -> its values in every sample that both have read."""
+    found = {}
+    for leaf, one, other in _met(tables(reference), tables(candidate)):
+        if any(table.dtype[:3] not in ("int", "uin") for table in (one, other)):
+            continue
+        common = np.intersect1d(one.index, other.index)
+        first, second = one.at(common), other.at(common)
+        single = (first.numbers[:, FORM] == SCALAR) & (second.numbers[:, FORM] == SCALAR)
+        if single.any() and single.all():
+            found[leaf] = [(int(a), int(b)) for a, b in zip(first.figures[:, FIRST], second.figures[:, FIRST], strict=True)]
+    return found
+
+
+def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: str = "samples") -> Compared | None:
+    """Compare all samples that both sides have read, or all ``batches``; None where a side recorded no fingerprints."""
+    captures = reference, candidate
+    answers = [Data.answer(c).whole if name == "samples" else Data.answer(c).batches for c in captures]
+    read = [answer for answer in answers if answer is not None]
+    if len(read) < len(answers):
+        return None
+    sides = [tables(c, name) for c in captures]
+    failed = [{int(index): why for index, why in answer.failed.items()} for answer in read]
+    totals = [answer.total for answer in read if answer.total is not None]
+    seen = [{*failed[n], *(int(i) for table in sides[n].values() for i in table.index)} for n in (0, 1)]
+    both = seen[0] & seen[1]
+    found = Compared(name, common=len(both), total=max(totals) if len(totals) == len(read) else None)
+    for index in sorted(both & {*failed[0], *failed[1]}):
+        told = [side[index] for side in failed if index in side]
+        if len(told) == 1:
+            found.apart[index] = f"the {'reference' if index in failed[0] else 'candidate'} fails with {told[0]}"
+        else:
+            found.unread[index] = told[0]
+    found.common -= len(found.unread)
+    for _, first, second in _met(*sides):
+        _compare_leaf(found, first, second, both, tolerance)
+    return found
+
+
+def _compare_leaf(found: Compared, first: Table, second: Table, both: set[int], tolerance: Tolerance) -> None:
+    """Add the samples whose leaf seems to differ, each with its distance in multiples of what is granted."""
+    common = np.intersect1d(first.index, second.index)
+    for index in sorted((set(first.index.tolist()) ^ set(second.index.tolist())) & both):
+        found.apart.setdefault(index, "a part of it is there on one side only")
+    one, other = first.at(common), second.at(common)
+    unequal = np.flatnonzero((one.numbers[:, HASH] != other.numbers[:, HASH]) | (one.numbers[:, FORM] != other.numbers[:, FORM]))
+    for row in unequal:
+        share = distance(one, other, int(row), tolerance)
+        if share > DOUBTFUL:
+            index = int(common[row])
+            found.distances[index] = max(found.distances.get(index, 0.0), share)
+
+
+def distance(one: Table, other: Table, row: int, tolerance: Tolerance) -> float:
+    """How far two samples of unequal hashes are apart, in multiples of what is granted; infinite where no distance is measured."""
+    exact = not (is_floating(one.dtype) or is_floating(other.dtype)) or "str" in (one.dtype, other.dtype)
+    if exact or one.numbers[row, FORM] != other.numbers[row, FORM]:
+        return np.inf
+    error = float(np.linalg.norm(one.figures[row, SKETCH:] - other.figures[row, SKETCH:]))
+    size = float(one.figures[row, NORM])
+    if tolerance.atol is not None or tolerance.rtol is not None:
+        return error / tolerance.atol if tolerance.atol else np.inf if error else 0.0  # no element differs by more than the norm does
+    noise = max(EPS.get(one.dtype, 0.0), EPS["float32"])
+    limit = ROUNDING.limit if tolerance.ratio is None else tolerance.ratio
+    granted = limit * noise * (size or 1.0)
+    return error / granted if granted else np.inf if error else 0.0
+
+
+# -- sets --------------------------------------------------------------------------------------------------------------------------
+
+#: neighbours, in the order of one projection, among which a row of other rounding is looked for
+NEAR = 8
+
+
+def matched(first: Table, second: Table, tolerance: Tolerance) -> int:
+    """How many rows of the first table the second has too, in whatever order: by hash, then by distance; each counts once."""
+    keys = [[(int(h), int(f)) for _, h, f in table.numbers] for table in (first, second)]
+    spare = Counter(keys[1])
+    left = []
+    for row, key in enumerate(keys[0]):
+        if spare[key] > 0:
+            spare[key] -= 1
+        else:
+            left.append(row)
+    rest = [row for row, key in reversed(list(enumerate(keys[1]))) if _taken(spare, key)]
+    return len(keys[0]) - len(left) + _near(first, second, left, rest, tolerance)
+
+
+def _taken(spare: Counter[tuple[int, int]], key: tuple[int, int]) -> bool:
+    spare[key] -= 1
+    return spare[key] >= 0
+
+
+def _near(first: Table, second: Table, left: list[int], rest: list[int], tolerance: Tolerance) -> int:
+    """How many of the rows that are left over have, among the other side's, one that differs by rounding alone."""
+    width = SKETCH + BINS
+    if not left or not rest or first.figures.shape[1] != second.figures.shape[1] or first.figures.shape[1] % width:
+        return 0
+    one, other = (t.figures[rows].reshape(len(rows), -1, width) for t, rows in ((first, left), (second, rest)))
+    sizes = np.maximum(one[:, :, NORM], 0.0)
+    scale = np.where(sizes.mean(axis=0) > 0, sizes.mean(axis=0), 1.0)[None, :, None]
+    direction = np.random.RandomState(0).randn(*one.shape[1:])[:, SKETCH:]
+    places = [((rows[:, :, SKETCH:] / scale) * direction).sum(axis=(1, 2)) for rows in (one, other)]
+    order = np.argsort(places[1])
+    granted = (ROUNDING.limit if tolerance.ratio is None else tolerance.ratio) * EPS["float32"] / DOUBTFUL
+    free, count = np.ones(len(rest), bool), 0
+    for row, place in enumerate(places[0]):
+        at = int(np.searchsorted(places[1], place, sorter=order))
+        near = [
+            i for i in order[max(0, at - NEAR) : at + NEAR] if free[i] and second.numbers[rest[i], FORM] == first.numbers[left[row], FORM]
+        ]
+        gaps = [np.linalg.norm(one[row, :, SKETCH:] - other[i, :, SKETCH:], axis=1) for i in near]
+        fits = [i for i, gap in zip(near, gaps, strict=True) if (gap <= granted * one[row, :, NORM]).all()]
+        if fits:
+            free[fits[0]] = False
+            count += 1
+    return count
+
+
+def rows(capture: Capture) -> Table | None:
+    """What a loader's batches hold, row by row; None where that was not read to the end."""
+    return tables(capture, "rows").get("")

@@ -1,0 +1,1 @@
+"""The stage ``distributed``: several processes against one."""

@@ -1,0 +1,374 @@
+"""What is said of one side's data-parallel program, trait by trait: gradients, updates, samples, metrics, files, seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.stages.distributed import behaviour
+from paralign.stages.distributed.behaviour import Average, Evidence, Found, Spread, Way, Writers
+from paralign.worker.protocol import InOneProcess, LocalMetric, Ranked, RankTold, Single
+from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.single import GIVEN, JOINED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from paralign.capture import Capture
+    from paralign.capture.merged import Merged
+
+Array = np.ndarray[Any, Any]
+
+#: what is said of ways of bringing gradients together that are sound; all others are warned of where both sides have them
+_SOUND = (Way.JOINED, Way.SAMPLES, Way.MEAN, Way.GIVEN, Way.NOTHING)
+
+
+@dataclass
+class Trait:
+    """One thing that a side does.
+
+    ``key`` is the same on both sides, ``told`` what is compared, ``sound`` says whether it is what a data-parallel program should do,
+    ``function`` names the side's function that it comes from, ``place`` the line. ``judged``: a difference between the sides is a
+    divergence. ``weak`` is why it proves nothing, '' where it does; ``remark`` what else is to be known.
+    """
+
+    key: str
+    told: str
+    sound: bool = True
+    function: str = ""
+    place: str = ""
+    fix: str = ""
+    judged: bool = True
+    weak: str = ""
+    remark: str = ""
+    found: Found | None = None
+
+
+@dataclass
+class Side:
+    """The captures of one side."""
+
+    name: str
+    ranks: Merged
+    one: Capture
+
+    @property
+    def answers(self) -> list[RankTold]:
+        """What each rank has told."""
+        return [Ranked.answer(capture) for capture in self.ranks.ranks]
+
+    @property
+    def alone(self) -> InOneProcess:
+        """What one process has told."""
+        return Single.answer(self.one)
+
+    def place(self, *functions: str) -> tuple[str, str]:
+        """The first of some functions that the side has, and where it is defined."""
+        places = self.answers[0].places
+        return next(((name, places[name]) for name in functions if name in places), ("", ""))
+
+    @property
+    def scale(self) -> float | None:
+        """How many times that of one process the learning rate of the ranks is; None where it is not known, or differs by group."""
+        there, here = self.answers[0].rates, self.alone.rates
+        if not there or len(there) != len(here) or 0.0 in here:
+            return None
+        factors = [one / other for one, other in zip(there, here, strict=True)]
+        return factors[0] if np.allclose(factors, factors[0], rtol=1e-6) else None
+
+    def evidence(self, role: str) -> Evidence:
+        """All tensors of a role, of the ranks and of one process."""
+        count, run = len(self.ranks.ranks), DOUBLE if DOUBLE in self.alone.runs else NATIVE
+        ranks = [_values(self.ranks, role, rank=rank) for rank in range(count)]
+        ones = {rank: _values(self.one, role, run=run, rank=rank) for rank in (*range(count), JOINED)}
+        native = _values(self.one, role, run=NATIVE, rank=JOINED) if run == DOUBLE and NATIVE in self.alone.runs else None
+        sizes = [answer.sizes[0] or 1 for answer in self.answers]
+        return Evidence(ranks, [ones[rank] for rank in range(count)], ones[JOINED], native, sizes)
+
+
+def _values(capture: Capture, role: str, **fields: Any) -> dict[str, Array]:
+    """Floating tensors of a role by name; running counts of batches are no statistics."""
+    found = capture.select(role=role, **fields)
+    arrays = {r.name: capture.array(r) for r in found if r.location is not None}
+    return {name: array for name, array in arrays.items() if array.dtype.kind == "f" and array.size}
+
+
+def traits(side: Side) -> Iterator[Trait]:
+    """Everything that is said of a side, in the order in which it is looked at."""
+    yield _start(side)
+    yield _rate(side)
+    yield _batch(side)
+    yield _samples(side)
+    yield from _kind(side)
+    yield from _replicas(side)
+    yield from _numbers(side)
+    yield from _statistics(side)
+    yield from _metrics(side)
+    yield from _files(side)
+    yield _prints(side)
+    yield from _seeds(side)
+
+
+def _start(side: Side) -> Trait:
+    starts = [answer.start for answer in side.answers]
+    unlike = [name for name, value in starts[0].items() if any(other.get(name) != value for other in starts[1:])]
+    told = "the same weights in all ranks" if not unlike else "other weights in each rank"
+    fix = f"bring rank 0's weights to all ranks before the first step (first that differs: {unlike[0]})" if unlike else ""
+    return Trait("start of the ranks", told, not unlike, *side.place("distribute", "build_model"), fix=fix)
+
+
+def _replicas(side: Side) -> Iterator[Trait]:
+    parameters = {r.name for r in side.ranks.select(role="parameter", rank=0)}
+    steps = [answer.replicas for answer in side.answers]
+    count = min(map(len, steps))
+    for step in range(count):
+        states = [each[step] for each in steps]
+        unlike = [n for n in states[0] if n in parameters and any(other.get(n) != states[0][n] for other in states[1:])]
+        if unlike:
+            fix = "bring the gradients of all ranks together before the update"
+            told = f"different after step {step}"
+            place = side.place("train_step", "distribute")
+            yield Trait("replicas", told, False, *place, fix=f"{fix}; {len(unlike)} tensors, the first {unlike[0]}")
+            return
+    yield Trait("replicas", "equal after every step", True, *side.place("train_step", "distribute"))
+
+
+_LAYERS = "layers that normalise over the batch see one rank's samples alone: convert BatchNorm on both sides, or on neither"
+
+_BRING = {
+    Way.SAMPLES: _LAYERS,
+    Way.MEAN: _LAYERS,
+    Way.SUM: "divide by the number of ranks after the sum, or all-reduce with the mean",
+    Way.TIMES: "divide by the number of ranks after the sum, or all-reduce with the mean",
+    Way.OWN: "wrap the model (DistributedDataParallel, DataParallel), or all-reduce the gradients",
+    Way.PART: "a mean is divided by the number of ranks once more: leave one of the two divisions out",
+    Way.FIRST: "all-reduce the gradients instead of sending rank 0's",
+}
+
+
+def _numbers(side: Side) -> Iterator[Trait]:
+    """Gradients and update of the first step, and the loss."""
+    place = side.place("train_step", "distribute", "loss")
+    gradients = side.evidence("gradient")
+    if gradients.joined and all(gradients.ranks):
+        found = gradients.told()
+        yield _brought("gradients", found, place)
+    update = side.evidence("parameter")
+    given = _values(side.one, "parameter", run=GIVEN, rank=JOINED)
+    moved = any(np.any(value) for value in update.joined.values())
+    if moved and given:
+        yield _brought("update", _made(update.ranks[0], given, side.scale or 1.0), side.place("train_step", "build_optimizer"))
+    elif moved:
+        yield _brought("update", update.told(side.scale or 1.0), place)
+    else:
+        yield Trait("update", "no parameter moves", False, *place, weak="one process moves no parameter in its first step")
+    loss = _loss(side)
+    if loss is not None:
+        yield loss
+
+
+def _made(update: Mapping[str, Array], given: Mapping[str, Array], scale: float) -> Found:
+    """Whether an update is what one process's optimizer makes of the same gradients, times the factor of the rate."""
+    wanted = {name: value * scale for name, value in given.items()}
+    error = behaviour.distance(update, wanted)
+    within = error <= behaviour.LIMIT * behaviour.LEAST
+    return Found(Way.GIVEN if within else Way.OTHER, error, worst="" if within else behaviour.worst(update, wanted))
+
+
+def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
+    weak = f"nothing explains it (most differs {found.worst})" if found.way is Way.OTHER else ""
+    return Trait(key, found.way.value, found.way in _SOUND, *place, fix=_BRING.get(found.way, ""), found=found, weak=weak)
+
+
+def _loss(side: Side) -> Trait | None:
+    run = DOUBLE if DOUBLE in side.alone.runs else NATIVE
+    losses = side.alone.losses.get(run, {})
+    told = [answer.losses[0] for answer in side.answers]
+    own = [losses.get(str(rank)) for rank in range(len(told))]
+    joined = losses.get(str(JOINED))
+    if joined is None or None in told or None in own:
+        return None
+    count, sizes = len(told), [answer.sizes[0] or 1 for answer in side.answers]
+    sums = [float(value) for value in own if value is not None]
+    ways = [
+        ("of its own batch", list(own)),
+        ("the mean over the ranks", [sum(sums) / count] * count),
+        ("the sum over the ranks", [sum(sums)] * count),
+        ("of its own batch, divided by the number of ranks", [value / count for value in sums]),
+    ]
+    among = np.isclose(np.average(np.array(told, float), weights=sizes), joined, rtol=1e-4, atol=1e-7)
+    near = [what for what, values in ways if np.allclose(np.array(told, float), np.array(values, float), rtol=1e-4, atol=1e-7)]
+    near += ["of its own batch as a part of the joined one"] if among else []  # where layers normalise over all ranks
+    what = near[0] if near else "nothing that the ranks' batches explain"
+    return Trait(
+        "loss", f"each rank tells the loss {what}" if near else what, bool(near), *side.place("train_step", "loss"), judged=not near
+    )
+
+
+def _rate(side: Side) -> Trait:
+    count, scale = len(side.answers), side.scale
+    place = side.place("build_optimizer")
+    if not side.answers[0].rates:
+        return Trait("learning rate", "not told", True, *place, judged=False)
+    if scale is None:
+        return Trait("learning rate", "scaled group by group", True, *place)
+    if abs(scale - 1.0) < 1e-6:  # noqa: PLR2004 - equal in float32
+        remark = "not scaled with the number of ranks; the guide (3.12.4) multiplies it by the number of cards"
+        fix = "the guide multiplies it by the number of cards"
+        return Trait("learning rate", "not scaled with the number of ranks", True, *place, fix=fix, remark=remark)
+    told = "times the number of ranks" if abs(scale - count) < 1e-6 * count else f"{scale:g} times that of one process"
+    return Trait("learning rate", told, True, *place, fix="scale the rate with the number of ranks on both sides, or on neither")
+
+
+def _batch(side: Side) -> Trait:
+    sizes = [answer.sizes[0] for answer in side.answers]
+    told = f"{sizes[0]} samples a rank" if len(set(sizes)) == 1 else f"samples by rank: {', '.join(map(str, sizes))}"
+    return Trait("batch", told, True, *side.place("build_dataloader"), fix="give both sides' loaders the same batch size a rank")
+
+
+_SPREAD_FIX = {
+    Spread.EVERY: "use the framework's DistributedSampler (PyTorch) or DistributedBatchSampler (Paddle)",
+    Spread.UNEVEN: "use the framework's DistributedSampler (PyTorch) or DistributedBatchSampler (Paddle), with the same seed in all ranks",
+    Spread.PADDED: "pad alike on both sides, or leave the last batch out alike",
+    Spread.SHORT: "leave the last samples out alike on both sides (drop_last)",
+}
+
+
+def _samples(side: Side) -> Trait:
+    found = behaviour.shares([answer.share for answer in side.answers], side.alone.share)
+    sound = found.spread in (Spread.ONCE, Spread.PADDED, Spread.SHORT, Spread.UNKNOWN) and len(set(found.batches)) < 2  # noqa: PLR2004 - they differ
+    weak = "which samples the ranks are given is not known" if found.spread is Spread.UNKNOWN else ""
+    remark = found.told() if found.spread in (Spread.PADDED, Spread.SHORT) else ""
+    fix = _SPREAD_FIX.get(found.spread, "")
+    return Trait("samples", found.told(), sound, *side.place("build_dataloader"), fix=fix, weak=weak, remark=remark)
+
+
+def _kind(side: Side) -> Iterator[Trait]:
+    """The class of the normalisation layers."""
+    place = side.place("distribute", "build_model")
+    kinds = set(side.answers[0].layers.values())
+    if kinds:
+        mixed = any("sync" in kind.lower() for kind in kinds)
+        told = "synchronised layers (SyncBatchNorm)" if mixed else "layers that normalise each rank by itself"
+        yield Trait("kind of BatchNorm", told, True, *place, fix="convert the layers on both sides (convert_sync_batchnorm), or on neither")
+
+
+def _statistics(side: Side) -> Iterator[Trait]:
+    """Running statistics of normalisation layers: of each rank's batch, or of all ranks'."""
+    place = side.place("distribute", "build_model")
+    evidence = side.evidence("buffer")
+    names = []
+    for name, value in evidence.joined.items():
+        alone = [{name: each[name]} for each in evidence.alone if name in each]
+        if any(behaviour.distance(own, {name: value}) > LIMITED for own in alone):
+            names.append(name)
+    if not names:
+        return
+    way = _statistics_of(evidence, names)
+    fix = "convert the layers on both sides (convert_sync_batchnorm), or on neither"
+    yield Trait("running statistics", way, True, *place, fix=fix)
+
+
+#: running statistics of the ranks and of the joined batch that are nearer cannot be told apart
+LIMITED = 1e-4
+
+
+def _statistics_of(evidence: Evidence, names: list[str]) -> str:
+    def only(values: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: values[name] for name in names if name in values}
+
+    joined, noise = only(evidence.joined), 1e-5
+    ranks, alone = [only(each) for each in evidence.ranks], [only(each) for each in evidence.alone]
+    if all(behaviour.distance(rank, joined) <= noise for rank in ranks):
+        return "of all ranks' samples: synchronised"
+    if all(behaviour.distance(rank, own) <= noise for rank, own in zip(ranks, alone, strict=True)):
+        return "of each rank's own samples: not synchronised"
+    if all(behaviour.distance(rank, alone[0]) <= noise for rank in ranks):
+        return "of rank 0's samples in all ranks"
+    if all(behaviour.distance(rank, _mean(alone)) <= noise for rank in ranks):
+        return "the mean of what the ranks have, each alone"
+    return "nothing that the ranks' batches explain"
+
+
+def _mean(sets: list[dict[str, Array]]) -> dict[str, Array]:
+    return {name: np.mean([values[name] for values in sets], axis=0) for name in sets[0]}
+
+
+def _metrics(side: Side) -> Iterator[Trait]:
+    told = [answer.metrics for answer in side.answers if answer.metrics is not None]
+    alone = side.alone.metrics
+    if alone is None or len(told) < len(side.answers):
+        return
+    local = [answer.local for answer in side.answers]
+    for path, value in alone.items():
+        if any(path not in each for each in told):
+            continue
+        own, counts = _local(local, path, alone)
+        found = behaviour.average([each[path] for each in told], own, counts, value)
+        sound = found in (Average.SAMPLES, Average.PADDED)
+        fix = "sum the metric times the samples over the ranks, and divide by the sum of the samples"
+        even = sound and counts is not None and len(set(counts)) == 1
+        remark = "all ranks have as many samples: an average over the ranks would not show" if even else ""
+        if found is Average.PADDED:
+            remark = f"samples that fill the shares count twice: {told[0][path]:g} instead of {value:g}" + (f"; {remark}" if remark else "")
+        weak = "nothing explains it" if found is Average.OTHER else ""
+        place = side.place("evaluate")
+        yield Trait(f"metric {path}".strip(), found.value, sound, *place, fix="" if sound else fix, weak=weak, remark=remark)
+
+
+def _local(local: list[LocalMetric | None], path: str, alone: dict[str, float]) -> tuple[list[float] | None, list[int] | None]:
+    """The metric of each rank's samples by itself, and how many these are; by name, or the only one that there is."""
+    own, counts = [], []
+    for each in local:
+        if each is None:
+            return None, None
+        values = each.values
+        if path not in values and not (len(values) == len(alone) == 1):
+            return None, None
+        own.append(float(values[path] if path in values else next(iter(values.values()))))
+        counts.append(int(each.samples))
+    return own, counts
+
+
+def _files(side: Side) -> Iterator[Trait]:
+    """Who saves, and which other files several ranks write."""
+    fix = "save where the rank is 0 only: what several ranks write at once can be damaged"
+    saved = [answer.saved for answer in side.answers if answer.saved is not None]
+    if len(saved) == len(side.answers):
+        names = [list(each) for each in saved]
+        found = behaviour.writers(names)
+        function, place = side.place("save")
+        lines = [line for each in saved[1:] for line in each.values() if line]
+        both = behaviour.shared(names)
+        place = lines[0] if lines and both else place
+        shown = f": {', '.join(both[:3])}" if both else ""
+        yield Trait("saving", found.value, found is not Writers.SAME, function, place, fix=f"{fix}{shown}" if both else "")
+    written = [answer.writes for answer in side.answers]
+    both = behaviour.shared([list(each) for each in written])
+    told = "no file is written by several ranks" if not both else "several ranks write the same file"
+    line = written[1].get(both[0], "") if both and len(written) > 1 else ""
+    yield Trait("files", told, not both, "", line, fix=f"{fix} ({', '.join(both[:3])})" if both else "")
+
+
+def _prints(side: Side) -> Trait:
+    found = behaviour.writers([answer.printed.lines for answer in side.answers])
+    sound = found is not Writers.SAME
+    fix = "" if sound else "print and log where the rank is 0 only"
+    return Trait("lines printed", found.value, sound, fix=fix, judged=False)
+
+
+def _seeds(side: Side) -> Iterator[Trait]:
+    states = [answer.generators for answer in side.answers]
+    for name in states[0]:
+        equal = all(state.get(name) == states[0][name] for state in states[1:])
+        told = "the same numbers in all ranks" if equal else "other numbers in each rank"
+        fix = "seed the ranks alike on both sides, or with the rank in the seed on both"
+        yield Trait(
+            f"draws of {'the framework' if name == 'framework' else name}",
+            told,
+            True,
+            *side.place("distribute", "build_dataloader"),
+            fix=fix,
+        )

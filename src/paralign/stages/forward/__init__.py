@@ -1,0 +1,1 @@
+"""The stage ``forward``: the outputs of one pass, and where they part."""

@@ -1,0 +1,99 @@
+"""Constant parameters moved by noise on both sides: a layer that starts at zero hides what is before it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.errors import WorkerFailed
+from paralign.model import Manifest
+from paralign.stages.weights.assignment import fetching, told_apart, write
+from paralign.worker.protocol import Load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+
+#: names of moved parameters that are shown
+SHOWN = 3
+
+
+def movable(context: Context) -> dict[str, Typed]:
+    """Other values for the reference's parameters that are constant; none where weights were not carried over, or not surely."""
+    weights, plan = context.weights, context.plan
+    if weights is None or plan is None or context.guessed or not plan.complete or context.settings.weights != "copy":
+        return {}
+    return told_apart(weights, [record for record in plan.sources if record.role == "parameter"])
+
+
+@contextmanager
+def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
+    """Both sides with other values for some parameters, as long as the block lasts.
+
+    Captures that are recorded meanwhile are known by these values too, so that none is taken for one of the weights as they are.
+
+    Args:
+        context: the check, its weights carried over.
+        values: name of the reference's parameter -> value.
+
+    Raises:
+        WorkerFailed: a side cannot load them.
+    """
+    recorders = context.reference, context.candidate
+    known = [(recorder.identity, recorder.folder) for recorder in recorders]
+    kept = dict(context.artifacts), dict(context.replays)
+    mark = uuid4().hex
+    try:
+        _load(context, values)
+        for recorder, (identity, folder) in zip(recorders, known, strict=True):
+            recorder.identity, recorder.folder = {**identity, "moved": mark}, folder / "moved-run"
+        yield
+    finally:
+        for recorder, (identity, folder) in zip(recorders, known, strict=True):
+            recorder.identity, recorder.folder = identity, folder
+        for current, before in zip((context.artifacts, context.replays), kept, strict=True):
+            current.clear()
+            current.update(before)
+        _restore(context)
+
+
+def _restore(context: Context) -> None:
+    """Load the weights as they were; workers that cannot are started anew, and load them first."""
+    try:
+        _load(context, {})
+    except WorkerFailed:
+        context.reference.restart()
+        context.candidate.restart()
+
+
+def _load(context: Context, values: dict[str, Typed]) -> None:
+    """Load the reference's weights into both sides, some of them with other values."""
+    weights, plan = context.weights, context.plan
+    if weights is None or plan is None:
+        raise ValueError("the weights are carried over first")
+    own = fetching(weights)
+    folder = context.reference.folder / "moved"
+    clear(folder)
+    with CaptureWriter(folder, Manifest(side="reference", stage="weights")) as writer:
+        for record in weights.records:
+            if record.location is not None:
+                writer.add(record.name, values.get(record.name) or weights.value(record), role=record.role)
+    order = replace(Load(), record=False, attempt=uuid4().hex)
+    given = write(context, plan, lambda name: values.get(name) or own(name))  # both are there before either side is asked
+    context.reference.record("moved-load", order, {"state": Capture.open(folder)}, prelude=True)
+    context.candidate.record("moved-load", order, {"state": given}, prelude=True)
+
+
+def told(values: dict[str, Typed]) -> str:
+    """What was done, for the result."""
+    names = list(values)
+    listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return (
+        f"with the weights as constructed outputs are constant, and show nothing: judged with the {len(names)} constant parameters "
+        f"moved by noise, the same on both sides, as a training would move them: {listed}"
+    )

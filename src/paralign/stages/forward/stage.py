@@ -1,0 +1,228 @@
+"""Forward: the model's outputs in eval mode, on the same inputs and weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.context import spent
+from paralign.errors import WorkerFailed
+from paralign.locate import first_module, pipeline
+from paralign.locate.suspects.element_types import LOWER
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged
+from paralign.stages.common import lowered, nonfinite, precision
+from paralign.stages.common.judging import PARTLY, Noises, choose, conclude, final, paired, points_of
+from paralign.stages.common.passes import forward_order, record
+from paralign.stages.forward import handed, moved_weights
+from paralign.worker.protocol import Forward, Lowered
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import Record
+    from paralign.stages.common.judging import Method
+
+#: below this root mean square, outputs count as vanishing
+VANISHING = 1e-6
+
+#: a relative distance between two equal runs that sums in another order explain, and the one from which a wrong constant (an epsilon, a
+#: slope) would not show
+REPEATED, HIDING = 1e-5, 1e-3
+
+
+def run(context: Context) -> StageResult:
+    """Judge the outputs; where these are constant as long as some parameters are, once more with those moved on both sides."""
+    result = judged(context)
+    if result.verdict != UNDERPOWERED or not any(p.reference is not None and p.verdict == UNDERPOWERED for p in result.pairs):
+        return result
+    reference, _ = context.artifacts["forward"]
+    if not any(_is_constant(pair.reference, reference) for pair in result.pairs if pair.reference is not None):
+        return result
+    values = moved_weights.movable(context)
+    if not values:
+        return result
+    try:
+        with moved_weights.moved(context, values):
+            again = judged(context)
+    except WorkerFailed as failure:
+        result.notes.append(
+            f"with its constant parameters moved by noise, the {failure.side} failed with {failure.type}: {failure.message}"
+        )
+        return result
+    if again.verdict == UNDERPOWERED:
+        return result
+    again.notes.insert(0, moved_weights.told(values))
+    return again
+
+
+def judged(context: Context) -> StageResult:
+    """Judge the outputs; where they diverge, name the first module that is guilty."""
+    missing = context.lacking("forward", "build_model")
+    if missing:
+        return missing
+    if context.inputs is None:
+        return StageResult("forward", notes=["no inputs: define inputs() in the reference, or set [inputs] in paralign.toml"])
+    reference, candidate = record(context)
+    method, notes = choose(reference, candidate)
+    points = points_of(final(reference, name="output", run=method.reference_run), final(candidate, name="output", run=method.candidate_run))
+    result = spent(StageResult("forward", notes=notes), reference, candidate)
+    tolerance = context.settings.tolerance_of("forward")
+    result.pairs = paired(reference, candidate, points, method, tolerance)
+    low = lowered.places(context, result.pairs, method, tolerance, Lowered("forward"), {"inputs": context.inputs})
+    if low:
+        method, reference = PARTLY, lowered.perturbed(context, forward_order(context), {"inputs": context.inputs})
+        points = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=DOUBLE))
+        result.pairs = paired(reference, candidate, points, method, tolerance)
+        result.notes += low
+    handed.compare(result, reference, candidate)
+    _say_weakness(result, reference)
+    _say_repeatability(result, reference, candidate)
+    conclude(result, method)
+    _say_structure(result, reference, candidate)
+    nonfinite.explain(context, result)
+    _locate(context, result, coarse=bool(low))
+    context.forwarded = True
+    natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
+    if not context.drawn:  # natively each side drew its own numbers
+        precision.judge(result, (reference, candidate), natives, method, tolerance)
+    if result.verdict == DIVERGED and result.divergence is None:
+        result.divergence = _located(result, reference, candidate, method)
+    return result
+
+
+def _locate(context: Context, result: StageResult, *, coarse: bool) -> None:
+    """Watch single operations; one that is guilty makes the stage diverge although the outputs may hide it.
+
+    Not where ``coarse`` float64 runs round by themselves: a single operation has no noise to be judged by there, only its element type.
+    """
+    if context.settings.modules == "none":
+        return
+    try:
+        replay = pipeline.replayed(context, "eval") if result.verdict == DIVERGED else None
+        if replay is not None:
+            context.drawn = True
+            _judge_replay(result, replay)
+            return
+        found, notes = pipeline.forward(context, diverged=result.verdict == DIVERGED)
+    except WorkerFailed as failure:
+        result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
+        return
+    found = [d for d in found if d.what == LOWER] if coarse and result.verdict != DIVERGED else found
+    result.divergences = found
+    result.notes += notes
+    if found:
+        result.divergence = found[0]
+        if result.verdict != DIVERGED and any(d.confirmed for d in found):
+            result.verdict = DIVERGED
+        elif result.verdict == ALIGNED and any(d.hidden for d in found):
+            result.verdict = UNDERPOWERED
+            result.warnings.append(
+                "an operation has right inputs and another result, but what follows hardly uses it (tiny weights?), so that nothing shows "
+                "whether it is wrong. Use trained weights, or larger ones"
+            )
+
+
+def _judge_replay(result: StageResult, replay: pipeline.Replay) -> None:
+    """Judge a model that draws random numbers in eval mode by its pass with the reference's draws: the outputs differ without."""
+    result.findings += replay.findings
+    result.notes += replay.notes
+    result.divergences, result.divergence = replay.divergences, next(iter(replay.divergences), None)
+    if replay.wrong or replay.findings or any(d.confirmed for d in replay.divergences):
+        return
+    result.verdict = ALIGNED
+    for pair in result.pairs:
+        if pair.verdict == DIVERGED:
+            pair.leave_out(Unjudged.DRAWN, "differs by what is drawn in eval mode: with the reference's draws it is the same")
+
+
+def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    shapes = [c.manifest.settings.get("trees", {}).get("output") for c in (reference, candidate)]
+    told = [_told(s) for s in shapes if s is not None]
+    if len(told) == 2 and told[0] != told[1]:  # noqa: PLR2004 - both sides
+        result.notes.append(f"the outputs are built differently: {told[0]} in the reference, {told[1]} in the candidate")
+
+
+def _told(shape: dict[str, object]) -> str:
+    """A structure in words: ``a tensor``, ``a tuple of 2``, ``a dict of logits, loss``."""
+    kind, inner = next(iter(shape.items()))
+    if kind == "leaf":
+        return "a tensor"
+    if kind == "dict" and isinstance(inner, dict):
+        return "a dict of " + ", ".join(inner)
+    return f"a {kind} of {len(inner)}" if isinstance(inner, list) else "nothing"
+
+
+def _say_weakness(result: StageResult, reference: Capture) -> None:
+    """Warn of outputs that vanish, and call a test of constant outputs what it is: too weak."""
+    for pair in result.pairs:
+        first = pair.reference
+        if first is None or first.location is None or pair.stats is None or pair.stats.count == 0:
+            continue
+        if 0 < pair.stats.rms_reference < VANISHING:
+            result.warnings.append(
+                f"the outputs vanish ({pair.key} has a root mean square of {pair.stats.rms_reference:.1e}): any absolute threshold passes "
+                "them, and a wrong port with them. Use weights that were trained a little, or let BatchNorm take its statistics from "
+                "real input (a few forward passes in train mode) before checking"
+            )
+        if _is_constant(first, reference):
+            result.warnings.append(f"{pair.key} is constant: it can agree although the model is wrong. Use other inputs or trained weights")
+            if pair.verdict != DIVERGED:
+                pair.verdict = UNDERPOWERED
+
+
+def _is_constant(record: Record, capture: Capture) -> bool:
+    """Whether an output of several elements has one value throughout."""
+    if record.location is None:
+        return False
+    values = capture.array(record)
+    return values.size > 1 and bool(np.all(values == values.flat[0]))
+
+
+def _say_repeatability(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Say how far a side is from itself between two equal runs; where that hides what a wrong port would do, the test is too weak."""
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        far = Forward.answer(capture).repeat
+        if far <= REPEATED:
+            continue
+        result.warnings.append(
+            f"the {side} is not deterministic: two equal runs in eval mode, seeded alike, differ by {far:.2g}. "
+            "Nothing smaller can be seen: switch off what is random, or make its kernels deterministic"
+        )
+        if far >= HIDING:
+            for pair in result.pairs:
+                pair.verdict = UNDERPOWERED if pair.verdict != DIVERGED else DIVERGED
+
+
+def _located(result: StageResult, reference: Capture, candidate: Capture, method: Method) -> Divergence:
+    worst = result.worst
+    found = None
+    if method.reference_run == method.candidate_run:
+        noise = worst.noise.value if worst is not None and worst.noise is not None else 1e-6
+        found = first_module(
+            reference, candidate, run=method.reference_run, tolerance=1e-7 if method.reference_run == DOUBLE else 10 * noise
+        )
+    if found is not None:
+        found.pair = found.pair or worst
+        return found
+    return named(worst)
+
+
+def named(pair: Pair | None) -> Divergence:
+    """A divergence of which only the pair is known."""
+    points = [
+        Point(r.name, r.op, r.source) if r is not None else None for r in ((pair.reference, pair.candidate) if pair else (None, None))
+    ]
+    return Divergence(points[0], points[1], pair)
+
+
+def noise(context: Context) -> Noise | None:
+    """The greatest noise of the reference's native outputs, None without inputs; records the forward pass where that was not done."""
+    if context.inputs is None or not context.has("reference", "build_model"):
+        return None
+    reference, candidate = context.artifacts["forward"] if "forward" in context.artifacts else record(context)
+    method, _ = choose(reference, candidate)
+    noises = Noises(reference, method)
+    found = [noises.of(r) for r in final(reference, name="output", run=method.reference_run)]
+    return max((n for n in found if n is not None), key=lambda n: n.value, default=None)

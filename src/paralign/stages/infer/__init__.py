@@ -1,0 +1,1 @@
+"""The stage ``infer``: prediction programs and exported programs."""

@@ -1,0 +1,182 @@
+"""Infer: the prediction program on real files, and the exported program against the eager model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.comparison import compare_pair
+from paralign.context import spent
+from paralign.dtypes import EPS
+from paralign.locate.provenance import tracing_back
+from paralign.model import DIVERGED, ERROR, Listing, Noise, Pair, StageResult, overall
+from paralign.registry import SIGNATURES
+from paralign.run.remedies import remedy
+from paralign.stages.common.judging import Method, conclude, paired, points_of, settle
+from paralign.stages.data.stage import first
+from paralign.stages.forward import stage as forward
+from paralign.stages.infer import prediction, programs
+from paralign.worker.protocol import Infer, OperatorTimes, PartFailed
+from paralign.worker.protocol.wire import encode
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+
+#: programs run in the model's own precision: their noise is that of the reference's outputs
+PROGRAM = Method("native", "", "", (), 10.0)
+
+#: where the reference's noise cannot be measured, for want of inputs: this many roundings
+ROUNDINGS = 100.0
+
+
+def run(context: Context) -> StageResult:
+    """Judge predictions between the sides, by functions and by programs, and on each side the exported program against the eager one."""
+    result = StageResult("infer")
+    commands, missing = context.settings.commands, context.lacking("infer", "predict")
+    exports = [side for side in ("reference", "candidate") if context.has(side, "export")]
+    if missing and not commands:
+        result.notes += missing.notes
+    if missing and not exports and not commands:
+        result.notes.append(f"neither side has {SIGNATURES['export']}")
+        return result
+    if not context.settings.paths and (missing is None or commands):
+        result.notes.append("no paths to predict from: set [infer] paths")
+    outputs = forward.noise(context)
+    if missing is None or exports:
+        _functions(context, result, outputs, [] if missing else context.settings.paths)
+    if commands and context.settings.paths:
+        programs.run(context, result, outputs)
+    conclude(result, PROGRAM)
+    if result.wrong:
+        result.verdict = DIVERGED  # that holds whatever else failed
+        result.divergence = first(result.pairs)
+        prediction.follow(context, result)
+        _trace_back(context, result)
+    return result
+
+
+def _trace_back(context: Context, result: StageResult) -> None:
+    """Name the line that makes a prediction wrong, where nothing is named yet."""
+    divergence = result.divergence
+    pair = divergence.pair if divergence is not None else None
+    if divergence is None or pair is None or pair.candidate is None or pair.reference is None:
+        return
+    if divergence.candidate is None or divergence.candidate.source or not context.has("candidate", "predict"):
+        return
+    sides = tracing_back.recorded(context, "infer", paths=context.settings.paths)
+    if sides is not None:
+        names = [f"{r.name}:{r.leaf}" for r in (pair.candidate, pair.reference)]
+        tracing_back.name(divergence, tracing_back.of_value(sides, names[0], names[1]))
+
+
+def _functions(context: Context, result: StageResult, outputs: Noise | None, paths: list[str]) -> None:
+    """Record and judge ``predict`` on the paths, and ``export``."""
+    if not context.has_both("build_model"):
+        result.notes.append("both sides need build_model()")
+        return
+    values = {"inputs": context.inputs} if context.inputs is not None else {}
+    reference, candidate = context.record_both("infer", Infer(paths, bool(context.settings.operators)), values)
+    spent(result, reference, candidate)
+    broken = _failures(reference, candidate)
+    if not any(each.part == "predict" for each in broken):
+        predictions = [[r for r in c.records if r.name.startswith("predict_")] for c in (reference, candidate)]
+        result.pairs = paired(reference, candidate, points_of(*predictions), PROGRAM, context.settings.tolerance_of("infer"))
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        answer = Infer.answer(capture)
+        if not any(each.side == side and each.part == "export" for each in broken):
+            result.pairs += _exported(side, capture)
+        result.notes.append(f"{side}: export: {answer.export}")
+        result.notes += _operators(side, answer.operators, context.settings.operators)
+    _raise_noise(result.pairs, outputs)
+    settle(result.pairs, PROGRAM, context.settings.tolerance_of("infer"))
+    if broken:
+        _tell_failures(result, broken, context)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A part of a side's program that raised."""
+
+    side: str
+    part: str
+    failed: PartFailed
+
+    @property
+    def key(self) -> str:
+        """What its pair is called."""
+        return f"{self.side}'s {self.part}"
+
+
+def _failures(*captures: Capture) -> list[Broken]:
+    sides = zip(("reference", "candidate"), captures, strict=True)
+    return [Broken(side, part, failed) for side, c in sides for part, failed in Infer.answer(c).failed.items()]
+
+
+def _tell_failures(result: StageResult, broken: list[Broken], context: Context) -> None:
+    """Add a pair of verdict ``error`` for every part that raised, and a table of all parts; the others keep their verdicts."""
+    parts: dict[str, list[str]] = {}
+    for pair in result.pairs:
+        known = pair.reference or pair.candidate
+        predicted = known is not None and known.name.startswith("predict_")
+        parts.setdefault("predictions" if predicted else pair.key.partition(" (")[0].partition(".")[0], []).append(pair.verdict)
+    rows = [[name, overall(verdicts), f"{len(verdicts)} values"] for name, verdicts in parts.items()]
+    for each in broken:
+        said = f"{each.failed.raised.type}: {each.failed.raised.message}"
+        where = f" for {each.failed.path}" if each.failed.path else ""
+        result.pairs.append(Pair(each.key, None, None, verdict=ERROR, notes=[f"it failed{where}: {said}"]))
+        rows.append([each.key, ERROR, said])
+    result.tables.append(Listing("parts", ["part", "verdict", "said"], rows))
+    first = broken[0]
+    known_fix = remedy(first.failed.raised.type, first.failed.raised.message, context.framework(first.side))
+    result.failure = {
+        "side": first.side,
+        **encode(first.failed.raised),
+        "log": None,
+        "remedy": None if known_fix is None else {"id": known_fix.id, "fix": known_fix.fix},
+    }
+
+
+def _operators(side: str, told: OperatorTimes | None, most: int) -> list[str]:
+    """The slowest operators of an exported program, or why they are not known."""
+    if told is None:
+        return []
+    if not told.rows:
+        return [f"{side}: times of operators: {told.none}"]
+    total = sum(milliseconds for _, milliseconds, _ in told.rows) or 1.0
+    rows = [f"{name} {ms:.3g} ms ({ms / total:.0%}{f', {calls} calls' if calls > 1 else ''})" for name, ms, calls in told.rows[:most]]
+    return [f"{side}: times of operators, one run of the exported program, {len(rows)} of {len(told.rows)}: {'; '.join(rows)}"]
+
+
+def _exported(side: str, capture: Capture) -> list[Pair]:
+    pairs: list[Pair] = []
+    for run in dict.fromkeys(record.run for record in capture.select(name="eager")):
+        pairs += _exported_run(side, capture, run)
+    return pairs
+
+
+def _exported_run(side: str, capture: Capture, run: str) -> list[Pair]:
+    """The exported program against the eager model, on the inputs (run '') or on a batch of another size."""
+    pairs = []
+    where = f" ({run.replace('-', ' of ')})" if run else ""
+    for eager, exported, how in points_of(capture.select(name="eager", run=run), capture.select(name="exported", run=run)):
+        values = [capture.value(r) if r is not None and r.location is not None else None for r in (eager, exported)]
+        pair = compare_pair(
+            f"{side}'s export{where}{'.' + eager.leaf if eager is not None and eager.leaf else ''}",
+            eager,
+            exported,
+            values[0],
+            values[1],
+            how=how,
+        )
+        pair.noise = Noise(EPS[eager.dtype], f"one rounding of {eager.dtype}") if eager is not None and eager.dtype in EPS else None
+        pairs.append(pair)
+    return pairs
+
+
+def _raise_noise(pairs: list[Pair], outputs: Noise | None) -> None:
+    """Programs are as noisy as the model's outputs; without a measurement, some roundings are granted."""
+    for pair in pairs:
+        if pair.noise is not None:
+            granted = Noise(pair.noise.value * ROUNDINGS, f"{ROUNDINGS:g} roundings") if outputs is None else outputs
+            pair.noise = max(pair.noise, granted, key=lambda n: n.value)

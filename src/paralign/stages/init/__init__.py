@@ -1,0 +1,1 @@
+"""The stage ``init``: the laws that initial weights are drawn from."""

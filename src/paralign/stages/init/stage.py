@@ -1,0 +1,247 @@
+"""Initialisation: ``build_model()`` under many seeds; tensor by tensor the law of its values, tied and equal tensors, the lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from paralign.comparison.laws import Family
+from paralign.context import spent
+from paralign.errors import WorkerFailed
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult, overall
+from paralign.stages.init.starts import Judged, Start, joined, judge, kept
+from paralign.stages.init.wording import Reading, instead, sensitivity
+from paralign.worker.protocol import Initial, Started, built_of
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import Record
+
+#: seeds that the error rates of docs/guide.md were measured with; with fewer nothing is called aligned
+SEEDS = 30
+
+#: seconds after which a side begins no other model: 30 of ResNet-50 take 20
+PATIENCE = 180.0
+
+#: tensors that a text lists
+LISTED = 4
+
+#: causes that a result lists
+FINDINGS = 5
+
+
+@dataclass
+class _Group:
+    """Tensors that hold the same values: mostly one of each side; several where one side packs them."""
+
+    references: list[Record]
+    candidates: list[Record]
+
+    @property
+    def key(self) -> str:
+        """What the group is called: the reference's first name."""
+        return self.references[0].name
+
+
+def run(context: Context) -> StageResult:
+    """Judge the law of every tensor that both sides have."""
+    missing = context.lacking("init", "build_model")
+    if missing:
+        return missing
+    if context.plan is None or context.weights is None:
+        return StageResult("init", NOT_TESTED, notes=["nothing says which tensor is which: see `paralign check weights`"])
+    seeds, first = context.settings.seeds, context.settings.seed + 1
+    order = Initial(seeds, first, min(PATIENCE, context.settings.patience * 3))
+    captures = context.record_both("init", order, candidate=replace(order, first=first + seeds))
+    result = spent(StageResult("init", method="laws of drawn values"), *captures)
+    answers = [Initial.answer(c) for c in captures]
+    for side, answer in zip(("reference", "candidate"), answers, strict=True):
+        _refuse(side, answer)
+    given = [side for side, answer in zip(("reference", "candidate"), answers, strict=True) if answer.given]
+    if given:
+        why = "build_model() returns one and the same model each time: give a function that builds a new one"
+        return StageResult("init", NOT_TESTED, notes=[f"the {side}'s {why}" for side in given])
+    groups = _groups(context, answers)
+    starts = [{n: kept(c, n) for n in {r.name for g in groups for r in _ends(g)[side]}} for side, c in enumerate(captures)]
+    judged = judge([_both(group, starts) for group in groups])
+    result.pairs = [_pair(group, found) for group, found in zip(groups, judged, strict=True)]
+    _say_laws(context, result, groups, judged)
+    _say_dependence(context, result, groups, judged, answers)
+    _conclude(context, result, judged, answers)
+    return result
+
+
+def _ends(group: _Group) -> tuple[list[Record], list[Record]]:
+    return group.references, group.candidates
+
+
+def _refuse(side: str, answer: Started) -> None:
+    """Hand on what ``build_model()`` raised, with its seed.
+
+    Raises:
+        WorkerFailed: it raised.
+    """
+    failed = answer.failed
+    if failed is not None:
+        told = f"build_model() under seed {failed.seed}: {failed.raised.message}"
+        raise WorkerFailed(failed.raised.type, told, failed.raised.traceback, side=side, frames=failed.raised.frames)
+
+
+def _groups(context: Context, answers: list[Started]) -> list[_Group]:
+    """What holds the same values, aliases left out, in the order of the reference."""
+    plan, found = context.plan, {}
+    if plan is None:
+        return []
+    roots: dict[tuple[int, str], list[Any]] = {}
+    for move in plan.moves:
+        if move.reference is None or move.candidate is None:
+            continue
+        ends = [(side, r) for side, r in enumerate((move.reference, move.candidate)) if r.name not in answers[side].shared]
+        known = [roots[side, r.name] for side, r in ends if (side, r.name) in roots]
+        whole: list[Any] = list(dict.fromkeys(end for group in known for end in group[0])) if known else []
+        shared = [list(dict.fromkeys([*whole, *((side, r.name) for side, r in ends)]))]
+        for side, name in shared[0]:
+            roots[side, name] = shared
+        found.update({(side, r.name): r for side, r in ends})
+    groups = {id(group): group[0] for group in roots.values()}
+    made = [_Group(*([found[s, n] for s, n in group if s == side] for side in (0, 1))) for group in groups.values()]
+    return [g for g in made if g.references and g.candidates and 0 not in g.references[0].shape]
+
+
+def _both(group: _Group, starts: list[dict[str, Start | None]]) -> tuple[Start, Start] | None:
+    sides = [[start for r in ends if (start := side[r.name]) is not None] for side, ends in zip(starts, _ends(group), strict=True)]
+    return (joined(sides[0]), joined(sides[1])) if all(sides) else None
+
+
+def _pair(group: _Group, judged: Judged) -> Pair:
+    pair = Pair(f"init {group.key}", group.references[0], group.candidates[0], how="weights", verdict=judged.verdict)
+    pair.judged = judged.verdict != UNDERPOWERED
+    pair.notes = [*judged.notes]
+    return pair
+
+
+def _say_laws(context: Context, result: StageResult, groups: list[_Group], judged: list[Judged]) -> None:
+    """Put the laws into words on every pair; name the lines and what to write instead of those that differ."""
+    sides = [_Words(context, side) for side in ("reference", "candidate")]
+    causes: dict[tuple[str, str], list[tuple[_Group, Judged]]] = defaultdict(list)
+    for group, pair, found in zip(groups, result.pairs, judged, strict=True):
+        if found.laws is None:
+            continue
+        reading = sides[0].reading(group.references[0])
+        told = [reading.said(law) for law in found.laws]
+        pair.notes.insert(0, f"{told[0]} in the reference, {told[1]} in the candidate")
+        if found.verdict == DIVERGED:
+            causes[reading.name(found.laws[0]), reading.name(found.laws[1])].append((group, found))
+            ends = [words.point(r) for words, r in zip(sides, (group.references[0], group.candidates[0]), strict=True)]
+            result.divergences.append(Divergence(ends[0], ends[1], pair))
+    result.divergence = next(iter(result.divergences), None)
+    for (one, other), members in list(causes.items())[:FINDINGS]:
+        group, found = members[0]
+        names = _some([g.candidates[0].name for g, _ in members])
+        fix = instead(found.laws[0], group.candidates[0].name, context.framework("candidate")) if found.laws else ""
+        result.findings.append(Finding("init/law", f"{names}: {other} in the candidate, {one} in the reference", fix))
+    if causes:
+        result.notes += sensitivity({r.op for r in context.weights_of_reference})
+
+
+class _Words:
+    """What one side's weights stage knows of its tensors."""
+
+    def __init__(self, context: Context, side: str) -> None:
+        self.framework = context.framework(side)
+        capture: Capture | None = context.artifacts["weights"][side == "candidate"] if "weights" in context.artifacts else None
+        self.built = {} if capture is None else built_of(capture)
+        self.records = [] if capture is None else capture.records
+
+    def reading(self, record: Record) -> Reading:
+        """How to name the laws of a tensor, whose fans are those of this side."""
+        owned = [r for r in self.records if r.attrs.get("owner") == record.attrs.get("owner")]
+        return Reading.of(record, owned, self.framework)
+
+    def point(self, record: Record) -> Point:
+        """The tensor, with the line that constructed its layer."""
+        owner = str(record.attrs.get("owner", record.name.rpartition(".")[0]))
+        while owner and owner not in self.built:
+            owner = owner.rpartition(".")[0]
+        lines = self.built.get(owner, [])
+        line = next(iter(lines), None)
+        return Point(record.name, record.op, line, code_at(line), lines[1:])
+
+
+def _say_dependence(context: Context, result: StageResult, groups: list[_Group], judged: list[Judged], answers: list[Started]) -> None:
+    """Tensors that are one, or start equal, on one side only."""
+    told = [*_tied(context, answers), *_equal(groups, judged)]
+    for number, (names, where, what, fix) in enumerate(told):
+        key = f"init {what} {number}"
+        record = next((r for r in context.weights_of_reference if r.name in names), None)
+        pair = Pair(key, record, None, how="weights", verdict=DIVERGED, notes=[f"{_some(names)} {what} in the {where} only"])
+        result.pairs.append(pair)
+        result.findings.append(Finding("init/dependence", pair.notes[0], fix))
+        result.divergences.append(Divergence(Point(names[0]), None, pair))
+    result.divergence = next(iter(result.divergences), None)
+
+
+def _tied(context: Context, answers: list[Started]) -> list[tuple[list[str], str, str, str]]:
+    """Names of the reference that are one tensor on one side and several on the other."""
+    found = []
+    moves = [] if context.plan is None else [m for m in context.plan.moves if m.whole]
+    twins_of = [(m.reference.name, m.candidate.name) for m in moves if m.reference is not None and m.candidate is not None]
+    for side, where in enumerate(("reference", "candidate")):
+        roots = [answers[s].shared for s in (side, 1 - side)]
+        twins: dict[str, dict[str, str]] = defaultdict(dict)
+        for ends in twins_of:
+            own, other = ends[side], ends[1 - side]
+            twins[roots[0].get(own, own)].setdefault(roots[1].get(other, other), ends[0])
+        fix = "tie them on the candidate too" if side == 0 else "give the candidate tensors of their own"
+        found += [(list(others.values()), where, "are one tensor", fix) for others in twins.values() if len(others) > 1]
+    return found
+
+
+def _equal(groups: list[_Group], judged: list[Judged]) -> list[tuple[list[str], str, str, str]]:
+    """Drawn tensors that are equal under every seed on one side, and differ on the other."""
+    found = []
+    drawn = [(g, j) for g, j in zip(groups, judged, strict=True) if j.laws is not None and all(law.drawn for law in j.laws)]
+    for side, where in enumerate(("reference", "candidate")):
+        alike: dict[Any, dict[Any, str]] = defaultdict(dict)
+        for group, found_ in drawn:
+            alike[found_.prints[side]].setdefault(found_.prints[1 - side], group.key)
+        fix = "copy the first one's values into the others" if side == 0 else "draw each on its own"
+        found += [(list(others.values()), where, "start from equal values", fix) for others in alike.values() if len(others) > 1]
+    return found
+
+
+def _name(pair: Pair) -> str:
+    """The tensor that a pair is of, as the reference calls it."""
+    return "" if pair.reference is None else pair.reference.name
+
+
+def _conclude(context: Context, result: StageResult, judged: list[Judged], answers: list[Started]) -> None:
+    """The verdict, and in numbers what was not looked at."""
+    seeds = min(answer.built for answer in answers)
+    weak = [_name(p) for p in result.pairs if not p.judged and p.verdict == UNDERPOWERED]
+    total = sum(1 for r in context.weights_of_reference if not r.attrs.get("shared"))
+    compared = sum(len(j.prints) > 0 for j in judged) - len(weak)
+    result.coverage += [Coverage("seeds", seeds, context.settings.seeds), Coverage("tensors", compared, total)]
+    verdict = overall([p.verdict for p in result.pairs if p.judged])
+    notes = [f"moments and extremes are of all {answers[0].elements:,} elements, the shape of the law of up to 256 a tensor and seed"]
+    notes += [f"too small for {seeds} seeds to show a wrong scale, not judged: {_some(weak)}; raise [init] seeds"] if weak else []
+    unsure = [(j.shows, _name(p)) for p, j in zip(result.pairs, judged, strict=False) if p.judged and j.shows > 0.1]  # noqa: PLR2004 - a tenth
+    if unsure:
+        notes.append(f"a scale wrong by a tenth would not show in {_some([n for _, n in unsure])}: {max(s for s, _ in unsure):.0%} would")
+    laws = [law for j in judged if j.laws is not None for law in j.laws]
+    other = sum(1 for j in judged if j.laws is not None and j.laws[0].family is Family.OTHER)
+    notes += [f"{other} tensors follow none of the known laws: compared as samples"] if other else []
+    if verdict == ALIGNED and seeds < SEEDS:
+        verdict = UNDERPOWERED
+        notes.append(f"{seeds} seeds a side were built, {SEEDS} are needed to call laws equal: raise [init] seeds, or the timeout")
+    if verdict == ALIGNED and not any(law.drawn for law in laws) and any(law.family is Family.FIXED for law in laws):
+        verdict = UNDERPOWERED
+        notes.append("neither side's values depend on the seed: a checkpoint is loaded, or build_model() sets a seed of its own")
+    result.verdict, result.notes = (UNDERPOWERED if weak and verdict == NOT_TESTED else verdict), [*result.notes, *notes]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")

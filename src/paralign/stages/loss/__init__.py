@@ -1,0 +1,1 @@
+"""The stage ``loss``: its value, and its gradients where asked for."""

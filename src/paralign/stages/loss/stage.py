@@ -1,0 +1,163 @@
+"""Loss: its value, and its gradient with respect to the outputs, on the reference's outputs for both sides."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.context import spent
+from paralign.dtypes import widen
+from paralign.errors import WorkerFailed
+from paralign.locate import pipeline
+from paralign.model import DIVERGED, StageResult, Unjudged
+from paralign.run.recorder import both
+from paralign.stages.common import lowered, nonfinite, passes, precision, probing
+from paralign.stages.common.judging import PARTLY, choose, conclude, final, paired, points_of
+from paralign.stages.data.stage import first
+from paralign.stages.loss import second_gradients
+from paralign.worker.protocol import Attached, Loss, Lowered
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.context import Context
+
+
+UNATTACHED = "nothing trainable lies behind this output on either side (a mask, an input handed through): its gradient trains nothing"
+
+
+def run(context: Context) -> StageResult:
+    """Judge the loss apart from the model."""
+    missing = _missing(context)
+    if missing is not None:
+        return missing
+    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else passes.reference_alone(context)
+    captures = context.record_labelled(Loss([DOUBLE, NATIVE]), {"outputs": outputs})
+    if isinstance(captures, StageResult):
+        return captures
+    reference, candidate = captures
+    method, notes = choose(reference, candidate)
+    points = points_of(final(reference, run=method.reference_run), final(candidate, run=method.candidate_run))
+    result = spent(StageResult("loss", notes=[*context.label_notes, *notes]), reference, candidate)
+    tolerance = context.settings.tolerance_of("loss")
+    result.pairs = paired(reference, candidate, points, method, tolerance)
+    values = {n: c for n, c in (("outputs", outputs), ("labels", context.labels)) if c is not None}
+    low = lowered.places(context, result.pairs, method, tolerance, Lowered("loss"), values)
+    if low:
+        method, reference = PARTLY, lowered.perturbed(context, Loss([]), values)
+        points = points_of(final(reference, run=DOUBLE), final(candidate, run=DOUBLE))
+        result.pairs = paired(reference, candidate, points, method, tolerance)
+        result.notes += low
+    untrained = _leave_out_unattached(context, result)
+    _probe(context, result)
+    if context.settings.second_gradients:
+        second_gradients.compare(context, result)
+    conclude(result, method)
+    nonfinite.explain(context, result, "eval")
+    kept = [r for r in final(reference, run=DOUBLE) if r.name != "gradient" or r.leaf not in untrained]
+    natives = points_of(kept, [r for r in final(candidate, run=NATIVE) if r.name != "gradient" or r.leaf not in untrained])
+    precision.judge(result, (reference, candidate), natives, method, tolerance)
+    if result.verdict == DIVERGED:
+        result.divergence = first(result.pairs)
+        _locate(context, result)
+    return result
+
+
+def _missing(context: Context) -> StageResult | None:
+    """What stands in place of the stage where something is missing that it needs; None where nothing is."""
+    lacking = context.lacking("loss", "loss")
+    if lacking is None and not context.has("reference", "build_model"):
+        lacking = context.lacking("loss", "build_model")
+    lacking = lacking or context.untrainable("loss")
+    if lacking is None and context.inputs is None:
+        return StageResult("loss", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
+    return lacking
+
+
+def _probe(context: Context, result: StageResult) -> None:
+    """Ask both losses about rare cases, on the outputs and labels that the metric is asked about."""
+    if context.labels is None or context.unlabelled:
+        return
+    try:
+        evaluation = context.evaluation()
+    except WorkerFailed as failure:
+        result.notes.append(f"the loss was not probed: the evaluation failed with {failure.type}: {failure.message}")
+        return
+    probing.probe(context, result, evaluation, "loss")
+
+
+def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:
+    """Do not judge gradients of outputs that depend on no parameter: formulas that give one loss may use a mask in different ways.
+
+    Returns:
+        The outputs whose gradients differ and are left out.
+    """
+    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.reference is not None and p.reference.name == "gradient"]
+    if not wrong or not context.has("candidate", "build_model"):
+        return set()
+    try:
+        free = _unattached(context)
+    except WorkerFailed as failure:
+        result.notes.append(
+            f"which outputs are trained was not found out: the {failure.side} failed with {failure.type}: {failure.message}"
+        )
+        return set()
+    left_out = [p for p in wrong if p.reference is not None and p.reference.leaf in free]
+    for pair in left_out:
+        pair.leave_out(Unjudged.UNATTACHED, UNATTACHED)
+        result.notes.append(f"{pair.key} differs and was not judged: {UNATTACHED}")
+    return {p.reference.leaf for p in left_out if p.reference is not None}
+
+
+def _unattached(context: Context) -> set[str]:
+    """The reference's outputs that no parameter of either side acts on; equal names are the same output, else equal places are."""
+    if context.inputs is None:
+        return set()
+    values = {"inputs": context.inputs}
+    captures = both(
+        lambda: context.reference.record("attached", Attached(), values),
+        lambda: context.candidate.record("attached", Attached(), values),
+    )
+    ours, theirs = (Attached.answer(capture).attached for capture in captures)
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return set()
+    named = dict(theirs)
+    same = set(named) == {path for path, _ in ours}
+    return {path for (path, mine), (_, other) in zip(ours, theirs, strict=True) if not mine and not (named[path] if same else other)}
+
+
+def sensitivity(context: Context) -> float:
+    """By how much more the loss changes, at most, than all outputs do, in shares of each; at least 1, also where it was not recorded.
+
+    A loss that is small beside its terms (a mean of squares near zero) multiplies what rounding did to the outputs.
+    """
+    captures = context.artifacts.get("loss")
+    outputs = context.artifacts.get("forward")
+    if captures is None or outputs is None:
+        return 1.0
+    method, _ = choose(*captures)
+    run = method.reference_run
+    values = {r.leaf: r for r in final(outputs[0], name="output", run=run)}
+    total = next((float(abs(captures[0].array(r).flat[0])) for r in final(captures[0], name="loss", run=run)), 0.0)
+    moved = 0.0
+    for gradient in final(captures[0], name="gradient", run=run):
+        value = values.get(gradient.leaf)
+        if value is not None and value.location is not None and gradient.location is not None:
+            moved += float(np.abs(widen(captures[0].value(gradient)) * widen(outputs[0].value(value))).sum())
+    return max(1.0, moved / total) if total > 0 and math.isfinite(moved) else 1.0
+
+
+def _locate(context: Context, result: StageResult) -> None:
+    """Watch the operations of the loss, on the model's own outputs."""
+    if context.plan is None or context.settings.modules == "none" or not context.has("candidate", "build_model"):
+        return
+    try:
+        drawn = context.drawn or not context.forwarded  # the model draws in eval mode, or no stage has looked whether it does
+        replay = pipeline.replayed(context, "eval", backward=True) if drawn else None
+        found, notes = (replay.divergences, replay.notes) if replay is not None else pipeline.backward(context, "eval")
+    except WorkerFailed as failure:
+        result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
+        return
+    result.divergences, result.divergence = found, found[0] if found else result.divergence
+    result.notes += notes

@@ -1,0 +1,1 @@
+"""The stage ``metric``: the figure that an evaluation gives."""

@@ -1,0 +1,122 @@
+"""Each side's own evaluation beside the other: its model over its loader, its metric, and the samples that these saw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.errors import WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, Coverage, Finding, Pair, Record, wrong_of
+from paralign.stages.metric import redrawn_evaluations
+from paralign.worker.protocol import Own
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import StageResult
+
+#: relative difference that rounding in a whole model explains in a metric that is continuous
+SAME = 1e-3
+
+#: how near to a whole number of samples a share is that counts some
+COUNTED = 1e-4
+
+#: samples whose decision rounding may turn: one and a half of one, so that a metric may move by one sample
+TURNED = 1.5
+
+
+def compare(context: Context, result: StageResult) -> None:
+    """Run both evaluations, and judge their results and how many samples they counted."""
+    if not context.has_both("build_dataloader"):
+        result.notes.append("the port's own evaluation was not run: it needs build_dataloader(split) on both sides")
+        return
+    order = Own(context.settings.split, context.settings.patience)
+    try:
+        captures = context.record_both("own-evaluation", order)
+    except WorkerFailed as failed:
+        result.warnings.append(f"the {failed.side}'s own evaluation failed with {failed.type}: {failed.message}")
+        return
+    finally:
+        context.artifacts.pop("own-evaluation", None)
+    answers, before = [Own.answer(c) for c in captures], list(result.pairs)
+    result.coverage.append(Coverage("samples evaluated", answers[1].samples, None))
+    if not all(answer.whole for answer in answers):
+        result.notes.append("not all batches could be evaluated by both sides within a minute: their own evaluations were not judged")
+        return
+    counts = [answer.samples for answer in answers]
+    told = f"{counts[0]:,} samples in the reference, {counts[1]:,} in the candidate"
+    _judge_counts(result, counts, told)
+    name = "own_all" if all(a.joined for a in answers) else "own_0"
+    values = [_values(c, name) for c in captures]
+    both = [leaf for leaf in values[0] if leaf in values[1]]
+    apart = [leaf for leaf in both if not _same(values[0][leaf], values[1][leaf], min(counts))]
+    apart = _redrawn(context, result, order, values, apart, name)
+    parts = []
+    for leaf in both:
+        one, other = _said(values[0][leaf]), _said(values[1][leaf])
+        notes = [f"{one} and {other} over {told}"] if leaf in apart else []
+        result.pairs.append(_pair(f"own_all.{leaf}" if leaf else "own_all", one, other, notes))
+        parts.append(f"{leaf or 'metric'} {one} and {other}")
+    if parts:
+        over = f"over {counts[0]:,} and {counts[1]:,} samples"
+        result.notes.append(f"each side's own evaluation (reference and candidate): {', '.join(parts)}, {over}")
+    if apart and not wrong_of(before):
+        cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
+        result.findings.append(Finding("metric/evaluation", cause, "look at the stages forward and data", proven=False))
+
+
+def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:
+    """Both evaluations have to count the same samples."""
+    agrees = counts[0] == counts[1]
+    result.pairs.append(_pair("own_samples", str(counts[0]), str(counts[1]), [] if agrees else [told]))
+    if agrees:
+        return
+    cause = f"the two evaluations count different samples: {told}"
+    fix = "compare drop_last, what the data sets leave out, and the padding of a distributed sampler"
+    result.findings.append(Finding("metric/samples", cause, fix, proven=True))
+
+
+def _redrawn(context: Context, result: StageResult, order: Own, values: list[dict[str, Any]], apart: list[str], name: str) -> list[str]:
+    """The results that differ by more than what both models draw in eval mode explains."""
+    if not apart:
+        return apart
+    try:
+        redrawn = redrawn_evaluations.judge(context, order, values, apart, lambda c: _values(c, name))
+    except WorkerFailed as failed:
+        result.notes.append(f"evaluations under other seeds: the {failed.side} failed with {failed.type}: {failed.message}")
+        return apart
+    if redrawn is None:
+        return apart
+    result.notes.append(redrawn.note)
+    return redrawn.apart
+
+
+def _pair(key: str, reference: str, candidate: str, wrong: list[str]) -> Pair:
+    first, second = (Record(0, key, "metric", "fact", "none", (), text=text) for text in (reference, candidate))
+    return Pair(key, first, second, verdict=DIVERGED if wrong else ALIGNED, judged=bool(wrong), notes=wrong)
+
+
+def _values(capture: Capture, name: str) -> dict[str, Any]:
+    return {r.leaf: np.asarray(capture.array(r)) for r in capture.select(name=name) if r.location is not None}
+
+
+def _same(one: Any, other: Any, samples: int) -> bool:
+    """Whether two results differ by what rounding does: a thousandth, or the decision on one sample."""
+    if one.shape != other.shape or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
+        return bool(one.shape == other.shape and (one == other).all())
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    if not (np.isfinite(first) == np.isfinite(second)).all():
+        return False
+    finite = np.isfinite(first)
+    first, second = first[finite], second[finite]
+    granted = SAME * np.abs(first)
+    for unit in (1.0, 100.0):  # a share, or a percentage, of samples: a decision may turn
+        hits = first * samples / unit
+        counted = (np.abs(hits - np.round(hits)) < COUNTED) & (first <= unit)
+        granted = np.where(counted, np.maximum(granted, TURNED * unit / max(samples, 1)), granted)
+    return bool((np.abs(first - second) <= granted).all())
+
+
+def _said(value: Any) -> str:
+    return f"{float(value):.6g}" if value.size == 1 and value.dtype.kind in "fiub" else str(value.tolist())[:60]

@@ -1,0 +1,115 @@
+"""Metric: on the reference's outputs for both sides, on probes, and each side's own evaluation of its own loader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.comparison import judge, measure
+from paralign.context import spent
+from paralign.locate.provenance import tracing_back
+from paralign.model import ALIGNED, DIVERGED, Coverage, Noise, StageResult
+from paralign.stages.common import nonfinite, probing
+from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
+from paralign.stages.data.stage import first
+from paralign.stages.metric import evaluating, metric_lines
+from paralign.worker.metrics import MOVED, MOVED_DOUBLE, REVERSED
+from paralign.worker.protocol import Evaluate, Metric
+from paralign.worker.session import DOUBLE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+
+#: a continuous metric moves by this factor less where its values move in the last place of a float64, not of a float32 (2**29 less)
+CONTINUOUS = 1e2
+
+#: a metric that moves by more where its samples come in reverse order depends on that order; a sum of a million float32 numbers moves less
+REORDERED = 1e-3
+
+
+def run(context: Context) -> StageResult:
+    """Judge the metric on the reference's outputs, on probes, and in each side's own evaluation."""
+    missing = context.lacking("metric", "metric", "build_model")
+    if missing:
+        return missing
+    if not context.has("reference", "build_dataloader") and (context.inputs is None or context.labels is None or context.unlabelled):
+        return StageResult(
+            "metric", notes=["no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"]
+        )
+    evaluation = context.evaluation()
+    reference, candidate = context.record_both("metric", Metric(), {"evaluation": evaluation})
+    result = spent(StageResult("metric"), reference, candidate)
+    result.pairs = paired(
+        reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("metric")
+    )
+    _grant_noise(context, result, reference, evaluation)
+    probing.probe(context, result, evaluation, "metric")
+    evaluating.compare(context, result)
+    nonfinite.excuse_seen_elsewhere([p for p in result.pairs if p.judged], lambda p: None if p.reference is None else p.reference.leaf)
+    conclude(result, ROUNDING)
+    about = Evaluate.answer(evaluation)
+    if about.loader:
+        result.coverage.append(Coverage("batches", about.batches, about.total))
+    given = [evaluation.array(r) for r in evaluation.records if r.role == "output" and r.location is not None]
+    if any(a.dtype.kind in "fc" and not np.isfinite(a).all() for a in given):
+        result.notes.append("the reference's outputs, on which the metric is computed, hold NaN or infinities")
+        nonfinite.explain(context, result)
+    if result.verdict == DIVERGED:
+        result.divergence = first([p for p in result.pairs if p.judged])
+        if not _trace_back(context, result, evaluation):
+            metric_lines.follow(context, result, evaluation)
+    return result
+
+
+def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> bool:
+    """Name the line of the metric that makes, of the reference's outputs, another value than the reference's; whether there is one."""
+    wrong = next((p for p in result.wrong if metric_lines.is_of_batch(p)), None)
+    sides = tracing_back.recorded(context, "metric", {"evaluation": evaluation}) if wrong is not None else None
+    if sides is None or wrong is None or wrong.candidate is None or wrong.reference is None:
+        return False
+    names = [f"{r.name}:{r.leaf}" for r in (wrong.candidate, wrong.reference)]
+    right = [f"{p.candidate.name}:{p.candidate.leaf}" for p in result.pairs if p.verdict == ALIGNED and p.candidate is not None]
+    found = tracing_back.of_value(sides, names[0], names[1], right)
+    if found is None or result.divergence is None:
+        return False
+    result.divergence.pair = wrong
+    tracing_back.name(result.divergence, found)
+    return True
+
+
+def _grant_noise(context: Context, result: StageResult, reference: Capture, evaluation: Capture) -> None:
+    """Where metrics differ by more than one rounding: what rounding does to the reference's own, and judge again by that."""
+    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.granted is None]
+    wrong = [p for p in wrong if p.stats is not None and p.noise is not None and p.reference is not None]
+    if not wrong:
+        return
+    capture = context.reference.record("metric-noise", Metric(noise=True), {"evaluation": evaluation})
+    runs = {(r.name, r.leaf, r.run): capture.value(r) for r in capture.records if r.location is not None}
+    for pair in wrong:
+        record = pair.reference
+        if record is None or pair.noise is None:
+            continue
+        own = {run: value for (name, leaf, run), value in runs.items() if (name, leaf) == (record.name, record.leaf)}
+        moved = _moved(reference.value(record), own)
+        if moved > pair.noise.value:
+            pair.noise = Noise(moved, "how far rounding moves the reference's metric")
+            judge(pair, limit=ROUNDING.limit, tolerance=context.settings.tolerance_of("metric"))
+
+
+def _moved(value: Typed, runs: dict[str, Typed]) -> float:
+    """How far rounding moves a value, relative; 0 where it moves by decisions, as those between equal scores.
+
+    Of values in float64 that differ in the last place, what is continuous gives results that differ in their last places as well.
+    """
+
+    def far(one: Typed, run: str) -> float:
+        other = runs.get(run)
+        return measure(one, other, shown=False).rel_l2 if other is not None and other.array.shape == one.array.shape else 0.0
+
+    nudged = max((far(value, run) for run in (*MOVED, DOUBLE)), default=0.0)
+    decided = DOUBLE in runs and far(runs[DOUBLE], MOVED_DOUBLE) > nudged / CONTINUOUS
+    reordered = far(value, REVERSED)
+    return max(0.0 if decided else nudged, reordered if reordered <= REORDERED else 0.0)

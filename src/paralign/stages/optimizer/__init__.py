@@ -1,0 +1,1 @@
+"""The stage ``optimizer``: the whole schedule, parameter groups, one update."""

@@ -1,0 +1,128 @@
+"""The settings that each parameter has in both optimizers, as a table; what differs first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paralign.locate.optimizer import read_config
+from paralign.locate.optimizer import term_causes as words
+from paralign.model import DIVERGED, Listing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from paralign.locate.optimizer.update_rules import Terms
+    from paralign.model import StageResult
+    from paralign.stages.steps.update import Experiment
+
+#: rows of the table; further ones are counted
+ROWS = 12
+
+#: families whose rule has a mean of squares, and those that start from a momentum or a mean of gradients
+_SQUARES = ("adam", "nadam", "radam", "adamax", "rmsprop", "adadelta", "adabelief", "lion")
+_WITHOUT_EPSILON = ("sgd", "lion")
+
+_NAMES = {"lr": "rate", "learning_rate": "rate", "weight_decay": "weight decay", "momentum": "momentum", "betas": "betas", "eps": "epsilon"}
+
+#: columns that only inform: the frameworks write one rule in different places
+_INFORM = ("rule",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One parameter's settings on both sides, column by column, in words."""
+
+    name: str
+    reference: dict[str, str]
+    candidate: dict[str, str]
+
+    @property
+    def differing(self) -> list[str]:
+        """The columns that are not told alike."""
+        return [c for c in self.columns if c not in _INFORM and self.reference.get(c, "") != self.candidate.get(c, "")]
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, the reference's first."""
+        return list(dict.fromkeys([*self.reference, *self.candidate]))
+
+    def cell(self, column: str) -> str:
+        """One value where both sides have it, else both."""
+        one, other = self.reference.get(column, "-"), self.candidate.get(column, "-")
+        return one if one == other else f"{one} ≠ {other}"
+
+
+def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
+    """The table; the first setting that differs becomes a note of the result, or a warning where no update has shown it."""
+    rows = _rows(experiment)
+    if not rows:
+        return []
+    wrong = [row for row in rows if row.differing]
+    if wrong:
+        column = wrong[0].differing[0]
+        told = (
+            f"{wrong[0].reference.get(column, 'not told')} in the reference, {wrong[0].candidate.get(column, 'not told')} in the candidate"
+        )
+        line = f"settings differ first at {wrong[0].name}: {column}: {told} ({len(wrong)} of {len(rows)} parameters differ)"
+        if result.verdict == DIVERGED:
+            result.notes.append(line)
+        else:
+            result.warnings.append(f"{line}; the updates that were made do not show it")
+    return [_table(rows)]
+
+
+def _table(rows: list[Row]) -> Listing:
+    """Parameters with the same settings on a line; those that differ first."""
+    columns = list(dict.fromkeys(column for row in rows for column in row.columns))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in sorted(rows, key=lambda r: not r.differing):
+        alike.setdefault(tuple(row.cell(c) for c in columns), []).append(row.name)
+    lines = [[_some(names), *cells] for cells, names in alike.items()]
+    shown = lines[:ROWS]
+    if len(lines) > ROWS:
+        shown.append([f"… {len(lines) - ROWS} more groups", *("" for _ in columns)])
+    return Listing("settings of the parameters (reference ≠ candidate)", ["parameters", *columns], shown)
+
+
+def _some(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _rows(experiment: Experiment) -> list[Row]:
+    """The settings of every parameter that the reference's optimizer has, or the candidate's."""
+    told = []
+    for about, rates in zip(experiment.abouts, experiment.rates, strict=True):
+        told.append(_told({**about, "parameters": about["mapped"]}, rates))
+    names = list(dict.fromkeys([*told[0], *told[1]]))
+    return [Row(name, *(side.get(name, {"rule": "not updated"}) for side in told)) for name in names]
+
+
+def _told(about: Mapping[str, Any], rates: list[list[float]]) -> dict[str, dict[str, str]]:
+    known = read_config.told(about, rates)
+    if known:
+        return {name: _cells(about, terms) for name, terms in known.items()}
+    return {name: _raw(about, own) for name, own in about["parameters"].items()}
+
+
+def _cells(about: Mapping[str, Any], terms: Terms) -> dict[str, str]:
+    """Terms of a known rule in words."""
+    cells = {"rule": str(about["class"]), "rate": words.number(terms.rates[0]) if terms.rates else ""}
+    cells["weight decay"] = words.told("decay", (terms.decay, terms.style), terms)
+    cells["clipping"] = words.told("clip", (terms.clip, terms.threshold, terms.slack, terms.late), terms) if terms.clip else "none"
+    first = words.number(terms.first)
+    cells["momentum, betas"] = f"{first}, {words.number(terms.second)}" if terms.family in _SQUARES else first
+    cells["epsilon"] = "" if terms.family in _WITHOUT_EPSILON else words.number(terms.eps)
+    flags = [name for name in ("nesterov", "amsgrad", "centered") if getattr(terms, name)]
+    flags += [f"dampening {words.number(terms.dampening)}"] if terms.dampening else []
+    flags += ["maximize"] if terms.sign < 0 else []
+    cells["besides"] = ", ".join(flags)
+    return cells
+
+
+def _raw(about: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, str]:
+    """What the group of a parameter says, where the rule is not known."""
+    group = about["groups"][own["group"]] if own["group"] < len(about["groups"]) else {}
+    found = {"rule": str(about["class"])}
+    found.update({_NAMES[key]: str(value) for key, value in {**about["settings"], **group}.items() if key in _NAMES})
+    return found

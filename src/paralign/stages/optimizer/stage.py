@@ -1,0 +1,247 @@
+"""Optimizer: the whole schedule of both sides, the settings of every parameter, updates from equal gradients; no forward pass is run."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.context import spent
+from paralign.locate.provenance import tracing_back
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
+from paralign.run import inputs as tensors
+from paralign.run.pace import EPOCH, ITERATION
+from paralign.stages.common.judging import conclude
+from paralign.stages.common.places import Kind, key_of
+from paralign.stages.optimizer import groups, resumption
+from paralign.stages.steps import schedule, update
+from paralign.worker.protocol import Measures, Ran, Schedule, Scheduled
+from paralign.worker.protocol.wire import encode
+from paralign.worker.session import DOUBLE
+
+if TYPE_CHECKING:
+    from paralign.context import Context
+    from paralign.model import Divergence
+    from paralign.run.pace import Pace
+    from paralign.stages.steps.schedule import Followed
+
+#: steps of a schedule that are followed where nobody says how long the training is: about a second
+STEPS = 100_000
+
+#: seconds after which a schedule is followed no further: 10**6 steps of the frameworks' own take up to 10
+PATIENCE = 60.0
+
+#: which drawn gradients are given, times what: epsilons show in the first step, thresholds of clipping in the larger ones
+GIVEN = [(0, 1e-6), (1, 1e-3), (0, 1.0), (1, -5.0), (0, 0.1)]
+
+#: a metric is asked for so many epochs; the last one is repeated
+MEASURED = 1000
+
+#: rows of the table of rates
+ROWS = 8
+
+METHOD = "rates step by step, updates from equal gradients"
+
+
+def run(context: Context) -> StageResult:
+    """Judge schedule and updates of both optimizers."""
+    missing = context.lacking("optimizer", "build_model", "build_optimizer") or context.untrainable("optimizer")
+    if missing:
+        return missing
+    result = StageResult("optimizer")
+    scheduled = _schedules(context, result)
+    experiment = _updates(context, result)
+    if experiment is not None:
+        resumption.judge(context, result, experiment, across=all(p.verdict == ALIGNED for p in result.pairs))
+    conclude(result, METHOD)
+    if experiment is not None:
+        result.tables += groups.tell(result, experiment)
+    if result.verdict == DIVERGED:
+        tracing_back.follow_rates(context, scheduled)
+        result.divergence = scheduled or result.divergence
+    in_part = any(c.total is not None and c.compared < c.total for c in result.coverage)
+    if result.verdict == ALIGNED and (in_part or experiment is None):
+        result.verdict = UNDERPOWERED
+    return result
+
+
+# -- the schedule ------------------------------------------------------------------------------------------------------------------
+
+
+def _schedules(context: Context, result: StageResult) -> Divergence | None:
+    """Follow both schedules and a resumed one; gives the first difference."""
+    pace = context.settings.pace
+    measures = _measures(context)
+    captures = context.record_both("optimizer", _order(context, 0), measures, _order(context, 1))
+    spent(result, *captures)
+    answers = [Schedule.answer(c) for c in captures]
+    _say_lengths(context, result, answers)
+    every = schedule.every(pace)
+    sides = [schedule.Followed.read(c, each) for c, each in zip(captures, every, strict=True)]
+    resumed = [schedule.Followed.read(c, each, "resumed") for c, each in zip(captures, every, strict=True)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    both = sides[0], sides[1]
+    result.notes += _told_of_metrics(answers, bool(pace.metric))
+    tolerance, counted = context.settings.tolerance_of("optimizer"), schedule.unit(pace)
+    if not any(side.scheduled for side in both):
+        result.notes.append("neither side has a schedule: the rates of the update below are those of the whole training")
+        return None
+    found = schedule.compared(result, both, tolerance, counted)
+    _complete(context, result, both, answers)
+    result.tables.append(_table(both, pace, tolerance))
+    _resume(result, both, (resumed[0], resumed[1]), answers)
+    if find_spec("matplotlib") is None:
+        result.notes.append("no plot of the rates: it needs matplotlib (pip install 'paralign[plot]')")
+    return found
+
+
+def _order(context: Context, side: int) -> Schedule:
+    pace = context.settings.pace
+    known = schedule.asked(pace, side)
+    unknown = pace.epochs is not None and known is None
+    return Schedule(
+        count=0 if unknown else known or STEPS,
+        by_update=pace.step_on[side] == ITERATION,
+        patience=min(PATIENCE, context.settings.patience * 3),
+        loader=pace.split if unknown else "",
+        epochs=pace.epochs or 1,
+        accumulate=pace.accumulate,
+        otherwise=STEPS,
+    )
+
+
+def _measures(context: Context) -> dict[str, Capture]:
+    """The metric that schedules are given: the project's list, or what a side's ``schedule_metric`` gives, the reference's first."""
+    pace = context.settings.pace
+    if pace.metric:
+        return {"measures": tensors.save(context.reference.folder / "measures", "measures", np.array(pace.metric))}
+    order = Measures(min(pace.epochs or MEASURED, MEASURED))
+    for side, recorder in (("reference", context.reference), ("candidate", context.candidate)):
+        if context.has(side, "schedule_metric"):
+            return {"measures": recorder.record("measures", order)}
+    return {}
+
+
+def _told_of_metrics(answers: list[Scheduled], listed: bool) -> list[str]:
+    waiting = [side for side, a in zip(("reference", "candidate"), answers, strict=True) if a.schedule.metric]
+    if not waiting:
+        return []
+    who = "both schedules wait" if len(waiting) > 1 else f"the {waiting[0]}'s schedule waits"
+    if any(a.schedule.made_up for a in answers):
+        told = f"{who} for a metric, which was made up: it falls, stands still, rises, stands still, and again"
+        return [f"{told}; give your own as [training] schedule_metric = [...] or schedule_metric(epoch)"]
+    given = "[training] schedule_metric" if listed else "schedule_metric(epoch)"
+    return [f"{who} for a metric: both were given that of {given}, the last value repeated after its end"]
+
+
+def _say_lengths(context: Context, result: StageResult, answers: list[Scheduled]) -> None:
+    """Say where the data loaders of the sides are not of one length, or no length is known."""
+    lengths = [a.batches for a in answers]
+    pace = context.settings.pace
+    if pace.epochs is None:
+        result.notes.append("how long the training is was not said: set [training] epochs and steps_per_epoch to follow the whole schedule")
+    elif None not in lengths and lengths[0] != lengths[1]:
+        result.warnings.append(
+            f"an epoch has {lengths[0]} batches in the reference and {lengths[1]} in the candidate (drop_last?): "
+            f"their schedules end after {answers[0].asked:,} and {answers[1].asked:,} steps"
+        )
+    elif None in lengths and any(schedule.asked(pace, side) is None for side in (0, 1)):
+        result.warnings.append("no data loader says how many steps an epoch has: set [training] steps_per_epoch")
+
+
+def _complete(context: Context, result: StageResult, both: tuple[Followed, Followed], answers: list[Scheduled]) -> None:
+    """Say of how many steps of the training the rates were compared, where its length is known."""
+    pace = context.settings.pace
+    covered = next((c for c in result.coverage if c.what == schedule.RATES), None)
+    if covered is None or pace.epochs is None:
+        return
+    whole = max(a.asked * each for a, each in zip(answers, schedule.every(pace), strict=True))
+    covered.total = whole
+    ended = [side for side in both if side.ended]
+    if covered.compared < whole and not ended:
+        result.warnings.append(f"the schedules could be followed for {covered.compared:,} of {whole:,} steps only")
+
+
+def _resume(
+    result: StageResult, both: tuple[Followed, Followed], resumed: tuple[Followed | None, Followed | None], answers: list[Scheduled]
+) -> None:
+    """Judge how each side's schedule goes on after it was saved and loaded, against the side's own uninterrupted one."""
+    broken, followed = [], []
+    for side, name in enumerate(("reference", "candidate")):
+        about, again = answers[side].schedule, resumed[side]
+        if about.unresumed:
+            result.notes.append(f"the {name}'s schedule was not resumed: {about.unresumed}")
+        if about.resumed is None or again is None:
+            continue
+        start = about.resumed
+        until = both[side].rates[start : start + len(again.rates)]
+        followed.append(len(until))
+        wrong = schedule.first_difference(until, again.rates[: len(until)], Tolerance())
+        if wrong is not None:
+            broken.append(name)
+            told = f"{until[wrong][0]:.6g} uninterrupted, {again.rates[wrong][0]:.6g} resumed"
+            result.warnings.append(
+                f"the {name}'s schedule, saved after {start} steps and loaded, goes on otherwise at {start + wrong}: {told}"
+            )
+    result.coverage += [Coverage("resumed rates", min(followed))] if followed else []
+    pair = Pair("resumed schedule", both[0].record, both[1].record, how="name", verdict=DIVERGED if broken == ["candidate"] else ALIGNED)
+    pair.judged = all(each is not None for each in resumed) and broken in ([], ["candidate"])
+    pair.notes = result.warnings[-1:] if broken == ["candidate"] else []
+    result.pairs += [pair] if any(each is not None for each in resumed) else []
+
+
+def _table(both: tuple[Followed, Followed], pace: Pace, tolerance: Tolerance) -> Listing:
+    """Rates at some steps of the training, those around the first difference among them."""
+    count = min(side.steps for side in both if side.scheduled)
+    rates = [side.until(count) for side in both]
+    shown = {int(step) for step in np.linspace(0, count - 1, ROWS)}
+    wrong = schedule.first_difference(rates[0], rates[1], tolerance)
+    shown |= {step for step in (wrong - 1, wrong, wrong + 1) if 0 <= step < count} if wrong is not None else set()
+    counted = schedule.unit(pace)
+    epochs = counted != EPOCH and pace.steps_per_epoch is not None
+    rows = []
+    for step in sorted(shown):
+        told = [", ".join(f"{rate:.6g}" for rate in np.unique(side[step])[::-1][:3]) for side in rates]
+        when = [f"{step:,}", *([f"{step // pace.steps_per_epoch:,}"] if epochs and pace.steps_per_epoch else [])]
+        rows.append([*when, *told, "" if told[0] == told[1] else "≠"])
+    return Listing("learning rate", [counted, *(["epoch"] if epochs else []), "reference", "candidate", ""], rows)
+
+
+# -- updates -----------------------------------------------------------------------------------------------------------------------
+
+
+def _updates(context: Context, result: StageResult) -> update.Experiment | None:
+    """Have both sides move from equal drawn gradients; gives what they did."""
+    if context.plan is None or context.weights is None:
+        result.notes.append("nothing says which tensor is which: no update was compared (see `paralign check weights`)")
+        return None
+    drawn = _drawn(context)
+    experiment = update.explain(context, result, update.Given(drawn, GIVEN, "optimizer-update", whole=True), agreed=True)
+    moved = {r.name for r in drawn.records}
+    if experiment is None:
+        return None
+    places = [key_of(pair) for pair in result.pairs if pair.judged]
+    compared = sum(1 for place in places if place is not None and place.kind is Kind.CHANGE)
+    result.coverage.append(Coverage("parameters", compared, len(moved)))
+    result.coverage.append(Coverage("updates", len(GIVEN)))
+    return experiment
+
+
+def _drawn(context: Context) -> Capture:
+    """Gradients for every parameter of the reference, drawn from a normal distribution of deviation 1: two for each."""
+    folder = context.reference.folder / "drawn-gradients"
+    clear(folder)
+    records = [r for r in context.weights_of_reference if r.role == "parameter" and not r.attrs.get("shared") and 0 not in r.shape]
+    random = np.random.default_rng(context.settings.seed)
+    key = f"drawn {context.settings.seed} {[(r.name, r.shape) for r in records]}"
+    run = f"{DOUBLE}:eval"
+    settings = {"key": key, "answer": encode(Ran([run]))}
+    with CaptureWriter(folder, Manifest(side="reference", stage="optimizer", settings=settings)) as writer:
+        for step in (0, 1):
+            for record in records:
+                if record.attrs.get("trainable", True):
+                    writer.add(record.name, random.standard_normal(record.shape), role="gradient", run=run, step=step)
+    return Capture.open(folder)

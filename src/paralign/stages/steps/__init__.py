@@ -1,0 +1,1 @@
+"""What an optimizer step does to weights, for all stages that take steps."""

@@ -1,0 +1,1 @@
+"""The stage ``train``: whole trainings, step by step and by statistics."""

@@ -1,0 +1,166 @@
+"""What is wrong with a training by itself: values that are not finite, parameters that grow or never move, a rate that is too large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.model import DIVERGED, Divergence, Finding, Pair, Point
+from paralign.stages.train.curves import Run, is_cost, of_capture
+from paralign.trainlog.lines import TRAIN
+from paralign.worker.protocol import Train
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import StageResult
+    from paralign.run.recorder import Recorder
+
+#: a training loss at the end so many times that of the beginning has grown
+GROWN = 1.5
+
+#: motion, as a share of a parameter's size, below which it may be rounding alone: a bias before a normalisation has no gradient but that
+STILL = 1e-5
+
+#: tensors that a text lists
+LISTED = 3
+
+
+@dataclass
+class Trial:
+    """A run that can be made again: who made it, with which orders and values."""
+
+    side: str
+    recorder: Recorder
+    capture: Capture
+    orders: Train
+    values: dict[str, Capture] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def run(self) -> Run:
+        """Its curves."""
+        return of_capture(self.capture, self.name)
+
+
+def look(context: Context, result: StageResult, trials: list[Trial]) -> list[Pair]:
+    """Findings about single trainings; pairs for what only the candidate has."""
+    pairs, both = [], []
+    for side in ("reference", "candidate"):
+        ended = [t for t in trials if t.side == side and t.run.stopped[0] in ("nonfinite", "exploded")]
+        both.append(ended)
+        if ended:
+            pairs.append(_say_end(result, ended[0], len(ended)))
+        _say_rate(result, [t for t in trials if t.side == side], side)
+    alone = bool(both[1]) and not both[0]
+    result.warnings += [f"both sides' trainings end early: {both[0][0].run.stopped[1]}"] if all(both) else []
+    return [*(pairs[-1:] if alone else []), *_still(context, result, trials)]
+
+
+def _say_end(result: StageResult, trial: Trial, count: int) -> Pair:
+    """Where values stopped being finite, or the parameter that grew most, with its line."""
+    run = trial.run
+    kind, why = run.stopped
+    again = f" (and {count - 1} more runs)" if count > 1 else ""
+    point = _point(run, None if run.answer is None else run.answer.grown)
+    told, fix = f"{trial.side}, {trial.name}: {why}{again}", "a smaller rate, clipping by norm, or a warm-up"
+    if kind == "nonfinite":
+        last = run.steps - 1
+        capture = trial.recorder.record("train-watched", replace(trial.orders, steps=last + 1, watch=last), trial.values)
+        seen = Train.answer(capture)
+        if seen.witness is not None:
+            line, others = next(iter(seen.witness.lines), None), seen.witness.lines[1:]
+            point = Point(seen.witness.module or "train(log)", seen.witness.op, line, code_at(line), others)
+            told += f"; the first operation that makes it of finite values is {point.op}, at {point.source or 'no line of yours'}"
+            fix = "guard what it is given: an epsilon in log, sqrt and division, a batch without positives; or a smaller rate, clipping"
+        elif not seen.watched:
+            told += "; the operations of this framework cannot be watched"
+    else:
+        told += f"; {point.name} has grown most"
+    result.findings.append(Finding(f"train/{kind}", told, fix))
+    pair = Pair(f"{trial.name}: a training that ends early", None, None, verdict=DIVERGED, notes=[told])
+    if trial.side == "candidate":
+        result.divergences.append(Divergence(None, point, pair, what=kind))
+        result.divergence = result.divergence or result.divergences[0]
+    return pair
+
+
+def _point(run: Run, name: str | None) -> Point:
+    """A parameter, with the line that constructed its layer; else the line of the optimizer."""
+    owner = (name or "").rpartition(".")[0]
+    modules = {} if run.answer is None else run.answer.modules
+    while owner and owner not in modules:
+        owner = owner.rpartition(".")[0]
+    lines = modules.get(owner) or [line for line in (run.lines.get("optimizer") or run.lines.get("model"),) if line]
+    first = next(iter(lines), None)
+    return Point(name or "train(log)", "", first, code_at(first), lines[1:])
+
+
+def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
+    """A loss that grows while single steps move much: the rate may be too large."""
+    for trial in trials:
+        run = trial.run
+        figures = [key for key in run.curves if key[0] == TRAIN and is_cost(key[1])]
+        norms = next((np.array(trial.capture.array(r)) for r in trial.capture.select(name="norms")), np.zeros((0, 2)))
+        if not figures or len(norms) < 2:  # noqa: PLR2004 - a loss grows from one step to another
+            continue
+        values = run.curves[figures[0]]
+        part = max(1, len(values) // 10)
+        first, last = float(np.mean(values[:part])), float(np.mean(values[-part:]))
+        with np.errstate(all="ignore"):
+            share = float(np.nanmedian(norms[1:, 1] / norms[1:, 0])) if np.isfinite(norms[1:]).all(axis=1).any() else np.nan
+        if not last <= GROWN * abs(first):
+            rate = "" if run.rate is None or not len(run.rate) else f" at a rate of {float(np.max(run.rate)):.3g}"
+            line = run.lines.get("optimizer")
+            grows = f"{figures[0][1]} grows from {first:.4g} to {last:.4g}"
+            told = f"{side}, {trial.name}: {grows}; a step moves the parameters by {share:.1%} of their norm{rate}"
+            fix = "try a tenth of the rate, or a warm-up" + (f" ({line})" if line else "")
+            result.findings.append(Finding("train/rate", told, fix))
+            return
+
+
+#: what to do where parameters never move on one side only
+_FIXES_OF_STILL = {
+    "candidate": "give them to the optimizer, and let gradients reach them (stop_gradient, detach, no_grad)",
+    "reference": "freeze them in the candidate too",
+}
+
+
+def _still(context: Context, result: StageResult, trials: list[Trial]) -> list[Pair]:
+    """Parameters that no step has moved, on one side only."""
+    first, second = (_moves([t.run for t in trials if t.side == side]) for side in ("reference", "candidate"))
+    twins = [] if context.plan is None else [(one.name, other.name) for one, other in context.plan.twins]
+    known = [(one, other) for one, other in twins if one in first and other in second]
+    wrong = {
+        "candidate": [other for one, other in known if second[other] == 0 and first[one] > STILL],
+        "reference": [one for one, other in known if first[one] == 0 and second[other] > STILL],
+    }
+    both = [one for one, other in known if first[one] == second[other] == 0]
+    result.notes += [f"no step moves {_some(both)}, on either side"] if both else []
+    pairs = []
+    for side, names in wrong.items():
+        if not names:
+            continue
+        run = next(t.run for t in trials if t.side == "candidate")
+        point = _point(run, names[0])
+        told = f"no step moves {_some(names)} in the {side}, the other side's are moved"
+        pair = Pair("parameters that never move", None, None, verdict=DIVERGED, notes=[told])
+        at = f": {point.source}" if point.source else ""
+        result.findings.append(Finding("train/still", f"{told}{at}", _FIXES_OF_STILL[side]))
+        result.divergences.append(Divergence(None, point, pair, what="still"))
+        result.divergence = result.divergence or result.divergences[0]
+        pairs.append(pair)
+    return pairs
+
+
+def _moves(runs: list[Run]) -> dict[str, float]:
+    """How far each parameter moves in the run that moves it least; runs of one step or without ``log.model`` do not count."""
+    told = [run.answer.moves for run in runs if run.steps > 1 and run.answer is not None and run.answer.models]
+    return {name: min(moves.get(name, 0.0) for moves in told) for name in told[0]} if told else {}
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")

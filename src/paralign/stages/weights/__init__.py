@@ -1,0 +1,1 @@
+"""The stage ``weights``: which tensor of the port is which of the reference's."""
