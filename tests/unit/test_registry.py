@@ -10,9 +10,9 @@ from paralign.registry import BY_NAME, SIGNATURES, STAGES
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_every_stage_has_a_file_that_runs_it():
+def test_every_stage_has_a_folder_that_runs_it():
     for stage in STAGES:
-        assert callable(import_module(f"paralign.stages.{stage.name}").run), stage.name
+        assert callable(import_module(f"paralign.stages.{stage.name}.stage").run), stage.name
 
 
 def test_a_stage_follows_only_earlier_ones():

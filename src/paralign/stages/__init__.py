@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def run(stage: Stage, context: Context) -> StageResult:
-    """Carry out a stage of ``registry.STAGES``: the ``run`` of ``stage.py`` in the folder of its name."""
-    result: StageResult = import_module(f"paralign.stages.{stage.name}.stage").run(context)
+    """Carry out a stage of ``registry.STAGES``: the ``run`` of the file of its name, or of ``stage.py`` in the folder of its name."""
+    module = import_module(f"paralign.stages.{stage.name}")
+    if hasattr(module, "__path__"):
+        module = import_module(f"paralign.stages.{stage.name}.stage")
+    result: StageResult = module.run(context)
     result.list_first()
     if "candidate" in context.about:
         equivalents.say(result, context.framework("candidate"))
