@@ -95,6 +95,75 @@ def test_a_check_says_what_a_person_would_read_and_leaves_a_report(root):
     assert "\x1b" not in json.dumps(found)
 
 
+LOSS = """
+import numpy as np
+
+
+def build_model():
+    return lambda x: x
+
+
+def metric(outputs, labels):
+    return {{"error": float(np.abs(outputs).mean()) * {factor}}}
+"""
+
+
+def mistaken(folder, factor="0.3"):
+    """A project whose candidate has one wrong number."""
+    project(folder)
+    (folder / "paralign.toml").write_text(PROJECT.replace('["weights", "forward"]', '["metric"]') + "[labels]\nshape = [5]\nhigh = 2\n")
+    (folder / "reference.py").write_text(LOSS.format(factor="0.7"))
+    (folder / "candidate.py").write_text(LOSS.format(factor=factor))
+    return folder
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_a_repair_is_a_patch_that_is_told_and_never_applied(root):
+    folder = mistaken(root / "port")
+    before = contents(folder)
+    found = Tools(root).call("repair", {"project": "port", "search": 60})
+    assert contents(folder) == before, "nothing of the user's is touched"
+    (edit,) = found["edits"]
+    assert (found["verdict"], found["aligned_with_the_patch"], found["patch"]) == ("diverged", True, "./port/result/repair.patch")
+    assert (edit["stage"], edit["proven"]) == ("metric", True)
+    assert [line for line in edit["patch"] if line[:2] in ("- ", "+ ")] == [
+        '-    return {"error": float(np.abs(outputs).mean()) * 0.3}',
+        '+    return {"error": float(np.abs(outputs).mean()) * 0.7}',
+    ]
+    assert (root / "port" / "result" / "repair.patch").read_text().splitlines() == edit["patch"]
+
+
+def test_where_nothing_is_wrong_or_nothing_helps_no_patch_is_told(root):
+    mistaken(root / "right", factor="0.7")
+    found = Tools(root).call("repair", {"project": "right"})
+    assert (found["verdict"], found["edits"], found["patch"], found["aligned_with_the_patch"]) == ("aligned", [], None, True)
+    folder = mistaken(root / "wrong")
+    text = (folder / "candidate.py").read_text().replace("np.abs(outputs).mean()", "sum(v * n for n, v in enumerate(outputs.ravel()))")
+    (folder / "candidate.py").write_text(text)
+    found = Tools(root).call("repair", {"project": "wrong", "search": 5})
+    assert (found["verdict"], found["edits"], found["patch"], found["aligned_with_the_patch"]) == ("diverged", [], None, False)
+
+
+def test_the_search_takes_at_most_half_of_a_call(root, monkeypatch):
+    mistaken(root / "port", factor="0.7")
+    given = []
+
+    def run(words, seconds):
+        given.append((words, seconds))
+        raise ParalignError("stop")
+
+    tools = Tools(root, seconds=100)
+    monkeypatch.setattr(tools._commands, "run", run)
+    for arguments in ({}, {"search": 500}, {"search": 7, "seconds": 40}, {"seconds": 40}):
+        with pytest.raises(ParalignError, match="stop"):
+            tools.call("repair", {"project": "port", **arguments})
+    assert [(words[words.index("--seconds") + 1], seconds) for words, seconds in given] == [("50", 100), ("50", 100), ("7", 40), ("20", 40)]
+    assert not [words for words, _ in given if "--apply" in words]
+
+
 def test_source_is_scanned_explained_and_converted(root):
     (root / "net.py").write_text(TORCH)
     tools = Tools(root)
@@ -150,6 +219,13 @@ HOSTILE = [
     ("convert", {"source": "net.py", "destination": "x.py", "what": "models"}, "choose: code, weights"),
     ("convert", {"source": "net.py", "destination": "x.py", "project": "port"}, "belongs to what='weights'"),
     ("locate", {"result": "empty"}, "no capture of operations"),
+    ("repair", {"project": "port", "apply": True}, "repair has no argument 'apply'"),
+    ("repair", {"project": "../outside"}, "leads out of the root"),
+    ("repair", {"project": "elsewhere"}, "the project's output folder leads out of the root"),
+    ("repair", {"project": "port", "stages": ["--apply"]}, "does not know"),
+    ("repair", {"project": "port", "search": 0}, "must lie above 0"),
+    ("repair", {"project": "empty"}, "paralign.toml"),
+    ("repair", {}, "needs the argument 'project'"),
     ("verify", {"port": "port", "specification": "port", "rounds": 10**9}, "at most 100"),
     ("verify", {"port": "port", "specification": "port", "sizes": ["2"]}, "must be a number"),
     ("shell", {"command": "id"}, "there is no tool 'shell'"),

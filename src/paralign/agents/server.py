@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = (
     "Port a model from PyTorch to Paddle and prove it. scan the reference, explain what differs, convert a draft, then check the project: "
-    "mend the first fault of the first stage that is not aligned, and check again. Never loosen tolerances or leave stages out to pass: "
-    "`underpowered` and `not tested` are no success. verify judges the finished port."
+    "mend the first fault of the first stage that is not aligned, and check again; repair tries edits on a copy and shows a patch. "
+    "Never loosen tolerances or leave stages out to pass: `underpowered` and `not tested` are no success. verify judges the finished port."
 )
 
 

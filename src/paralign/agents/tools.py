@@ -12,6 +12,7 @@ from paralign.agents.confined import Root
 from paralign.agents.offers import Argument, Kind, Offer
 from paralign.errors import ParalignError, UsageError, did_you_mean, quoted, shortened
 from paralign.registry import STAGES
+from paralign.repair.applying import PATCH
 from paralign.report.markdown import markdown
 from paralign.report.told import read, told
 from paralign.run.project import read as read_project
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 #: seconds that a command is granted where nothing else is said, and at most
 SECONDS, LONGEST = 600.0, 86_400
+
+#: seconds that edits are tried where nothing else is said, as with `paralign repair`; share of a call's time that they may take:
+#: the check comes before, and what was found is checked whole behind
+SEARCH, SEARCH_SHARE = 120.0, 0.5
 
 #: seconds that reading source, or looking something up, may take: a repository of 10,000 files
 READING = 120.0
@@ -87,6 +92,19 @@ OFFERS = (
         (Argument("result", Kind.PATH, "the output folder of a check, such as port/result", required=True), _GRANTED),
     ),
     Offer(
+        "repair",
+        "Check a project and try edits of one statement on a copy of the candidate: causes, and the patch that was proven. The candidate's "
+        "own files are not changed: read the patch, and write it yourself.",
+        (
+            Argument("project", Kind.PATH, "the folder of paralign.toml", required=True),
+            Argument("stages", Kind.CHOICES, "left out: those of the project", choices=_NAMES),
+            Argument("search", Kind.SECONDS, "how long edits are tried (120); at most half of the call's time", most=LONGEST),
+            _GRANTED,
+        ),
+        writes=True,
+        runs=True,
+    ),
+    Offer(
         "verify",
         "Judge a port by a specification outside of it: weights and inputs drawn anew, the port's process watched. Only `accepted` counts.",
         (
@@ -118,7 +136,7 @@ class Tools:
         self.reports: dict[str, Path] = {}
         self._made: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "scan": self._scan, "explain": self._explain, "convert": self._convert, "check": self._check, "locate": self._locate,
-            "verify": self._verify,
+            "repair": self._repair, "verify": self._verify,
         }  # fmt: skip
 
     def call(self, name: str, arguments: Any) -> dict[str, Any]:
@@ -156,7 +174,10 @@ class Tools:
     # -- the tools ---------------------------------------------------------------------------------------------------------------------
 
     def _run(self, words: list[str], given: dict[str, Any], most: float | None = None) -> Done:
-        return self._commands.run(words, min(given.get("seconds", self._seconds), self._seconds, most or self._seconds))
+        return self._commands.run(words, min(self._granted(given), most or self._seconds))
+
+    def _granted(self, given: dict[str, Any]) -> float:
+        return float(min(given.get("seconds", self._seconds), self._seconds))
 
     def _words(self, *paths: Path) -> list[str]:
         return [self.root.within(path) for path in paths]
@@ -193,11 +214,39 @@ class Tools:
         return {"counts": found["counts"], "files": found["files"], "to_do": left}
 
     def _check(self, given: dict[str, Any]) -> dict[str, Any]:
+        words, out = self._judged("check", given)
+        fresh = ["--fresh"] if given.get("fresh") else []
+        return self._reported(self._run([*words, *fresh], given), out)
+
+    def _repair(self, given: dict[str, Any]) -> dict[str, Any]:
+        words, out = self._judged("repair", given)
+        search = min(given.get("search", SEARCH), SEARCH_SHARE * self._granted(given))
+        done = self._run([*words, "--seconds", f"{search:g}"], given)
+        answer = self._reported(done, out)
+        return {**answer, **self._repaired(done, out)}
+
+    def _repaired(self, done: Done, out: Path) -> dict[str, Any]:
+        """The edits that were proven, each with the lines of its patch: texts of an answer have no line ends."""
+        stages = _answer(done)["stages"]
+        found = [(stage["name"], finding) for stage in stages for finding in stage["findings"] if finding["patch"]]
+        return {
+            "edits": [
+                {
+                    "stage": name,
+                    **{key: each[key] for key in ("rule", "cause", "fix", "proven", "gone", "stays")},
+                    "patch": each["patch"].splitlines(),
+                }
+                for name, each in found
+            ],
+            "patch": self.root.within(out / PATCH) if found else None,
+            "aligned_with_the_patch": done.code == 0,
+        }
+
+    def _judged(self, command: str, given: dict[str, Any]) -> tuple[list[str], Path]:
+        """The words of a command that runs a project, and the project's output folder, seen to lie below the root."""
         project = read_project(given["project"])
         out = self.root.path(str(project.out), "the project's output folder")
-        fresh = ["--fresh"] if given.get("fresh") else []
-        words = ["check", *self._words(given["project"]), *given.get("stages", []), "--json", *fresh, "--out", self.root.within(out)]
-        return self._reported(self._run(words, given), out)
+        return [command, *self._words(given["project"]), *given.get("stages", []), "--json", "--out", self.root.within(out)], out
 
     def _locate(self, given: dict[str, Any]) -> dict[str, Any]:
         return self._reported(self._run(["locate", *self._words(given["result"]), "--json"], given), None)

@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     """Add ``mcp``."""
     mcp = commands.add_parser(
         "mcp",
-        help="serve a coding agent: scan, convert, check, locate, explain, verify",
+        help="serve a coding agent: scan, convert, check, locate, explain, repair, verify",
         epilog=EPILOG,
         description="Serve the Model Context Protocol on standard input and output. All paths that an agent names lie in ROOT; projects "
         "in it are run with your rights. Needs the extra `mcp`.",
