@@ -34,7 +34,7 @@ from paralign.commands import (
 )
 from paralign.commands.codes import CODES
 from paralign.commands.folder_and_stages import split_arguments
-from paralign.commands.grammar import Parser, add_language, language, quiet
+from paralign.commands.grammar import Parser, add_language, language, quiet, verbose
 from paralign.errors import (
     CaptureFormatError,
     EnvironmentUnavailable,
@@ -135,6 +135,7 @@ def _add_compare(commands: Any) -> None:
         "--diff-threshold", type=grammar.number, default=1e-6, metavar="D", help="greatest mean difference that passes in --log"
     )
     quiet(compare)
+    verbose(compare)
     compare.set_defaults(run=_compare)
 
 
@@ -151,6 +152,7 @@ def _add_locate(commands: Any) -> None:
     locate.add_argument("candidate", metavar="CANDIDATE", nargs="?", help="the candidate's capture; left out for an output folder")
     locate.add_argument("--json", action="store_true", help="print the report as JSON")
     quiet(locate)
+    verbose(locate)
     locate.set_defaults(run=_locate)
 
 
@@ -179,6 +181,7 @@ def _add_check(commands: Any) -> None:
     check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
     check.add_argument("--profile", action="store_true", help="say where the time went")
     quiet(check)
+    verbose(check)
     check.instead["--stages"] = "stages stand after the folder, as in `paralign check DIR weights forward`"
     check.instead["--format"] = check.instead["--html"] = "every check writes report.html; other forms: `paralign report --format`"
     check.set_defaults(run=_check)
@@ -330,7 +333,8 @@ def _locate(options: argparse.Namespace) -> int:
 
 def _show(result: CheckResult, options: argparse.Namespace, *, footer: str = "", full: bool = False, root: Path | None = None) -> int:
     from paralign.report.console import console
-    from paralign.report.text import conclusion, pairs, render
+    from paralign.report.short_form import render
+    from paralign.report.text import conclusion, pairs
 
     out = console()
     if options.json:
@@ -340,7 +344,7 @@ def _show(result: CheckResult, options: argparse.Namespace, *, footer: str = "",
     else:
         if full:
             out.print(pairs(result))
-        out.print(render(result, root))
+        out.print(render(result, root, verbose=options.verbose))
         if result.profile is not None:
             from paralign.report.profiled import tables
 

@@ -37,7 +37,7 @@ from paralign.model import (
     StageResult,
     Stats,
 )
-from paralign.report import artifacts, text
+from paralign.report import artifacts, short_form, text
 
 HERE = Path(__file__).parent
 WRITE = os.environ.get("PARALIGN_GOLDEN") == "write"
@@ -229,8 +229,9 @@ def log():
 
 
 TEXTS = {
-    "report.txt": lambda: shown(text.render(result())),
-    "narrow.txt": lambda: shown(text.render(result()), 80),
+    "report.txt": lambda: shown(short_form.render(result())),
+    "narrow.txt": lambda: shown(short_form.render(result()), 80),
+    "verbose.txt": lambda: shown(short_form.render(result(), verbose=True)),
     "pairs.txt": lambda: shown(text.pairs(result())),
     "report.json": lambda: result().to_json() + "\n",
     "diff.log.txt": log,

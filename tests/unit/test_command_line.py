@@ -200,7 +200,7 @@ def test_a_pipe_gets_no_blanks_at_ends_of_lines_no_colours_and_no_progress(port)
     (port / "candidate.py").write_text("import time\ntime.sleep(2.5)\n" + TWICE.replace("2", "3"))
     done = piped(port, "check")
     assert (done.returncode, done.stderr) == (1, "")
-    assert "where it starts:" in done.stdout
+    assert "forward diverged: " in done.stdout
     assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
     assert "\x1b" not in done.stdout
 

@@ -129,6 +129,11 @@ def quiet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print the verdict alone, and no progress")
 
 
+def verbose(parser: argparse.ArgumentParser) -> None:
+    """Give a command ``--verbose``: one that prints findings."""
+    parser.add_argument("-v", "--verbose", action="store_true", help="print all that is said of each stage, with arguments and chains")
+
+
 def add_language(top: argparse.ArgumentParser) -> None:
     """Give every command ``--lang``."""
     for _, parser in leaves(top):

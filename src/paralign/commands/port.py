@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paralign.commands import grammar
 from paralign.commands.under_way import Progress
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--python", metavar="INTERPRETER", help="the candidate's interpreter (default: the one that runs paralign)")
     parser.add_argument("--prove", action="store_true", help="also hold every class that is reached against its original, in float64")
     parser.add_argument("--no-check", action="store_true", help="write the project and stop")
+    grammar.verbose(parser)
     parser.set_defaults(run=_run)
 
 
@@ -53,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     _tell(made)
     if options.no_check:
         return int(made.ledger.left)
-    code = _checked(made)
+    code = _checked(made, verbose=options.verbose)
     unproven = _proven(made) if options.prove else 0
     return code or unproven
 
@@ -73,17 +75,17 @@ def _tell(made: Draft) -> None:
     print(one_line(f"project: {made.folder} · all that is left: {made.folder / LEFT}"))
 
 
-def _checked(made: Draft) -> int:
+def _checked(made: Draft, *, verbose: bool) -> int:
     from paralign.api import check_project
     from paralign.commands.codes import CODES
     from paralign.errors import one_line
     from paralign.report.console import console
     from paralign.report.language import say
-    from paralign.report.text import render
+    from paralign.report.short_form import render
 
     with Progress() as progress:
         result, results = check_project(made.folder, progress=progress.step)
-    console().print(render(result, made.folder.resolve()))
+    console().print(render(result, made.folder.resolve(), verbose=verbose))
     print(one_line(f"{say('report: ')}{results / 'report.html'}"))
     return CODES[result.verdict] or int(made.ledger.left)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from paralign.commands.grammar import number, quiet
+from paralign.commands.grammar import number, quiet, verbose
 from paralign.report.language import say
 
 if TYPE_CHECKING:
@@ -39,16 +39,21 @@ def add_commands(commands: Any) -> None:
     repair.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
     repair.add_argument("--json", action="store_true", help="print report.json instead of the patch")
     quiet(repair)
+    verbose(repair)
     repair.set_defaults(run=_repair)
 
 
 def _repair(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from paralign.api import durations, repair_project
     from paralign.commands.codes import CODES
     from paralign.commands.folder_and_stages import split_arguments
     from paralign.commands.under_way import Progress
     from paralign.errors import UsageError, plain_text
     from paralign.model import ALIGNED
+    from paralign.report.console import console
+    from paralign.report.short_form import render
 
     if not options.seconds > 0:
         raise UsageError(f"--seconds must be above 0, not {options.seconds:g}")
@@ -59,6 +64,8 @@ def _repair(options: argparse.Namespace) -> int:
     if options.json:
         print(done.result.to_json())
     else:
+        if options.verbose:
+            console().print(render(done.result, Path(directory).resolve(), verbose=True))
         lines = _told(done)
         print(plain_text("\n".join(lines[-1:] if options.quiet else lines)))
     if options.apply and done.repaired.patch:

@@ -34,11 +34,15 @@ def words(finding: Finding) -> tuple[str, str]:
     return finding.cause, finding.fix if missing is None else missing.of("zh")
 
 
+def changed_lines(patch: str) -> list[str]:
+    """The lines of a unified diff that change, each with its sign."""
+    return [line for line in patch.splitlines()[HEAD:] if line[:1] in ("-", "+")]
+
+
 def patched(stage: str, finding: Finding) -> list[str]:
     """A finding with a patch, for people: the sentence, the lines that change, the evidence in a line, what is gone and what stays."""
     cause, fix = words(finding)
-    changed = [line for line in finding.patch.splitlines()[HEAD:] if line[:1] in ("-", "+")]
-    lines = [f"{stage}: {cause}", f"  {fix}", *(f"    {line}" for line in changed[:SHOWN])]
+    lines = [f"{stage}: {cause}", f"  {fix}", *(f"    {line}" for line in changed_lines(finding.patch)[:SHOWN])]
     before, after = ("-" if error is None else f"{error:.3g}" for error in (finding.error_before, finding.error_after))
     lines.append(say("  proven: with this edit the stage is aligned (error {before}, then {after})", before=before, after=after))
     if finding.gone:

@@ -45,12 +45,12 @@ def figure(value: float | None) -> str:
     return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.1e}"  # noqa: PLR2004 - what reads well without an exponent
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = LONGEST) -> str:
     """A text of others with its middle left out where it is long: how it begins and how it ends tell most."""
-    left_out = len(text) - LONGEST
+    left_out = len(text) - longest
     if left_out <= 0:
         return text
-    return f"{text[: LONGEST * 3 // 4]} … ({left_out:,} characters left out: report.json has them) … {text[-(LONGEST // 4) :]}"
+    return f"{text[: longest * 3 // 4]} … ({left_out:,} characters left out: report.json has them) … {text[-(longest // 4) :]}"
 
 
 def relative(text: Text, root: Path | None) -> Text:
@@ -145,7 +145,7 @@ def details(stage: StageResult, root: Path | None = None, *, weights_told: bool 
     lines += [line for finding in stage.findings for line in _finding(finding)]
     if stage.verdict in (DIVERGED, UNDERPOWERED):
         wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
-        lines += [_pair(p) for p in wrong[:MOST]]
+        lines += [pair_line(p) for p in wrong[:MOST]]
         if len(wrong) > MOST:
             lines.append(Text(say("… and {count} more in report.json", count=len(wrong) - MOST), "dim"))
     lines += [Text.assemble((say("warning: "), "yellow"), shortened(w)) for w in stage.warnings]
@@ -207,11 +207,11 @@ def _divergence(divergence: Divergence, *, located: bool, title: str | None = No
         notes = divergence.notes or (divergence.pair.notes if divergence.pair is not None else [])
         lines += [Text(f"  {shortened(say(note))}", "yellow") for note in notes]
     if divergence.what and divergence.error is not None:
-        lines.append(Text(f"  {_measured(divergence)}"))
+        lines.append(Text(f"  {measured(divergence)}"))
     return lines
 
 
-def _measured(divergence: Divergence) -> str:
+def measured(divergence: Divergence) -> str:
     """The errors at a guilty point, in words."""
     ratio = (divergence.error or 0.0) / (divergence.noise or math.inf)
     beyond = ratio > 1.0  # elements in another order, say, are guilty without an error in what they are
@@ -259,7 +259,8 @@ def _point(point: Point | None) -> str:
     return one_line("  ".join(p for p in (point.name or say("the model itself"), point.op, point.source or "") if p))
 
 
-def _pair(pair: Pair) -> Text:
+def pair_line(pair: Pair) -> Text:
+    """A pair with its figures, and its notes below."""
     text = Text.assemble(
         (f"{one_line(pair.key)}: ", "bold"),
         say(

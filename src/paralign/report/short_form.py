@@ -1,0 +1,277 @@
+"""A check that diverges in twelve lines: the sentence, both lines of code, the patch, the evidence; ``-v`` shows the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from paralign.errors import one_line
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.report import language, text
+from paralign.report.findings import changed_lines, words
+from paralign.report.language import say
+from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from paralign.model import CheckResult, Divergence, Finding, Point, StageResult
+
+#: lines between the table and the verdict: what a reader takes in at once
+LINES = 12
+
+#: lines of code named beside the first one, and lines of a patch
+FURTHER, CHANGED = 4, 4
+
+#: lines that every block gets before one gets more: the sentence, both lines of code, the fix
+FIRST = 4
+
+#: characters of a sentence: two lines of a terminal
+SENTENCE = 200
+
+#: kind of a fault -> what to say of its operation; other kinds say it in their first note
+SENTENCES = {
+    "different": "{op}: right inputs, another result",
+    "missing": "the reference does {step} first, which is missing here",
+    "extra": "{op}: this step is not there in the reference",
+    "miswired": "{op} takes another value than in the reference",
+    "order": "{op}: the right elements, in another order",
+    "given": "a parameter, buffer or constant that goes into {op} is none of the reference's",
+    "region": "computed in other steps than the reference's",
+}
+
+#: what belongs to the name of a framework's operation and tells a porter nothing
+_DIALECT = frozenset({"aten", "prims", "default", "Tensor", "Scalar", "dim", "int", "float", "self", "_C_ops"})
+
+
+@dataclass
+class Block:
+    """What is said of one stage, or of several that only inherit: the most important line first."""
+
+    lines: list[Text] = field(default_factory=list)
+
+
+def render(result: CheckResult, root: Path | None = None, *, verbose: bool = False) -> RenderableType:
+    """A result for the terminal: in short where something diverges, unless all is asked for.
+
+    Args:
+        result: of a check, or a comparison.
+        root: the project's folder, from which paths are shown; None shows them whole.
+        verbose: show everything that is said of each stage.
+    """
+    if verbose or not any(stage.verdict == DIVERGED for stage in result.stages):
+        return text.render(result, root)
+    head = [Text(line, style="dim") for line in result.preflight]
+    return Group(*head, table(result), *(relative(line, root) for line in _lines(result)), conclusion(result))
+
+
+def _lines(result: CheckResult) -> list[Text]:
+    """At most ``LINES`` lines: the head of every block, then as much of each block as there is room for."""
+    blocks = [block for block in _blocks(result) if block.lines]
+    left_out = _left_out(result)
+    room = LINES - (1 if left_out else 0)
+    if len(blocks) > room:
+        more = Text(say("… and {count} more in report.json", count=len(blocks) - room + 1), "dim")
+        blocks = [*blocks[: room - 1], Block([more])]
+    room -= len(blocks)
+    shown = [1 for _ in blocks]
+    for most in (FIRST, LINES):
+        for number, block in enumerate(blocks):
+            further = min(room, max(0, min(most, len(block.lines)) - shown[number]))
+            shown[number] += further
+            room -= further
+    lines = [line for number, block in enumerate(blocks) for line in block.lines[: shown[number]]]
+    return [*lines, Text(left_out, "dim")] if left_out else lines
+
+
+def _blocks(result: CheckResult) -> Iterator[Block]:
+    """The stages that say something: faults of their own, what failed, what only follows, what was too weak to judge."""
+    behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
+    following: dict[str, list[StageResult]] = {}
+    weak: list[StageResult] = []
+    failures: list[object] = []
+    for stage in result.stages:
+        if stage.name in behind:
+            following.setdefault(say("gone with the patch of {first}", first=language.stage(behind[stage.name])), []).append(stage)
+        elif stage.failure is not None:
+            if stage.failure not in failures:
+                yield Block(_failed(stage))
+            failures.append(stage.failure)
+        elif stage.verdict == DIVERGED and stage.follows and not any(finding.proven for finding in stage.findings):
+            first = say(" and ").join(map(language.stage, stage.follows[:1]))
+            following.setdefault(say("may only follow from {stages}: look there first", stages=first), []).append(stage)
+        elif stage.verdict == DIVERGED:
+            yield Block(_diverged(stage))
+        elif stage.verdict == UNDERPOWERED:
+            weak.append(stage)
+    for why, stages in following.items():
+        yield Block([_together(stages, why)])
+    if weak:
+        yield Block([_together(weak, _weakness(weak[0]))])
+
+
+def _together(stages: list[StageResult], why: str) -> Text:
+    names = ", ".join(language.stage(stage.name) for stage in stages)
+    verdict = stages[0].verdict
+    return Text.assemble((names, "bold"), " ", (say(verdict), STYLE[verdict]), ": ", shortened(one_line(why), SENTENCE))
+
+
+def _weakness(stage: StageResult) -> str:
+    """The first reason why a stage could not judge."""
+    weak = [f"{pair.key}: {pair.notes[0]}" for pair in stage.pairs if pair.judged and pair.verdict == UNDERPOWERED and pair.notes]
+    return next(iter((*stage.warnings, *weak, *stage.notes)), say("the test is too weak"))
+
+
+def _headed(stage: StageResult, sentence: str) -> Text:
+    return Text.assemble(
+        (language.stage(stage.name), "bold"), " ", (say(stage.verdict), STYLE[stage.verdict]), ": ", shortened(one_line(sentence), SENTENCE)
+    )
+
+
+def _failed(stage: StageResult) -> list[Text]:
+    """A side that failed: what it said, where, what to do."""
+    failure = stage.failure or {}
+    told = say("the {side} failed: ", side=say(failure["side"])) + f"{failure['type']}: {failure['message']}"
+    lines = [_headed(stage, told), *(Text(f"  {one_line(frame)}", "dim") for frame in failure["frames"][-2:])]
+    if failure.get("remedy"):
+        lines.append(Text(say("  fix: {fix}", fix=failure["remedy"]["fix"])))
+    if failure.get("log"):
+        lines.append(Text(f"  {say('log: ')}{failure['log']}"))
+    return lines
+
+
+def _diverged(stage: StageResult) -> list[Text]:
+    """The sentence, the two lines of code, the patch or the fix, the evidence, further lines."""
+    found, fault = _cause(stage), stage.divergence
+    lines = [_headed(stage, _sentence(stage, found))]
+    if fault is not None:
+        lines += _code(fault, patched=bool(found is not None and found.patch))
+    if found is not None:
+        changed = [Text(f"    {line}", "cyan") for line in changed_lines(found.patch)[:CHANGED]]
+        lines += changed or [Text(say("  fix: {fix}", fix=shortened(one_line(words(found)[1]), SENTENCE)))]
+    evidence = _evidence(stage, found)
+    if evidence:
+        lines.append(Text(f"  {evidence}"))
+    further = _further(stage)
+    if further:
+        lines.append(Text(f"  {further}", "dim", no_wrap=True, overflow="ellipsis"))
+    if found is not None and found.stays:
+        lines.append(Text(say("  not gone: {stages}", stages=", ".join(found.stays))))
+    return lines
+
+
+def _cause(stage: StageResult) -> Finding | None:
+    """The cause to tell first: one with a patch, one that is proven, then the first suspected one."""
+    ranked = sorted(stage.findings, key=lambda each: (not each.patch, not each.proven))
+    return ranked[0] if ranked else None
+
+
+def _sentence(stage: StageResult, found: Finding | None) -> str:
+    fault = stage.divergence
+    if found is not None and (found.proven or fault is None or not fault.what):
+        head = "" if found.proven else say("suspected cause: ")
+        return head + words(found)[0]
+    if fault is not None and fault.what:
+        said = _of_kind(fault)
+        said += "" if fault.confirmed else say(" (not confirmed)")
+        return said if found is None else f"{said}; {say('suspected cause: ')}{words(found)[0]}"
+    wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict not in (ALIGNED, NOT_TESTED)]
+    if not wrong:
+        return next(iter((*stage.warnings, *stage.notes)), say("it differs"))
+    more = say(", and {count} more values", count=len(wrong) - 1) if len(wrong) > 1 else ""
+    note = f" ({say(wrong[0].notes[0])})" if wrong[0].notes else ""
+    return say("{key} differs", key=wrong[0].key) + note + more
+
+
+def _of_kind(fault: Divergence) -> str:
+    """What is wrong at a guilty point, with both values where they are known."""
+    first = fault.candidate or fault.reference
+    template = SENTENCES.get(fault.what)
+    if template is None:
+        said = say(fault.notes[0]) if fault.notes else say("it differs")
+    else:
+        step = _operation(fault.reference) if fault.reference is not None else say("something")
+        said = say(template, op=_operation(first), step=step)
+    if fault.value is not None and fault.value.reference is not None:
+        said += say("; {own} here, {due} in the reference", own=repr(fault.value.candidate), due=repr(fault.value.reference))
+    return said
+
+
+def _operation(point: Point | None) -> str:
+    """An operation as a porter calls it: the layer, else the function's name.
+
+    >>> from paralign.model import Point
+    >>> _operation(Point("bn", "aten.native_batch_norm.default (BatchNorm2d)")), _operation(Point("", "aten.tanh.default"))
+    ('bn (BatchNorm2d)', 'tanh')
+    """
+    if point is None:
+        return say("the model itself")
+    function, _, layer = point.op.partition(" (")
+    plain = [part for part in function.split(".") if part and part not in _DIALECT]
+    kind = layer.rstrip(")") if layer else ".".join(plain) or function
+    if point.name and kind:
+        return f"{point.name} ({kind})"
+    return point.name or kind or say("the model itself")
+
+
+def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
+    """Both lines of code; the candidate's is part of the patch where there is one."""
+    for side, point in (("reference", fault.reference), ("candidate", fault.candidate)):
+        if side == "candidate" and patched:
+            continue
+        where, code = (say("no counterpart found"), "") if point is None else (point.source or _operation(point), point.code or "")
+        if side == "reference" and fault.value is not None and fault.value.source:
+            where, code = fault.value.source, repr(fault.value.reference)
+        line = Text.assemble(
+            say("  {side}: {point}", side=say(side), point=one_line(where)), (f"  {one_line(code)}" if code else "", "cyan")
+        )
+        line.no_wrap, line.overflow = True, "ellipsis"
+        yield line
+
+
+def _evidence(stage: StageResult, found: Finding | None) -> str:
+    """The experiment, or the numbers, on a line."""
+    if found is not None and found.error_after is not None:
+        before, after = figure(found.error_before), figure(found.error_after)
+        return say("proven: with this changed the error goes from {before} to {after}", before=before, after=after)
+    if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
+        return measured(stage.divergence)
+    wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict not in (ALIGNED, NOT_TESTED)]
+    return pair_line(wrong[0]).plain.splitlines()[0] if wrong and wrong[0].error is not None else ""
+
+
+def _further(stage: StageResult) -> str:
+    """Further lines of the candidate's, further points and how often the fault repeats, on one line."""
+    fault = stage.divergence
+    parts = []
+    if fault is not None and fault.candidate is not None and fault.candidate.lines:
+        lines = fault.candidate.lines
+        more = f" +{len(lines) - FURTHER}" if len(lines) > FURTHER else ""
+        parts.append(say("further lines: {lines}", lines=", ".join(map(one_line, lines[:FURTHER])) + more))
+    if fault is not None and fault.repeats:
+        parts.append(say("the same at {count} more places", count=fault.repeats))
+    others = [each.candidate or each.reference for each in stage.divergences if each is not fault]
+    if others:
+        places = [point.source or _operation(point) for point in others if point is not None]
+        more = f" +{len(places) - FURTHER}" if len(places) > FURTHER else ""
+        parts.append(say("other points, perhaps of the same fault: {lines}", lines=", ".join(map(one_line, places[:FURTHER])) + more))
+    return " · ".join(parts)
+
+
+def _left_out(result: CheckResult) -> str:
+    """How much is said behind ``-v``, by kind; '' where nothing is."""
+    counts = {
+        "warnings": sum(len(stage.warnings) for stage in result.stages),
+        "notes": sum(len(stage.notes) for stage in result.stages),
+        "tables": sum(len(stage.tables) for stage in result.stages),
+        "causes": sum(max(len(stage.findings) - 1, 0) for stage in result.stages),
+        "values that differ": sum(len(stage.wrong) for stage in result.stages if stage.verdict != ERROR),
+    }
+    told = ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
+    return say("-v shows {what}, and arguments; report.json has all", what=told) if told else ""

@@ -1,0 +1,212 @@
+"""A check that diverges on the terminal: twelve lines at most, causes before consequences, and nothing lost that ``-v`` does not show."""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from paralign.model import (
+    ALIGNED,
+    DIVERGED,
+    ERROR,
+    NOT_TESTED,
+    UNDERPOWERED,
+    CheckResult,
+    Divergence,
+    Finding,
+    Listing,
+    Noise,
+    Pair,
+    Point,
+    StageResult,
+    Stats,
+    TracedValue,
+)
+from paralign.report.language import speaking
+from paralign.report.short_form import LINES, SENTENCES, render
+
+PATCH = "--- a/net.py\n+++ b/net.py\n@@ -1,3 +1,3 @@\n x = 1\n-y = x * 0.1\n+y = x * 0.2\n z = y\n"
+
+
+def pair(key="output", verdict=DIVERGED, error=0.5):
+    return Pair(key, None, None, stats=Stats(count=4, mismatched=3, max_abs=2.0, rel_l2=error), noise=Noise(0.1, "x"), verdict=verdict)
+
+
+def fault(what="different", op="aten.native_batch_norm.default (BatchNorm2d)", **more):
+    return Divergence(
+        Point("bn", op, "net.py:5", "self.bn = nn.BatchNorm2d(8, eps=1e-3)", arguments={"eps": 1e-3, "training": False}),
+        Point("bn", "batch_norm (BatchNorm2D)", "port.py:7", "self.bn = nn.BatchNorm2D(8)", ["port.py:9", "port.py:11"], {"epsilon": 1e-5}),
+        what=what, error_before=0.0, error=0.5, noise=1e-7, error_after=0.0, chain=["conv  conv2d", "act  relu"],
+        **{"confirmed": True, "notes": ["right inputs, another result"], "repeats": 3, **more},
+    )  # fmt: skip
+
+
+def diverged(name="forward", found=None, **more):
+    found = found or fault()
+    return StageResult(name, DIVERGED, "float64", [pair()], found, [found], **more)
+
+
+def shown(*stages, width=200, **how):
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None, highlight=False).print(render(CheckResult(list(stages)), **how))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def below(*stages, **how):
+    """The lines between the table and the verdict."""
+    return shown(*stages, **how)[len(stages) + 1 : -1]
+
+
+def test_sentence_both_lines_evidence_further_lines():
+    assert below(diverged()) == [
+        "forward diverged: bn (BatchNorm2D): right inputs, another result",
+        "  reference: net.py:5  self.bn = nn.BatchNorm2d(8, eps=1e-3)",
+        "  candidate: port.py:7  self.bn = nn.BatchNorm2D(8)",
+        "  error 0.5, 5.0e+06 times its noise; of its inputs 0; of the outputs with the reference's value put here 0",
+        "  further lines: port.py:9, port.py:11 · the same at 3 more places",
+        "-v shows 1 values that differ, and arguments; report.json has all",
+    ]
+
+
+def test_a_patch_stands_in_the_place_of_the_candidates_line():
+    found = Finding("repair/value", "the candidate has `0.1`, the reference `0.2`", "write `0.2`", True, 0.5, 1e-16, PATCH, [], ["data"])
+    lines = below(diverged(findings=[found]))
+    assert lines[:6] == [
+        "forward diverged: the candidate has `0.1`, the reference `0.2`",
+        "  reference: net.py:5  self.bn = nn.BatchNorm2d(8, eps=1e-3)",
+        "    -y = x * 0.1",
+        "    +y = x * 0.2",
+        "  proven: with this changed the error goes from 0.5 to 1.0e-16",
+        "  further lines: port.py:9, port.py:11 · the same at 3 more places",
+    ]
+    assert "  not gone: data" in lines
+
+
+def test_a_value_that_was_followed_is_told_with_the_references():
+    value = TracedValue(1e-05, 0.001, "net.py:5")
+    assert below(diverged(found=fault(value=value)))[:2] == [
+        "forward diverged: bn (BatchNorm2D): right inputs, another result; 1e-05 here, 0.001 in the reference",
+        "  reference: net.py:5  0.001",
+    ]
+
+
+@pytest.mark.parametrize("what", SENTENCES)
+def test_every_kind_names_the_operation_and_no_framework(what):
+    first = below(diverged(found=fault(what)))[0]
+    assert "aten" not in first
+    assert ".default" not in first
+    assert "BatchNorm2" in first or what == "region"
+
+
+def test_the_step_that_is_missing_is_named():
+    missing = fault(
+        "missing", "aten.tanh.default", notes=["the reference does something first that is missing here: head  aten.tanh.default"]
+    )
+    assert below(diverged(found=missing))[0] == "forward diverged: the reference does bn (tanh) first, which is missing here"
+
+
+def test_what_no_run_confirmed_is_said_to_be_so():
+    assert below(diverged(found=fault(confirmed=False)))[0].endswith("another result (not confirmed)")
+    suspected = Finding("x", "padding counts", "exclusive=False")
+    assert below(diverged(findings=[suspected]))[0].endswith("another result; suspected cause: padding counts")
+
+
+def test_consequences_are_one_line_after_the_cause():
+    weak = [
+        StageResult("weights", UNDERPOWERED, pairs=[pair(f"w{n}", UNDERPOWERED) for n in range(10)], warnings=["two layers alike"] * 10)
+    ]
+    behind = [diverged(name, follows=["forward", "loss"]) for name in ("loss", "backward", "infer")]
+    lines = below(*weak, diverged(), *behind)
+    assert lines[0].startswith("forward diverged: ")
+    assert lines[-3:-1] == [
+        "loss, backward, infer diverged: may only follow from forward: look there first",
+        "weights underpowered: two layers alike",
+    ]
+
+
+def test_a_later_stage_with_a_proven_cause_of_its_own_is_no_consequence():
+    cause = Finding("weight-decay", "weight decay: 0.1 in the reference, none in the candidate", "set weight_decay", proven=True)
+    lines = below(diverged(), diverged("backward", findings=[cause], follows=["forward"]))
+    assert any(line.startswith("backward diverged: weight decay: 0.1") for line in lines)
+    assert any("fix: set weight_decay" in line for line in lines)
+
+
+def test_what_is_gone_with_a_patch_is_one_line():
+    found = Finding("repair/value", "c", "f", True, 0.5, 1e-16, PATCH, ["loss", "backward"])
+    lines = below(diverged(findings=[found]), diverged("loss"), diverged("backward"))
+    assert "loss, backward diverged: gone with the patch of forward" in lines
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 11, 12, 13, 40])
+def test_never_more_than_twelve_lines_and_every_fault_has_a_line_or_is_counted(count):
+    lines = below(*(diverged(f"stage{n}", notes=["n"], warnings=["w"] * 9) for n in range(count)))
+    assert len(lines) <= LINES
+    heads = [line for line in lines if line.startswith("stage")]
+    assert lines[0].startswith("stage0 diverged")
+    assert len(heads) == count or f"… and {count - len(heads)} more in report.json" in lines
+
+
+def test_what_is_left_out_is_counted():
+    stage = diverged(warnings=["w"], notes=["n", "m"], tables=[Listing("t", ["a"], [["1"]])], findings=[Finding("a", "b", "c")] * 3)
+    assert below(stage)[-1] == "-v shows 1 warnings, 2 notes, 1 tables, 2 causes, 1 values that differ, and arguments; report.json has all"
+
+
+def test_verbose_shows_everything():
+    text = "\n".join(shown(diverged(warnings=["a warning"], notes=["a note"]), verbose=True))
+    for each in (
+        "where it starts:",
+        "aten.native_batch_norm.default",
+        "reference's arguments: eps=0.001",
+        "before that",
+        "a warning",
+        "a note",
+    ):
+        assert each in text
+        assert each not in "\n".join(shown(diverged(warnings=["a warning"], notes=["a note"])))
+
+
+@pytest.mark.parametrize("verdict", [ALIGNED, UNDERPOWERED, NOT_TESTED])
+def test_where_nothing_diverges_all_is_shown(verdict):
+    stage = StageResult("forward", verdict, warnings=["a warning"], notes=["a note"])
+    assert shown(stage) == shown(stage, verbose=True)
+
+
+def test_a_side_that_fails_beside_what_diverges_keeps_its_message_and_its_log():
+    failure = {
+        "side": "candidate", "type": "ValueError", "message": "no such file", "frames": [f"a.py:{n} in f" for n in range(9)],
+        "log": "a.log", "remedy": {"fix": "write it"},
+    }  # fmt: skip
+    lines = below(diverged(), *(StageResult(name, ERROR, failure=failure) for name in ("infer", "train")))
+    assert [line for line in lines if line.startswith("infer error: the candidate failed: ValueError: no such file")]
+    assert [line.strip() for line in lines if "a.py" in line] == ["a.py:7 in f", "a.py:8 in f"]
+    assert "  fix: write it" in lines
+    assert "  log: a.log" in lines
+
+
+def test_a_stage_without_a_point_names_its_first_value():
+    first, *_ = below(StageResult("metric", DIVERGED, pairs=[pair("acc"), pair("top5")]))
+    assert first == "metric diverged: acc differs, and 1 more values"
+    assert below(StageResult("metric", DIVERGED))[0] == "metric diverged: it differs"
+
+
+def test_long_and_hostile_texts_stay_in_their_lines():
+    hostile = "[bold]x[/nowhere]\n\x1b[2Jy" + "z" * 5000
+    bad = fault(notes=[hostile], what="gradient")
+    bad.candidate.code = bad.reference.code = hostile
+    bad.candidate.lines = [hostile] * 30
+    stage = diverged(found=bad, warnings=[hostile], findings=[Finding(hostile, hostile, hostile)])
+    lines = below(stage, width=100)
+    assert len(lines) <= LINES + 6  # a sentence and a fix may take several rows of a terminal, code takes one
+    assert not any("\x1b" in line for line in lines)
+    assert "[bold]x[/nowhere]" in "".join(lines)
+
+
+def test_in_chinese():
+    with speaking("zh"):
+        lines = below(diverged(), diverged("loss", follows=["forward"]))
+    assert lines[0] == "forward 前向 不一致: bn (BatchNorm2D)：输入相同，结果不同"
+    assert lines[1].startswith("  参考：net.py:5")
+    assert lines[-2] == "loss 损失 不一致: 可能只是由 forward 前向 引起：请先看那里"
