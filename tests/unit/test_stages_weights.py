@@ -13,7 +13,7 @@ from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Pair, Side, StageResult
 from paralign.stages.weights.stage import _say_unproven
 from paralign.weights import Rename, Rules, rules_from_toml
-from paralign.weights.numbered import numbered_alike
+from paralign.weights.structure import beside_its_siblings, numbered_alike
 
 X = np.random.RandomState(0).randn(4, 6).astype("float32")
 
@@ -133,7 +133,7 @@ def test_equal_names_decide_what_no_run_shows():
     }
     plan = end(moves_of=moves.get, ambiguous=[])
     names = list(moves)
-    for proof in (end(right=True, ambiguous=[end(seen=False, reference=names)]), None):
+    for proof in (end(right=True, ambiguous=[end(seen=False, reference=names, candidate=[])]), None):
         plan.ambiguous = [] if proof else [end(reference=names)]
         result = StageResult("weights", pairs=[Pair(name, None, None, verdict=ALIGNED) for name in names])
         _say_unproven(result, plan, proof)
@@ -312,3 +312,22 @@ def hidden(*ends):
 def test_one_and_the_same_of_several_blocks_is_decided_by_their_numbers(ends, decided):
     plan, names = hidden(*ends)
     assert numbered_alike(plan, names) is decided
+
+
+@pytest.mark.parametrize(
+    ("ends", "rivals", "silent", "decided"),
+    [
+        ([("a.0.act.flag", "m.0.seen"), ("a.0.act.scale", "m.0.g"), ("a.1.act.scale", "m.3.g")], ["m.0.seen", "m.3.seen"], (), True),
+        ([("q.pool.p", "student.pool.power"), ("q.fc.weight", "student.fc.weight"), ("q.stem.weight", "student.stem.weight"), ("k.fc.weight", "teacher.fc.weight")],
+         ["student.pool.power", "teacher.pool.power"], (), True),
+        ([("a.0.flag", "m.3.seen"), ("a.0.scale", "m.0.g"), ("a.1.scale", "m.3.g")], ["m.0.seen", "m.3.seen"], (), False),
+        ([("a.flag", "m.x.seen"), ("a.scale", "m.x.g"), ("a.shift", "m.y.b")], ["m.x.seen", "m.y.seen"], (), False),
+        ([("a.flag", "m.seen"), ("a.scale", "m.g")], ["m.seen", "n.seen"], ("a.scale",), False),
+        ([("flag", "seen"), ("scale", "g")], ["seen", "other"], (), False),
+    ],
+    ids=["beside its layer", "in its tower", "in another layer", "torn apart", "siblings as silent", "of the model itself"],
+)  # fmt: skip
+def test_what_no_output_shows_is_decided_by_where_its_module_went(ends, rivals, silent, decided):
+    plan, names = hidden(*ends)
+    plan.sources = [SimpleNamespace(name=name) for name in names]
+    assert beside_its_siblings(plan, names[0], rivals, {names[0], *silent}) is decided

@@ -17,7 +17,7 @@ from paralign.formats.checkpoint import some
 from paralign.model import Manifest
 from paralign.stages.common import judging, passes
 from paralign.stages.weights import assignment
-from paralign.weights.numbered import numbered_alike
+from paralign.weights.structure import undecided
 from paralign.worker.protocol import Forward, Load, Weights
 from paralign.worker.session import NATIVE
 
@@ -228,7 +228,8 @@ def _proven(
     if counts[0] != counts[1]:
         found.notes.append(f"the reference gives {counts[0]} outputs and the candidate {counts[1]}: what both give was compared")
     found.verdict = PROVEN
-    open_ = [alike for alike in proof.ambiguous if alike.seen or not numbered_alike(proof.plan, alike.reference)]
+    unknown = set(undecided(proof.plan, proof.ambiguous))
+    open_ = [alike for alike in proof.ambiguous if alike.seen or unknown & set(alike.reference)]
     found.ambiguous, found.untested = [alike.told() for alike in open_], list(proof.untested)
     found.notes += [f"the run chose otherwise than names and order: {line}" for line in proof.changed]
     return proof.plan

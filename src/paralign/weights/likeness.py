@@ -37,6 +37,9 @@ FORBIDDEN = 100.0
 #: norms that compute the same with the right groups
 NORMS = frozenset({"groupnorm", "instancenorm", "layernorm"})
 
+#: layers that look rows up in a table: one of them reduces the rows of a bag, which a port does by hand
+TABLES = frozenset({"embedding", "embeddingbag"})
+
 #: names of layers that have no equal number of fellows must be this near
 NEAR = 0.34
 
@@ -201,9 +204,9 @@ def _alike(one: str, other: str) -> bool:
     """Kinds that can hold the same under other names.
 
     Linear and convolution by 1; convolutions over more axes than are needed; a group norm of single channels and an instance norm, one of
-    all channels and a layer norm.
+    all channels and a layer norm; a table whose rows are looked up.
     """
-    if {one, other} <= NORMS:
+    if {one, other} <= NORMS or {one, other} <= TABLES:
         return True
     return {one[:4], other[:4]} <= {"line", "conv"} and not {one[:8], other[:8]} & {"convtran"}
 

@@ -14,7 +14,7 @@ from paralign.stages.common.judging import Method, conclude
 from paralign.stages.weights import constructed
 from paralign.stages.weights.assignment import load, planned, proven
 from paralign.weights import is_computed
-from paralign.weights.numbered import numbered_alike
+from paralign.weights.structure import undecided
 from paralign.worker.protocol import Load, Weights, built_of, history_of
 
 if TYPE_CHECKING:
@@ -165,12 +165,8 @@ def _say_unproven(result: StageResult, plan: Plan, proof: Proof | None) -> None:
     """Call a test that shows nothing about a pair's place what it is: too weak."""
     right = proof is not None and proof.right
     if right and proof is not None:
-        open_ = {
-            name: "nothing shows that this is its place: the outputs do not depend on it"
-            for a in proof.ambiguous
-            if not a.seen and not numbered_alike(plan, a.reference)
-            for name in a.reference
-        }
+        told = "nothing shows that this is its place: the outputs do not depend on it"
+        open_ = dict.fromkeys(undecided(plan, proof.ambiguous), told)
     else:
         why = "no assignment makes the outputs equal" if proof is not None else "nothing was run to prove it"
         open_ = {name: f"others of its shape could stand here as well: {why}" for a in plan.ambiguous for name in a.reference}

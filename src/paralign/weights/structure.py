@@ -1,0 +1,99 @@
+"""Tensors that no run tells apart, placed by the block or the module that they are in."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from paralign.weights.plan import Plan
+    from paralign.weights.proof import Alike
+
+NUMBER = re.compile(r"\d+")
+
+
+def undecided(plan: Plan, alikes: Iterable[Alike]) -> list[str]:
+    """The tensors of the reference that no output depends on and whose module does not tell their place either.
+
+    Args:
+        plan: where each tensor went.
+        alikes: what no run tells apart.
+    """
+    unseen = [alike for alike in alikes if not alike.seen]
+    silent = {name for alike in unseen for name in alike.reference}
+    return [
+        name
+        for alike in unseen
+        if not numbered_alike(plan, alike.reference)
+        for name in alike.reference
+        if not beside_its_siblings(plan, name, alike.candidate, silent)
+    ]
+
+
+def numbered_alike(plan: Plan, names: Sequence[str]) -> bool:
+    """Whether tensors are one and the same of several blocks on both sides, and each went to that of its own block.
+
+    So the bias of keys in every block of a transformer, on which no output depends: softmax takes no notice of it.
+
+    Args:
+        plan: where each tensor went.
+        names: of the reference's tensors that could stand for each other.
+    """
+    moves = [move for name in names for move in plan.moves_of(name)]
+    ends = [(move.reference.name, move.candidate.name) for move in moves if move.reference is not None and move.candidate is not None]
+    if len(ends) < len(names) or len({tuple(NUMBER.sub("#", name) for name in pair) for pair in ends}) != 1:
+        return False
+    counted = [[[int(digits) for digits in NUMBER.findall(pair[side])] for pair in ends] for side in (0, 1)]
+    blocks = [_varying(rows) for rows in counted]
+    if any(column is None or len(set(column)) < len(ends) for column in blocks):
+        return False
+    return len({one - other for one, other in zip(blocks[0] or [], blocks[1] or [], strict=True)}) == 1
+
+
+def _varying(rows: list[list[int]]) -> list[int] | None:
+    """The one number of names that is not the same in all of them; None where several are not."""
+    columns = [list(column) for column in zip(*rows, strict=True) if len(set(column)) > 1]
+    return columns[0] if len(columns) == 1 else None
+
+
+def beside_its_siblings(plan: Plan, name: str, rivals: Sequence[str], open_: Collection[str]) -> bool:
+    """Whether a tensor went where the rest of its module went, and nothing else that it could have become lies there.
+
+    So the flag of a layer that only its first call reads: its scale and shift are known by what they do, and it lies beside them.
+
+    Args:
+        plan: where each tensor went.
+        name: of a tensor of the reference that no output depends on.
+        rivals: the tensors of the candidate that fit it, its own among them.
+        open_: tensors of the reference whose place no run shows either: they tell nothing of others.
+    """
+    own = [move.candidate.name for move in plan.moves_of(name) if move.candidate is not None]
+    module = _module(name)
+    while module and len(own) == 1:
+        inside = [source.name for source in plan.sources if source.name not in open_ and _below(source.name, module)]
+        there = [move.candidate.name for other in inside for move in plan.moves_of(other) if move.candidate is not None]
+        if there:
+            home = _common_module(there)
+            return bool(home) and [rival for rival in rivals if _below(rival, home)] == own
+        module = _module(module)
+    return False
+
+
+def _module(name: str) -> str:
+    """The path without its last part."""
+    return name.rpartition(".")[0]
+
+
+def _below(name: str, module: str) -> bool:
+    """Whether a tensor lies in a module or in one of its own."""
+    return name.startswith(f"{module}.")
+
+
+def _common_module(names: Sequence[str]) -> str:
+    """The innermost module that holds all of some tensors; '' for the model itself."""
+    paths = [_module(name).split(".") for name in names]
+    common = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))]
+    return ".".join(common)
