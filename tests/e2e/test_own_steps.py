@@ -243,6 +243,33 @@ def test_a_wrong_step_is_found_with_its_cause_and_line(fault):
     assert code in result.divergence.candidate.code, result.divergence.candidate
 
 
+def clipping(norm):
+    """A Paddle optimizer that clips by itself, as ports do of programs that clip in their loop."""
+    return lambda model: paddle.optimizer.Momentum(0.1, 0.9, model.parameters(), grad_clip=paddle.nn.ClipGradByGlobalNorm(norm))
+
+
+@pytest.mark.parametrize(
+    ("step", "norm", "verdict"),
+    [(clipped, 0.01, ALIGNED), (clipped, 0.02, DIVERGED), (plain, 0.01, DIVERGED), (plain, 1e6, ALIGNED)],
+    ids=["clipped on both sides", "to another norm", "on one side only", "never reached"],
+)
+def test_clipping_in_the_loop_of_one_side_and_in_the_optimizer_of_the_other(step, norm, verdict):
+    result = checked(step, unclipped, optimizers=(adam, clipping(norm)), loss=mse, models=SMOOTH)
+    assert result.verdict == verdict, told(result)
+    made_up = any("comes to the same" in note for note in result.notes)
+    assert made_up is (step is clipped and verdict == ALIGNED)
+
+
+def test_optimizers_that_clip_differently_without_own_steps_say_how_to_have_the_steps_judged():
+    def side(framework, model, optimizer):
+        return Side(framework=framework, functions={"build_model": model, "build_optimizer": optimizer, "loss": mse})
+
+    both = side("torch", SMOOTH[0], adam), side("paddle", SMOOTH[1], clipping(0.01))
+    result = check(*both, inputs=X, labels=Y, stages=["backward"])["backward"]
+    assert result.verdict == DIVERGED
+    assert any("train_step(model, optimizer, batch)" in f.fix for f in result.findings if f.rule == "update/clip"), told(result)
+
+
 class Both(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -230,6 +230,17 @@ def test_a_layer_too_many_does_not_spoil_the_rest():
     assert {m.reference.name[7]: m.candidate.name[6] for m in result.moves} == {str(n): str(n) for n in range(4)}
 
 
+def test_a_table_whose_rows_are_reduced_by_hand():
+    reference = state(("genre.weight", "EmbeddingBag", (7, 8)), ("tag.weight", "EmbeddingBag", (9, 1)))
+    candidate = state(("genres.rows.weight", "Embedding", (7, 8)), ("tags.rows.weight", "Embedding", (9, 1)))
+    result = plan(reference, candidate, "torch", "paddle")
+    assert {m.reference.name: m.candidate.name for m in result.moves} == {
+        "genre.weight": "genres.rows.weight",
+        "tag.weight": "tags.rows.weight",
+    }
+    assert_round_trip(result, reference)
+
+
 @pytest.mark.parametrize(
     ("entries", "others", "transform"),
     [

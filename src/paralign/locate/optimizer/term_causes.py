@@ -194,6 +194,13 @@ def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, A
     return f"set {word or 'learning_rate'} as in the reference: {told(term, wanted, terms)}"
 
 
+#: what to do where one optimizer clips and the other does not, which may well clip in the training loop
+_CLIPPED_ELSEWHERE = (
+    "clip alike; where one side clips in its training loop and the other in its optimizer, "
+    "give both sides train_step(model, optimizer, batch): what it comes to is judged then"
+)
+
+
 def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> str:
     """What to change where it is more than the value of a setting; '' where it is not."""
     term, wanted, given, about = difference.terms[0], difference.reference, difference.candidate, abouts[1]
@@ -205,6 +212,7 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         (term == "moves", "leave these parameters out of the optimizer"),
         (term == "clip" and (wanted[0], given[0]) == ("global", "group"),
          "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"),
+        (term == "clip" and bool(wanted[0]) != bool(given[0]), _CLIPPED_ELSEWHERE),
         (term == "clip", f"clip as the reference does: {told(term, wanted, terms)}" if term == "clip" else ""),
         (term == "whole", "look for a clipping of the update where the reference clips the gradient, or for a second schedule"),
         (term == "rates" and own_rates, "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"),

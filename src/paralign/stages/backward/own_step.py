@@ -27,7 +27,7 @@ from paralign.model import (
     Unjudged,
     overall,
 )
-from paralign.stages.backward import own_step_draws
+from paralign.stages.backward import made_up, own_step_draws
 from paralign.stages.common.judging import AGAINST, Noises, choose, settle
 from paralign.stages.steps import running
 from paralign.worker.protocol import OwnStepped, OwnSteps
@@ -132,7 +132,9 @@ def judge(context: Context, result: StageResult) -> StageResult:
     part = StageResult("backward")
     method, notes = choose(steps.reference, steps.candidate)
     part.notes += notes
-    _judge(context, part, steps, method)
+    judged = _judge(context, part, steps, method)
+    if judged is not None:
+        made_up.excuse(result, part, other_gradients=_gets_other_gradients(*judged))
     return _joined(result, part, steps)
 
 
@@ -152,20 +154,31 @@ def _orders(context: Context) -> tuple[OwnSteps, OwnSteps]:
     return ours, theirs
 
 
-def _judge(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
-    """What the steps come to; those that are random with the reference's draws on both sides."""
+def _judge(context: Context, part: StageResult, steps: Steps, method: Method) -> tuple[Steps, Method] | None:
+    """What the steps come to; those that are random with the reference's draws on both sides.
+
+    Returns:
+        The steps that decided, and how they were judged; None where none were compared.
+    """
     random = [side for side, c in (("reference", steps.reference), ("candidate", steps.candidate)) if _is_random(c)]
     if random:
-        _judge_drawn(context, part, steps, " and the ".join(random))
-        return
+        drawn = _judge_drawn(context, part, steps, " and the ".join(random))
+        return None if drawn is None else (drawn, own_step_draws.METHOD)
     _judge_steps(context, part, steps, method)
     if part.verdict == DIVERGED:
         _explain(part, steps, method)
     elif method.candidate_run == DOUBLE:
         _judge_native(part, steps)
+    return steps, method
 
 
-def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> None:
+def _gets_other_gradients(steps: Steps, method: Method) -> bool:
+    """Whether other gradients reach the first update of the candidate than of the reference."""
+    first = _ratio(steps, (method.reference_run, method.candidate_run), 0)
+    return first is not None and not first.alike
+
+
+def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> Steps | None:
     """Steps that are random: judged with the reference's draws on both sides, where every draw has a counterpart."""
     values = {"inputs": context.inputs, "labels": context.labels}
     known = {name: capture for name, capture in values.items() if capture is not None}
@@ -176,7 +189,7 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
             f"train_step of the {random} draws random numbers, and its steps were not compared: {found} "
             "(draw them before, or make what is random a layer that can be switched off)"
         )
-        return
+        return None
     tried = []
     for reference, candidate in found:
         attempt = StageResult("backward")
@@ -190,6 +203,7 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
     part.notes += [*attempt.notes, f"train_step of the {random} draws random numbers: the candidate's drew what the reference's drew"]
     if part.verdict == DIVERGED:
         _explain(part, drawn, own_step_draws.METHOD)
+    return drawn
 
 
 def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
