@@ -40,7 +40,7 @@ help:
 	@echo "make large            check a decoder of a billion parameters block by block: time and memory (docs/streaming.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
-$(VENV)/stamp-demo: pyproject.toml constraints.txt
+$(VENV)/stamp-demo: pyproject.toml constraints.txt $(wildcard native/*.*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt -e '.[torch,paddle,example]'
 	touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -60,3 +61,51 @@ def test_a_check_runs_from_it(site, project):
     report = project.report()
     assert [stage["verdict"] for stage in report["stages"] if stage["name"] == "forward"] == ["aligned"]
     assert "<html" in (project.folder / "result" / "report.html").read_text(encoding="utf-8")
+
+
+# --- the compiled kernel --------------------------------------------------------------------------------------------
+
+STATE = "from paralign.comparison import compiled; print(compiled.state().name)"
+#: the hook's part of ``pip install -e``
+EDITABLE = """
+from hatchling.builders.wheel import WheelBuilder
+builder = WheelBuilder(".")
+builder.get_build_hooks("dist")["custom"].initialize("editable", builder.get_default_build_data())
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of what a wheel is made of, in which a build may leave its files."""
+    pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not installed: pip install -e '.[dev]'")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copytree(ROOT / "native", tmp_path / "native", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def test_its_name_says_whether_the_kernel_is_in_it(wheel, site):
+    folder, environment = site
+    compiled = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]
+    state = done("-c", STATE, env={**environment, "PARALIGN_KERNEL": "1"}, cwd=folder).strip()
+    assert (bool(compiled), not wheel.name.endswith("-py3-none-any.whl"), state == "IN_USE") in {(True,) * 3, (False,) * 3}
+
+
+@pytest.mark.parametrize("without", [{"CC": "/nowhere/cc"}, {"PARALIGN_KERNEL": "0"}])
+def test_without_a_compiler_it_is_pure_and_says_so(tree, without):
+    stale = tree / "src" / "paralign" / "comparison" / "_fused.abi3.so"
+    stale.write_bytes(b"of another time")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
+    run = subprocess.run(command, cwd=tree, env={**os.environ, **without}, capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 0, run.stderr
+    (built,) = (tree / "dist").iterdir()
+    assert built.name.endswith("-py3-none-any.whl")
+    assert not [name for name in zipfile.ZipFile(built).namelist() if name.endswith(".so")]
+    assert ("numpy alone" in run.stdout + run.stderr) == ("CC" in without)
+
+
+def test_an_editable_installation_has_the_kernel_beside_its_sources(tree):
+    done("-c", EDITABLE, cwd=tree, env={**os.environ, "PARALIGN_KERNEL": "1"})
+    found = done("-c", STATE, cwd=tree, env={**os.environ, "PYTHONPATH": str(tree / "src"), "PARALIGN_KERNEL": "1"}).strip()
+    assert found == ("IN_USE" if list(tree.glob("src/paralign/comparison/_fused*.so")) else "ABSENT")

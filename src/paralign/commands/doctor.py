@@ -83,7 +83,23 @@ def _told(result: Diagnosis) -> list[str]:
         lines.append(say("findings"))
     for symptom in result.symptoms:
         lines += [f"  {symptom.severity.value} ({symptom.side}): {symptom.what}", f"    {say('fix: {fix}', fix=symptom.fix)}"]
-    return [*lines, say(_CONCLUSIONS[result.code])]
+    return [*lines, _of_kernel(), say(_CONCLUSIONS[result.code])]
+
+
+def _of_kernel() -> str:
+    """What paralign itself compares with."""
+    from paralign.comparison.compiled import SWITCH, State, state
+
+    why = {
+        State.SWITCHED_OFF: say("{switch}=0 is set", switch=SWITCH),
+        State.ABSENT: say("its kernel was not compiled: there was no C compiler, or no headers of Python, when it was installed"),
+        State.BROKEN: say("its kernel is of another system or another Python; install paralign again"),
+        State.OUTDATED: say("its kernel is of another version; install paralign again"),
+    }
+    found = state()
+    if found is State.IN_USE:
+        return say("paralign compares with its compiled kernel")
+    return say("paralign compares with numpy alone, some three times slower: {why}", why=why[found])
 
 
 _CONCLUSIONS = {0: "all well", 1: "checks would be wrong or impossible", 3: "an interpreter could not be examined"}

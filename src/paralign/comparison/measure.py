@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.comparison.kernel import Kernel
+from paralign.comparison.compiled import Absorbing, new_kernel, serves
 from paralign.comparison.sums import Part, quotient, root, scaled
 from paralign.comparison.ulp import distances, unit
 from paralign.dtypes import RAW, STORAGE, Typed, canonical, widen
@@ -25,6 +26,10 @@ Array = np.ndarray[Any, Any]
 BLOCK = 65536
 #: blocks that one thread handles in a row; smaller tensors start no thread
 _STRETCH = 8
+#: stretches for each thread that is started unasked (4 million elements, 2 ms of the compiled kernel): starting one takes 0.1 ms
+_WORTH = 8
+#: threads that are started unasked: memory has no more to give to further ones, and both sides' workers run beside them
+_UNASKED = 4
 #: elements that quantiles are taken from
 _SAMPLE = 65536
 _QUANTILES = (0.5, 0.9, 0.99)
@@ -52,9 +57,10 @@ def measure(
         candidate: as many values, of any such type; shapes may differ by axes of length 1.
         atol: absolute part of the user's tolerance; with ``rtol`` it sets ``exceeding``.
         rtol: part of the user's tolerance that is relative to the reference.
-        threads: how many to use; None takes one: numpy's calls on a block are so short that two threads wait for the interpreter's
-            lock more than they gain (`python benchmarks/speed/compare.py` shows it).
-        block: elements that are handled at a time.
+        threads: how many to use; None takes up to four for large tensors where the compiled kernel serves, else one: numpy's calls on
+            a block are so short that two threads wait for the interpreter's lock more than they gain
+            (`python benchmarks/speed/compare.py` shows it).
+        block: elements that are handled at a time; the compiled kernel takes eight of these.
         shown: measure what a person looks at too. False: what a verdict needs alone, in about half the time; ``mean_abs``, ``max_rel``
             and ``max_rel_at`` are None then and ``ulp`` is empty, unless all values are equal.
 
@@ -114,12 +120,13 @@ class _Scan:
             raise ValueError(f"shapes {shapes[0]} and {shapes[1]} differ by more than axes of length 1")
         self._names = reference.dtype, candidate.dtype
         self._arrays: tuple[Array, ...] = tuple(side.array.reshape(squeezed(side.array.shape) or (1,)) for side in (reference, candidate))
-        self._flat = all(a.flags.c_contiguous and a.dtype.isnative for a in self._arrays)
+        self._flat = all(a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative for a in self._arrays)
         if self._flat:
             self._arrays = tuple(a.reshape(-1) for a in self._arrays)
         self._count = self._arrays[0].size
         self._block = max(1, min(block, self._count))
         self._tolerance, self._shown = tolerance, shown
+        self._fused = serves(*self._names)
         self._places: Array | None = None
         self._sampled: tuple[Array, ...] | None = None
         if shown and unit(*self._names) and self._count:
@@ -132,10 +139,10 @@ class _Scan:
         """Everything but the quantiles."""
         step = self._block * _STRETCH
         starts = range(0, self._count, step)
-        workers = min(threads or 1, len(starts))
-        kernels: SimpleQueue[Kernel] = SimpleQueue()
+        workers = min(threads or self._threads(len(starts)), len(starts))
+        kernels: SimpleQueue[Absorbing] = SimpleQueue()
         for _ in range(workers):
-            kernels.put(Kernel(*self._names, *self._tolerance, shown=self._shown))
+            kernels.put(new_kernel(self._names, self._tolerance, shown=self._shown))
 
         def stretch(start: int) -> Part:
             kernel, part = kernels.get(), Part()
@@ -160,6 +167,10 @@ class _Scan:
                 total.merge(part)
         return total
 
+    def _threads(self, stretches: int) -> int:
+        """How many threads are worth their start, where the caller leaves it open."""
+        return max(1, min(_UNASKED, _cores(), stretches // _WORTH)) if self._fused else 1
+
     def ulps(self) -> dict[str, float]:
         """Quantiles of the distance in units in the last place; empty where there is no such unit or nothing finite."""
         if self._sampled is None:
@@ -179,8 +190,9 @@ class _Scan:
         """Flat index and both sides of each block between two flat indices."""
         if self._flat:
             reference, candidate = self._arrays
-            for at in range(start, stop, self._block):
-                end = min(at + self._block, stop)
+            step = stop - start if self._fused else self._block
+            for at in range(start, stop, step):
+                end = min(at + step, stop)
                 yield at, reference[at:end], candidate[at:end]
             return
         each = np.nditer(  # type: ignore[call-overload] # numpy's stub misspells "contig"
@@ -210,6 +222,11 @@ class _Scan:
         first, last = np.searchsorted(self._places, (start, start + reference.size))
         inside = self._places[first:last] - start
         self._sampled[0][first:last], self._sampled[1][first:last] = reference[inside], candidate[inside]
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _stats(part: Part, ulps: dict[str, float], shape: tuple[int, ...], *, tolerant: bool) -> Stats:

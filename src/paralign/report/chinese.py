@@ -158,6 +158,13 @@ CHINESE: dict[str, str] = {
     "an interpreter could not be examined": "有解释器无法检查",
     "differences between the sides (reference | candidate)": "两侧的差异（参考 | 复现）",
     "findings": "发现的问题",
+    "{switch}=0 is set": "设置了 {switch}=0",
+    "its kernel was not compiled: there was no C compiler, or no headers of Python, when it was installed":
+        "安装时没有 C 编译器或 Python 头文件，内核未编译",
+    "its kernel is of another system or another Python; install paralign again": "内核属于其他系统或其他 Python，请重新安装 paralign",
+    "its kernel is of another version; install paralign again": "内核属于其他版本，请重新安装 paralign",
+    "paralign compares with its compiled kernel": "paralign 使用编译的内核进行比较",
+    "paralign compares with numpy alone, some three times slower: {why}": "paralign 只用 numpy 进行比较，速度约慢三倍：{why}",
     "matters": "有影响",
     "does not matter": "没有影响",
     # conversions of weights

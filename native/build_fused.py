@@ -1,0 +1,96 @@
+"""Compile the kernel of the comparison: for wheels and installations by ``hatch_build.py``, in place by hand.
+
+    python native/build_fused.py [FOLDER]     (src/paralign/comparison, if left out)
+
+Python's limited API makes one file for every version from 3.11 on. 3.10, whose limited API has no buffers, gets one for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "native" / "fused.c"
+#: where it is looked for
+HOME = ROOT / "src" / "paralign" / "comparison"
+#: the first version whose limited API has buffers
+STABLE = (3, 11)
+#: seconds; it takes 3
+LIMIT = 120
+
+FLAGS = ["-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off", "-Wno-psabi"]
+
+
+class NotCompiled(Exception):
+    """There will be no compiled kernel, and why."""
+
+
+def limited() -> bool:
+    """Whether this Python makes a file for all later ones."""
+    return sys.version_info >= STABLE and not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+def name() -> str:
+    """The file's name."""
+    suffix = ".abi3.so" if limited() else sysconfig.get_config_var("EXT_SUFFIX")
+    return f"_fused{suffix}"
+
+
+def compiler() -> list[str]:
+    """The C compiler and its first arguments: CC, if it is set, else what Python was built with, else cc."""
+    if "CC" in os.environ:
+        return shlex.split(os.environ["CC"])
+    built_with = shlex.split(sysconfig.get_config_var("CC") or "cc")
+    from shutil import which
+
+    return built_with if which(built_with[0]) else ["cc"]
+
+
+def compile_kernel(folder: Path = HOME) -> Path:
+    """Compile into a folder; what was there is replaced at once, so that no process sees half of it.
+
+    Raises:
+        NotCompiled: with the reason; there is no compiler, it has no headers of Python, or knows none of what the source needs.
+    """
+    if os.name != "posix":
+        raise NotCompiled(f"not for {os.name}")
+    target, draft = folder / name(), folder / f".{name()}.{os.getpid()}"
+    whole = [] if limited() else ["-DPARALIGN_WHOLE_API"]
+    linking = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
+    include = f"-I{sysconfig.get_paths()['include']}"
+    command = [*compiler(), *FLAGS, *whole, *architectures(), include, str(SOURCE), *linking, "-o", str(draft)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+        if done.returncode:
+            raise NotCompiled((done.stderr.strip().splitlines() or [f"{command[0]} failed"])[0])
+        draft.replace(target)
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        raise NotCompiled(str(failure)) from failure
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def architectures() -> list[str]:
+    """Arguments that choose the processor on macOS, as builders of wheels set them (``ARCHFLAGS``)."""
+    return shlex.split(os.environ.get("ARCHFLAGS", "")) if sys.platform == "darwin" else []
+
+
+def tag() -> str:
+    """The wheel's tag: the first Python that can load the file, its interface, the platform."""
+    version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    interface = ("cp311", "abi3") if limited() else (version, version + sysconfig.get_config_var("abiflags"))
+    platform = os.environ.get("_PYTHON_HOST_PLATFORM") or sysconfig.get_platform()
+    return "-".join((*interface, platform.replace("-", "_").replace(".", "_")))
+
+
+if __name__ == "__main__":
+    try:
+        print(compile_kernel(Path(sys.argv[1]) if len(sys.argv) > 1 else HOME))
+    except NotCompiled as failure:
+        sys.exit(f"not compiled: {failure}")

@@ -1,0 +1,476 @@
+/* The statistics of two tensors in one pass: src/paralign/comparison/compiled.py calls it, kernel.py beside it is the same in numpy.
+ *
+ * Both tensors are taken in chunks that stay in the first-level cache. A chunk is compared as bytes, then its sums are taken in
+ * float64, lane by lane in an order that does not depend on the processor: without contraction to fused multiply-add (the build
+ * says so) every machine gets the same bits. What only a person looks at is a second loop over the same chunk. A chunk with NaN or
+ * infinities is done again element by element. Squares of float32 always fit into float64; a chunk of float64 whose squares do not
+ * is left to numpy: the pass stops before it, and says where.
+ */
+#define PY_SSIZE_T_CLEAN
+#if !defined(Py_GIL_DISABLED) && !defined(PARALIGN_WHOLE_API)
+#define Py_LIMITED_API 0x030b0000 /* the buffer protocol is part of it from 3.11 on */
+#endif
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define CHUNK 2048 /* elements: two of float64 take 32 KB, a first-level cache */
+#define INTERFACE 1 /* of `compare`; compiled.py expects one, so that a file of another version is not used */
+#define LOW 1e-200 /* sums of squares of float64 between which no square can have been lost; kernel.py has the same */
+#define HIGH 1e280
+#define VANISHING 1e-290 /* products below it may have lost digits */
+
+typedef double vd __attribute__((vector_size(32)));
+typedef int64_t vl __attribute__((vector_size(32)));
+typedef uint64_t vu __attribute__((vector_size(32)));
+typedef int32_t vi __attribute__((vector_size(32)));
+typedef uint32_t vj __attribute__((vector_size(32)));
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define OWN_ORDER '<'
+#else
+#define OWN_ORDER '>'
+#endif
+
+enum kind { FLOAT32, FLOAT64, FLOAT16, BFLOAT16 };
+static const char *const FORMATS[] = {"f", "d", "e", "H"};
+static const Py_ssize_t SIZES[] = {4, 8, 2, 2};
+
+struct job {
+    const char *reference, *candidate;
+    Py_ssize_t count;
+    int kind, tolerant, shown;
+    double atol, rtol;
+};
+
+/* what the pass came to; `done` elements are in it, the next ones are numpy's */
+struct part {
+    Py_ssize_t done, max_abs_at, max_rel_at;
+    long long finite, mismatched, exceeding, nan, inf, nan_reference, nan_candidate, inf_reference, inf_candidate;
+    double reference, candidate, error, product, absolute, max_abs, max_rel;
+    uint64_t ulp;
+};
+
+/* sums and greatest error of one chunk */
+struct sums {
+    double reference, candidate, error, product, top, absolute;
+    long long differing;
+    int rises; /* whether a relative error may be greater than any before */
+};
+
+INLINE double total(vd x) { return (x[0] + x[1]) + (x[2] + x[3]); }
+INLINE vd size_of(vd x) { return (vd)((vl)x & INT64_MAX); }
+INLINE vd pick(vl mask, vd yes, vd no) { return (vd)(((vl)yes & mask) | ((vl)no & ~mask)); }
+
+INLINE vd load32(const float *at) { return (vd){at[0], at[1], at[2], at[3]}; }
+
+INLINE vd load64(const double *at) {
+    vd x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+/* four values from index i on, as float64 */
+#define LOAD(array, i) (wide ? load64((const double *)(array) + (i)) : load32((const float *)(array) + (i)))
+
+/* All that a verdict needs of n elements, n a multiple of 8; what is shown besides, where relative errors above `seen` matter. */
+INLINE void sum_up(const void *a, const void *b, Py_ssize_t n, int wide, int shown, double seen, struct sums *out) {
+    vd rr[2] = {{0}}, cc[2] = {{0}}, ee[2] = {{0}}, rc[2] = {{0}}, top[2] = {{0}}, absolute[2] = {{0}};
+    vl differing[2] = {{0}}, above = {0};
+    /* a little less than `seen`, so that equal zeros do not count; rounding is monotonous, so that nothing greater is missed */
+    double factor = seen * (1 - 0x1p-50);
+    for (Py_ssize_t i = 0; i < n; i += 8)
+        for (int k = 0; k < 2; k++) {
+            vd x = LOAD(a, i + 4 * k), y = LOAD(b, i + 4 * k), e = x - y;
+            rr[k] += x * x;
+            cc[k] += y * y;
+            rc[k] += x * y;
+            ee[k] += e * e;
+            differing[k] -= x != y;
+            e = size_of(e);
+            top[k] = pick(e > top[k], e, top[k]);
+            if (shown) {
+                vd limit = size_of(x) * factor;
+                absolute[k] += e;
+                above |= (wide ? (e > limit) | (limit < VANISHING) : e > limit) & (x != 0);
+            }
+        }
+    vl count = differing[0] + differing[1];
+    vd most = pick(top[0] > top[1], top[0], top[1]);
+    double upper = most[0] > most[1] ? most[0] : most[1], lower = most[2] > most[3] ? most[2] : most[3];
+    *out = (struct sums){.reference = total(rr[0] + rr[1]),
+                         .candidate = total(cc[0] + cc[1]),
+                         .error = total(ee[0] + ee[1]),
+                         .product = total(rc[0] + rc[1]),
+                         .top = upper > lower ? upper : lower,
+                         .absolute = total(absolute[0] + absolute[1]),
+                         .differing = count[0] + count[1] + count[2] + count[3],
+                         .rises = (above[0] | above[1] | above[2] | above[3]) != 0};
+}
+
+/* Squares of n elements, n a multiple of 16. */
+INLINE double squares(const void *a, Py_ssize_t n, int wide) {
+    vd s[4] = {{0}};
+    for (Py_ssize_t i = 0; i < n; i += 16)
+        for (int k = 0; k < 4; k++) {
+            vd x = LOAD(a, i + 4 * k);
+            s[k] += x * x;
+        }
+    return total((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+/* Numbers of float32 values in their order: units in the last place are differences of these. */
+INLINE vi ordered32(const float *at) {
+    vi x, sign;
+    memcpy(&x, at, sizeof x);
+    sign = x >> 31;
+    return ((x & INT32_MAX) ^ sign) - sign;
+}
+
+/* The greatest distance in units in the last place of n float32 values, n a multiple of 16. */
+INLINE uint64_t units32(const float *a, const float *b, Py_ssize_t n) {
+    vj top[2] = {{0}};
+    for (Py_ssize_t i = 0; i < n; i += 16)
+        for (int k = 0; k < 2; k++) {
+            vi x = ordered32(a + i + 8 * k), y = ordered32(b + i + 8 * k);
+            vj up = (vj)(x > y), apart = (vj)x - (vj)y; /* in unsigned, for it may take 32 bits */
+            apart = (apart & up) | (-apart & ~up);
+            vj more = (vj)(apart > top[k]);
+            top[k] = (apart & more) | (top[k] & ~more);
+        }
+    uint32_t most = 0;
+    for (int k = 0; k < 16; k++)
+        most = top[k / 8][k % 8] > most ? top[k / 8][k % 8] : most;
+    return most;
+}
+
+INLINE vl ordered64(const double *at) {
+    vl x, sign;
+    memcpy(&x, at, sizeof x);
+    sign = x >> 63;
+    return ((x & INT64_MAX) ^ sign) - sign;
+}
+
+/* as units32; n a multiple of 4 */
+INLINE uint64_t units64(const double *a, const double *b, Py_ssize_t n) {
+    vu top = {0};
+    for (Py_ssize_t i = 0; i < n; i += 4) {
+        vl x = ordered64(a + i), y = ordered64(b + i);
+        vu up = (vu)(x > y), apart = (vu)x - (vu)y;
+        apart = (apart & up) | (-apart & ~up);
+        vu more = (vu)(apart > top);
+        top = (apart & more) | (top & ~more);
+    }
+    uint64_t most = 0;
+    for (int k = 0; k < 4; k++)
+        most = top[k] > most ? top[k] : most;
+    return most;
+}
+
+INLINE int32_t ordered16(uint16_t bits) { return bits & 0x8000 ? -(int32_t)(bits & 0x7fff) : bits; }
+
+INLINE uint64_t units16(const uint16_t *a, const uint16_t *b, Py_ssize_t n) {
+    int32_t most = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int32_t apart = ordered16(a[i]) - ordered16(b[i]);
+        apart = apart < 0 ? -apart : apart;
+        most = apart > most ? apart : most;
+    }
+    return (uint64_t)most;
+}
+
+/* The values of float16 bits: their bits put into float32's places, and the exponent's bias mended by a product that is exact. */
+INLINE void widen16(const uint16_t *from, float *to, Py_ssize_t n) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        uint32_t bits = from[i], rest = bits & 0x7fff, raised = rest << 13, put;
+        float value;
+        memcpy(&value, &raised, sizeof value);
+        value *= 0x1p112f;
+        memcpy(&put, &value, sizeof put);
+        put = rest >= 0x7c00 ? raised | 0x7f800000 : put;
+        put |= (bits & 0x8000) << 16;
+        memcpy(to + i, &put, sizeof put);
+    }
+}
+
+INLINE void widen_brain(const uint16_t *from, float *to, Py_ssize_t n) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        uint32_t put = (uint32_t)from[i] << 16;
+        memcpy(to + i, &put, sizeof put);
+    }
+}
+
+INLINE double value_at(const void *a, Py_ssize_t i, int wide) { return wide ? ((const double *)a)[i] : (double)((const float *)a)[i]; }
+
+/* Where the greatest absolute error of a chunk first stands. */
+INLINE void place_greatest(struct part *p, const void *a, const void *b, Py_ssize_t start, int wide, double top) {
+    Py_ssize_t i = 0;
+    while (fabs(value_at(a, i, wide) - value_at(b, i, wide)) != top)
+        i++;
+    p->max_abs = top;
+    p->max_abs_at = start + i;
+}
+
+INLINE void offer_relative(struct part *p, double e, double x, Py_ssize_t at) {
+    double ratio = x != 0 ? e / fabs(x) : 0;
+    if (ratio > p->max_rel) {
+        p->max_rel = ratio;
+        p->max_rel_at = at;
+    }
+}
+
+INLINE long long beyond(const void *a, const void *b, Py_ssize_t n, int wide, const struct job *job) {
+    long long count = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        double x = value_at(a, i, wide), allowed = fabs(x) * job->rtol;
+        allowed += job->atol;
+        count += fabs(x - value_at(b, i, wide)) > allowed;
+    }
+    return count;
+}
+
+/* The greatest distance in units in the last place of elements [from, from + n) of the chunk that starts at `start`. */
+INLINE uint64_t units(const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t from, Py_ssize_t n) {
+    if (job->kind == FLOAT64)
+        return units64((const double *)a + from, (const double *)b + from, n);
+    if (job->kind == FLOAT16)
+        return units16((const uint16_t *)job->reference + start + from, (const uint16_t *)job->candidate + start + from, n);
+    uint64_t apart = units32((const float *)a + from, (const float *)b + from, n);
+    return job->kind == BFLOAT16 ? apart >> 16 : apart;
+}
+
+/* One element at a time, for chunks with NaN or infinities; float32 only, whose sums need no scale. */
+INLINE void add_any(struct part *p, const struct job *job, const float *a, const float *b, Py_ssize_t start, Py_ssize_t n) {
+    float alone[2][16] = {{0}};
+    struct sums s = {.absolute = 0};
+    for (Py_ssize_t i = 0; i < n; i++) {
+        double x = a[i], y = b[i];
+        if (isfinite(x) && isfinite(y)) {
+            double e = fabs(x - y), allowed = fabs(x) * job->rtol;
+            allowed += job->atol;
+            p->finite++;
+            p->mismatched += x != y;
+            p->exceeding += job->tolerant && e > allowed;
+            s.reference += x * x;
+            s.candidate += y * y;
+            s.product += x * y;
+            s.error += e * e;
+            s.absolute += e;
+            if (e > p->max_abs) {
+                p->max_abs = e;
+                p->max_abs_at = start + i;
+            }
+            offer_relative(p, e, x, start + i);
+            if (job->shown && x != y) {
+                alone[0][0] = a[i], alone[1][0] = b[i];
+                uint64_t apart = job->kind == FLOAT16 ? units(job, a, b, start, i, 1) : units(job, alone[0], alone[1], 0, 0, 16);
+                p->ulp = apart > p->ulp ? apart : p->ulp;
+            }
+            continue;
+        }
+        int nan[2] = {isnan(x), isnan(y)}, inf[2] = {isinf(x) != 0, isinf(y) != 0}, differ = !(x == y || (nan[0] && nan[1]));
+        p->mismatched += differ;
+        p->exceeding += job->tolerant && differ;
+        p->nan += nan[0] != nan[1];
+        p->inf += (inf[0] || inf[1]) && x != y;
+        p->nan_reference += nan[0];
+        p->nan_candidate += nan[1];
+        p->inf_reference += inf[0];
+        p->inf_candidate += inf[1];
+    }
+    p->reference += s.reference;
+    p->candidate += s.candidate;
+    p->product += s.product;
+    p->error += s.error;
+    p->absolute += s.absolute;
+}
+
+/* Whether the squares of float64 values lost nothing; sums of float32's never do, if they are finite. */
+INLINE int ordinary(double sum, const void *a, Py_ssize_t n, int wide) {
+    if (!wide)
+        return isfinite(sum);
+    if (LOW < sum && sum < HIGH)
+        return 1;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (((const double *)a)[i] != 0)
+            return 0;
+    return sum == 0;
+}
+
+/* Add a chunk of which both sides hold the same bits; 0 where not all is finite and ordinary. */
+INLINE int add_equal(struct part *p, const void *a, Py_ssize_t n, Py_ssize_t padded, int wide) {
+    double sum = squares(a, padded, wide);
+    if (!ordinary(sum, a, n, wide))
+        return 0;
+    p->finite += n;
+    p->reference += sum;
+    p->candidate += sum;
+    p->product += sum;
+    return 1;
+}
+
+/* Add n elements from index `start` on; `padded` of them can be read, zeros where n ends. 0: not done, they are numpy's. */
+INLINE int add_chunk(struct part *p, const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t n, Py_ssize_t padded,
+                     int wide, int shown) {
+    struct sums s;
+    int same = memcmp(a, b, (size_t)n * (wide ? sizeof(double) : sizeof(float))) == 0;
+    if (same && add_equal(p, a, n, padded, wide))
+        return 1;
+    sum_up(a, b, padded, wide, shown, p->max_rel, &s);
+    if (!ordinary(s.reference, a, n, wide) || !ordinary(s.candidate, b, n, wide) || (wide && s.differing && !(LOW < s.error && s.error < HIGH))) {
+        if (!wide)
+            add_any(p, job, a, b, start, n);
+        return !wide;
+    }
+    p->finite += n;
+    p->mismatched += s.differing;
+    p->reference += s.reference;
+    p->candidate += s.candidate;
+    p->error += s.error;
+    p->product += s.product;
+    if (!s.differing)
+        return 1;
+    if (s.top > p->max_abs)
+        place_greatest(p, a, b, start, wide, s.top);
+    if (job->tolerant)
+        p->exceeding += beyond(a, b, n, wide, job);
+    if (!shown)
+        return 1;
+    p->absolute += s.absolute;
+    for (Py_ssize_t i = 0; s.rises && i < n; i++)
+        offer_relative(p, fabs(value_at(a, i, wide) - value_at(b, i, wide)), value_at(a, i, wide), start + i);
+    uint64_t apart = units(job, a, b, start, 0, job->kind == FLOAT16 ? n : padded);
+    p->ulp = apart > p->ulp ? apart : p->ulp;
+    return 1;
+}
+
+/* A chunk as float32 or float64 in `room`, with zeros after it; or where it lies, if that does. */
+INLINE const void *chunk_of(const char *from, Py_ssize_t at, Py_ssize_t n, int kind, void *room) {
+    const char *here = from + at * SIZES[kind];
+    if (kind == FLOAT16 || kind == BFLOAT16) {
+        if (n < CHUNK)
+            memset(room, 0, CHUNK * sizeof(float));
+        if (kind == FLOAT16)
+            widen16((const uint16_t *)here, room, n);
+        else
+            widen_brain((const uint16_t *)here, room, n);
+        return room;
+    }
+    if (n == CHUNK)
+        return here;
+    memset(room, 0, CHUNK * SIZES[kind]);
+    memcpy(room, here, (size_t)(n * SIZES[kind]));
+    return room;
+}
+
+INLINE void pass(const struct job *job, struct part *p, int wide, int shown) {
+    double rooms[2][CHUNK];
+    while (p->done < job->count) {
+        Py_ssize_t left = job->count - p->done, n = left < CHUNK ? left : CHUNK, padded = (n + 15) / 16 * 16;
+        const void *a = chunk_of(job->reference, p->done, n, job->kind, rooms[0]);
+        const void *b = chunk_of(job->candidate, p->done, n, job->kind, rooms[1]);
+        if (!add_chunk(p, job, a, b, p->done, n, padded, wide, shown))
+            return;
+        p->done += n;
+    }
+}
+
+INLINE void pass_any(const struct job *job, struct part *p) {
+    if (job->kind == FLOAT64)
+        job->shown ? pass(job, p, 1, 1) : pass(job, p, 1, 0);
+    else
+        job->shown ? pass(job, p, 0, 1) : pass(job, p, 0, 0);
+}
+
+static void pass_plain(const struct job *job, struct part *p) { pass_any(job, p); }
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void pass_avx2(const struct job *job, struct part *p) { pass_any(job, p); }
+__attribute__((target("avx2,avx512f,avx512vl,avx512dq,avx512bw"))) static void pass_avx512(const struct job *job, struct part *p) {
+    pass_any(job, p);
+}
+#endif
+
+/* The pass for this processor. `level` bounds what of it is used (0: what every one has), for tests: the numbers do not depend on it. */
+static void (*best_pass(int level))(const struct job *, struct part *) {
+#if defined(__x86_64__)
+    if (level > 1 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        return pass_avx512;
+    if (level > 0 && __builtin_cpu_supports("avx2"))
+        return pass_avx2;
+#endif
+    (void)level;
+    return pass_plain;
+}
+
+/* The values behind an object, if they are of the kind, contiguous, and of the machine's byte order. */
+static int view_of(PyObject *object, int kind, Py_buffer *view) {
+    if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0)
+        return -1;
+    const char *format = view->format ? view->format : "B";
+    format += *format == '@' || *format == '=' || *format == OWN_ORDER;
+    int aligned = (uintptr_t)view->buf % (uintptr_t)SIZES[kind] == 0;
+    if (aligned && view->itemsize == SIZES[kind] && strcmp(format, FORMATS[kind]) == 0)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "a buffer of %s values of %zd bytes%s, where %s of %zd are due", view->format ? view->format : "B",
+                 view->itemsize, aligned ? "" : ", not aligned", FORMATS[kind], SIZES[kind]);
+    PyBuffer_Release(view);
+    return -1;
+}
+
+static PyObject *as_tuple(const struct part *p) {
+    return Py_BuildValue("(nLLLLLLLLLddddddndnK)", p->done, p->finite, p->mismatched, p->exceeding, p->nan, p->inf, p->nan_reference,
+                         p->nan_candidate, p->inf_reference, p->inf_candidate, p->reference, p->candidate, p->error, p->product, p->absolute,
+                         p->max_abs, p->max_abs_at, p->max_rel, p->max_rel_at,
+                         (unsigned long long)p->ulp);
+}
+
+static PyObject *compare(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *reference, *candidate;
+    struct job job;
+    int level;
+    memset(&job, 0, sizeof job);
+    if (!PyArg_ParseTuple(arguments, "OOiddppi", &reference, &candidate, &job.kind, &job.atol, &job.rtol, &job.tolerant, &job.shown, &level))
+        return NULL;
+    if (job.kind < FLOAT32 || job.kind > BFLOAT16)
+        return PyErr_Format(PyExc_ValueError, "there is no kind %d", job.kind);
+    Py_buffer views[2];
+    if (view_of(reference, job.kind, &views[0]) < 0)
+        return NULL;
+    if (view_of(candidate, job.kind, &views[1]) < 0) {
+        PyBuffer_Release(&views[0]);
+        return NULL;
+    }
+    PyObject *result = NULL;
+    if (views[0].len != views[1].len) {
+        PyErr_Format(PyExc_ValueError, "buffers of %zd and %zd bytes", views[0].len, views[1].len);
+    } else {
+        struct part part;
+        memset(&part, 0, sizeof part);
+        part.max_abs_at = part.max_rel_at = -1;
+        job.reference = views[0].buf;
+        job.candidate = views[1].buf;
+        job.count = views[0].len / SIZES[job.kind];
+        Py_BEGIN_ALLOW_THREADS
+        best_pass(level)(&job, &part);
+        Py_END_ALLOW_THREADS
+        result = as_tuple(&part);
+    }
+    PyBuffer_Release(&views[0]);
+    PyBuffer_Release(&views[1]);
+    return result;
+}
+
+static PyMethodDef METHODS[] = {
+    {"compare", compare, METH_VARARGS,
+     "compare(reference, candidate, kind, atol, rtol, tolerant, shown, level): the figures of two buffers, up to where numpy has to go on"},
+    {NULL, NULL, 0, NULL}};
+
+static int add_interface(PyObject *module) { return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE); }
+
+static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, add_interface}, {0, NULL}};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_fused", "Statistics of two tensors in one pass.", 0, METHODS, SLOTS, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__fused(void) { return PyModuleDef_Init(&MODULE); }
