@@ -142,6 +142,25 @@ def test_no_patch_is_claimed_where_no_statement_alone_is_at_fault(tmp_path):
     assert "no edit of one statement was proven" in done.stdout
 
 
+TWO = OTHER.replace(
+    '    return {"above": float(np.mean(chosen - level))}',
+    '    spread = outputs.max(axis=1) - outputs.min(axis=1)\n    return {"above": float(np.mean(chosen - level)), "spread": float(spread.mean())}',
+)
+
+
+def test_two_faults_of_one_stage_are_repaired_one_after_the_other(tmp_path):
+    changes = (("np.mean(chosen - level)", "np.mean(chosen + level)"), ("outputs.min(axis=1)", "outputs.min(axis=1) * 0.5"))
+    folder = project(tmp_path / "p", TWO, *changes, settings=block("repair.md", "toml").replace('"data", "metric", "infer"', '"metric"'))
+    done = run(folder, "--apply")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "candidate.py").read_text().replace("min(axis=1) * 1)", "min(axis=1))").replace(
+        "min(axis=1) * 1\n", "min(axis=1)\n"
+    ) == TWO
+    found = findings(folder)["metric"]
+    assert len(found) == 2
+    assert all(f["proven"] and f["error_after"] < 1e-6 for f in found)
+
+
 TORCH = """import torch
 from torch import nn
 from torch.nn import functional as F
@@ -186,6 +205,39 @@ def test_a_fault_of_the_model_holds_on_fresh_inputs(tmp_path):
     done = run(folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "+        return self.head(torch.tanh(x).mean((2, 3)))" in (folder / "result" / "repair.patch").read_text()
+
+
+LACKING = TORCH.replace(
+    "        x = F.avg_pool2d(x, 3, 2, 1)\n", "        x = F.avg_pool2d(x, 3, 2, 1)\n        x = x * torch.sigmoid(x)\n"
+)
+OPTIMIZER = """
+
+def loss(outputs, labels):
+    return F.cross_entropy(outputs, labels)
+
+
+def build_optimizer(model):
+    return torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-4, weight_decay=0.05)
+"""
+
+
+@pytest.mark.torch
+def test_what_a_port_lacks_is_written_in_and_two_faults_of_the_model_are_undone(tmp_path):
+    pytest.importorskip("torch")
+    changes = (
+        ("        x = x * torch.sigmoid(x)\n", ""),
+        ("F.leaky_relu(self.norm(self.stem(x)), 0.2)", "F.leaky_relu(self.norm(self.stem(x)))"),
+    )
+    settings = SETTINGS.format(framework="torch").replace('"forward"]', '"forward", "backward"]')
+    settings += '\n[labels]\nshape = [2]\ndtype = "int64"\nhigh = 5\n'
+    folder = project(tmp_path / "p", LACKING + OPTIMIZER, *changes, (", weight_decay=0.05", ""), settings=settings)
+    done = run(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    patch = (folder / "result" / "repair.patch").read_text()
+    for line in ("+        x = x * torch.sigmoid(x)", "weight_decay=0.05"):
+        assert line in patch
+    assert len(findings(folder)["forward"]) == 2
+    assert [f["rule"] for f in findings(folder)["backward"]] == ["repair/catalogue"]
 
 
 PADDLE = """import paddle

@@ -162,7 +162,8 @@ def test_the_edit_of_each_kind_is_proposed(tmp_path, candidate, reference, due, 
 
 def test_the_kinds_have_ids_that_stay():
     assert set(EDITS) == {
-        "value", "argument", "catalogue", "constant", "operator", "order", "function", "name", "missing", "extra",
+        "value", "argument", "catalogue", "constant", "operator", "order", "function", "name", "missing", "layer", "entry", "statement",
+        "extra",
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.ported_names import words
 from paralign.model import SourceLine
 from paralign.repair.edited_source import Source, Unreadable
-from paralign.repair.proposals import Beside, Site, statement_at
+from paralign.repair.proposals import Beside, Site, is_shallow, statement_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 #: lines of one point that are looked at: the named one, and those that led there
 LINES = 3
+
+#: lines above an empty one that are looked at
+EMPTY = 4
 
 #: files of the reference in which a statement like the candidate's is looked for, and its likeness from which on it is taken
 FILES, LIKENESS = 40, 0.5
@@ -63,13 +66,18 @@ def sites(divergence: Divergence, library: Library, roots: tuple[Path, Path], mo
     for line in [each for each in named if each is not None][:LINES]:
         path = Path(line.file).resolve()
         source = library.source(path) if path.is_relative_to(roots[1]) else None
-        found = statement_at(source, line.line) if source is not None else None
-        if source is None or found is None or (path, found[0].lineno) in seen:
+        found = _at_or_above(source, line.line) if source is not None else None
+        if source is None or found is None or (path, found[0].lineno) in seen or not is_shallow(found[0]):
             continue
         seen.add((path, found[0].lineno))
         site = Site(source, line.line, found[0], found[1], divergence, framework=framework)
         site.beside = list(_beside(divergence, library)) + _likest(site, library, roots[0], module)
         yield site
+
+
+def _at_or_above(source: Source, line: int) -> tuple[ast.stmt, ast.AST] | None:
+    """The statement of a line; of an empty line, at which a step is missing, the one above."""
+    return next((found for number in range(line, max(0, line - EMPTY), -1) if (found := statement_at(source, number)) is not None), None)
 
 
 def _beside(divergence: Divergence, library: Library) -> Iterator[Beside]:
@@ -79,7 +87,7 @@ def _beside(divergence: Divergence, library: Library) -> Iterator[Beside]:
     for line in dict.fromkeys(each for each in map(SourceLine.of, known) if each is not None):
         source = library.source(Path(line.file))
         found = statement_at(source, line.line) if source is not None else None
-        if source is not None and found is not None:
+        if source is not None and found is not None and is_shallow(found[0]):
             yield Beside(source, *found)
 
 
@@ -93,6 +101,8 @@ def _likest(site: Site, library: Library, root: Path, module: Path) -> list[Besi
         if source is None:
             continue
         for node, home in _with_homes(source.tree):
+            if not is_shallow(node):
+                continue
             matcher = SequenceMatcher(None, own, words(node), autojunk=False)
             if matcher.quick_ratio() > best[0] and (ratio := matcher.ratio()) > best[0]:
                 best = ratio, Beside(source, node, home)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: parts of a statement that hold statements of their own
 _BODIES = frozenset({"body", "orelse", "finalbody", "handlers"})
 
+#: levels of a statement's tree: deeper ones are generated, and Python's own tools fail on them
+DEPTH = 60
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -96,7 +99,7 @@ class Site:
         """Every name that stands in the file."""
         found: set[str] = set()
         for node in ast.walk(self.source.tree):
-            names = getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "arg", None), getattr(node, "name", None)
+            names = [getattr(node, part, None) for part in ("id", "attr", "arg", "name", "asname")]
             found.update(name for name in names if isinstance(name, str))
         return frozenset(found)
 
@@ -140,6 +143,16 @@ def statement_at(source: Source, line: int) -> tuple[ast.stmt, ast.AST] | None:
             if getattr(child, "lineno", line) <= line <= getattr(child, "end_lineno", line):
                 todo.append((child, inner))
     return found
+
+
+def is_shallow(statement: ast.stmt) -> bool:
+    """Whether a statement's tree can be walked."""
+    level: list[ast.AST] = [statement]
+    for _ in range(DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        if not level:
+            return True
+    return False
 
 
 def value_text(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import full_name, words
 from paralign.repair.edited_source import Source, Unreadable, header_end
-from paralign.repair.edits import EDITS
+from paralign.repair.edits import EDITS, missing_statement
 from paralign.repair.proposals import literal, parts_of, statement_at
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ASIDE = 0.5
 
 #: what the kind of a point adds to kinds of edits
 KINDS = {
-    "missing": {"missing": 0.6},
+    "missing": {"missing": 0.6, "layer": 0.6, "entry": 0.6, "statement": 0.6},
     "extra": {"extra": 0.6},
     "miswired": {"name": 0.6, "order": 0.3},
     "order": {"order": 0.6},
@@ -57,9 +57,10 @@ def ranked(site: Site) -> list[Proposal]:
             if statement and proposal.edit.text in ("", "pass"):
                 found.append(proposal)
             continue
-        if ast.dump(statement) in seen or not is_safe(site, statement):
+        place = f" at {proposal.edit.start}" if proposal.rule == missing_statement.ID else ""
+        if ast.dump(statement) + place in seen or not is_safe(site, statement):
             continue
-        seen.add(ast.dump(statement))
+        seen.add(ast.dump(statement) + place)
         told = words(statement)
         gain = max((_alike(told, words(each.statement)) for each in site.beside), default=0.0) - before
         aside = ASIDE * (not _touches(site, proposal))
@@ -95,6 +96,10 @@ def _statement(site: Site, proposal: Proposal) -> ast.stmt | bool:
     now = sum(1 for _ in after.statements())
     if proposal.edit.text in ("", "pass") and now <= before and proposal.rule == "extra":
         return True
+    if proposal.rule == missing_statement.ID:
+        behind = proposal.edit.start > site.source.span(site.statement)[0]
+        added = statement_at(after, header_end(site.statement) + 1 if behind else site.statement.lineno)
+        return added[0] if now == before + 1 and added is not None else False
     found = statement_at(after, site.statement.lineno)
     if now != before or found is None or type(found[0]) is not type(site.statement):
         return False

@@ -36,6 +36,9 @@ POINTS = 2
 #: how an id of a kind of edit stands in reports
 RULE = "repair/"
 
+#: trials of a stage before edits that mend a part of it are taken up, and of those how many
+PATIENCE, PARTS = 24, 3
+
 #: stages that fresh inputs say something about
 ON_INPUTS = ("forward", "backward")
 
@@ -63,6 +66,14 @@ class Repaired:
     trials: int = 0
     tried: dict[str, int] = field(default_factory=dict)
     out_of_time: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One proposed edit, and the content of all edited files with it and those before it."""
+
+    proposal: Proposal
+    edited: dict[Path, bytes]
 
 
 @dataclass
@@ -120,20 +131,111 @@ def _next(search: _Search) -> bool:
 def _repaired(search: _Search, stage: StageResult) -> bool:
     """Try the proposals of a stage's points; whether one was proven."""
     tried = 0
+    parts: list[Proposal] = []
     for proposal in _proposals(search, stage):
         if search.room.left < LEAST:
             search.done.out_of_time = True
             break
+        if tried == PATIENCE and _in_parts(search, stage, parts):
+            return True
         tried += 1
         search.progress(f"repair: {stage.name}, trial {search.room.trials + 1}")
         edited = {**search.edited, proposal.edit.path: proposal.edit.applied()}
         try:
-            if aligned(search.room.run(edited, [stage.name]), stage.name) and _kept(search, stage, proposal, edited):
+            result = search.room.run(edited, [stage.name])
+            if aligned(result, stage.name) and _kept(search, stage, [Step(proposal, edited)]):
                 return True
         except (UsageError, WorkerFailed):  # an edit may break the program: then it is none that helps
             continue
+        if _may_mend_a_part(stage, of(result, stage.name)):
+            parts.append(proposal)
+    if tried <= PATIENCE and not search.done.out_of_time and _in_parts(search, stage, parts):
+        return True
     search.done.tried[stage.name] = tried
     return False
+
+
+def _may_mend_a_part(before: StageResult, after: StageResult) -> bool:
+    """Whether an edit may have undone one of several faults: fewer values differ, or several points are known and the values changed."""
+    if after.verdict != DIVERGED or after.failure is not None:
+        return False
+    wrong, left = ({pair.key for pair in stage.wrong} for stage in (before, after))
+    if left < wrong:
+        return True
+    several = len({_line_of(each) for each in before.divergences if each.confirmed} - {None}) > 1
+    errors = [stage.worst.error if stage.worst is not None else None for stage in (before, after)]
+    return several and left == wrong and errors[0] != errors[1]
+
+
+def _in_parts(search: _Search, stage: StageResult, parts: list[Proposal]) -> bool:
+    """Take up edits that undo the first of two faults, and look for the second one from there; whether both together were proven."""
+    for proposal in parts[:PARTS]:
+        if search.room.left < LEAST:
+            search.done.out_of_time = True
+            return False
+        edited = {**search.edited, proposal.edit.path: proposal.edit.applied()}
+        search.progress(f"repair: {stage.name}, a second fault is looked for")
+        try:
+            state = search.room.run(edited, [stage.name], located=True)
+        except (UsageError, WorkerFailed):
+            continue
+        rest = of(state, stage.name)
+        if rest.verdict == DIVERGED and _is_gone(search, stage, rest) and _second(search, stage, rest, Step(proposal, edited)):
+            return True
+    return False
+
+
+def _is_gone(search: _Search, before: StageResult, after: StageResult) -> bool:
+    """Whether the first fault is no longer there, and none that was not there before."""
+    if {pair.key for pair in after.wrong} < {pair.key for pair in before.wrong}:
+        return True
+    known = {_line_of(_of_user(search, each)) for each in before.divergences}
+    left = {_line_of(_of_user(search, each)) for each in after.divergences}
+    first = _line_of(_of_user(search, before.divergences[0])) if before.divergences else None
+    return bool(left) and first not in left and left <= known
+
+
+def _second(search: _Search, stage: StageResult, rest: StageResult, first: Step) -> bool:
+    """Try edits of what is left of a stage; whether one was proven together with the first edit, and neither is without effect."""
+    inner = _Search(search.project, search.room, search.stages, search.state, search.progress, first.edited, search.done)
+    for number, proposal in enumerate(_proposals(inner, rest)):
+        if search.room.left < LEAST or number == PATIENCE:
+            search.done.out_of_time |= search.room.left < LEAST
+            return False
+        content = proposal.edit.applied()
+        edited = {**first.edited, proposal.edit.path: content}
+        if content == search.done.before.get(proposal.edit.path):
+            continue  # the first edit undone
+        try:
+            if not aligned(search.room.run(edited, [stage.name]), stage.name):
+                continue
+            alone = _without_first(search, first.proposal, proposal)
+            needless = alone is not None and aligned(search.room.run(alone.edited, [stage.name]), stage.name)
+            steps = [alone] if alone is not None and needless else [first, Step(proposal, edited)]
+            if _kept(search, stage, steps):
+                return True
+        except (UsageError, WorkerFailed):
+            continue
+    return False
+
+
+def _without_first(search: _Search, first: Proposal, second: Proposal) -> Step | None:
+    """The second of two edits alone, on what the first was made of; None where it changes what the first brought in."""
+    edit = second.edit
+    if edit.path != first.edit.path:
+        return Step(second, {**search.edited, edit.path: edit.applied()})
+    start, end = first.edit.start, first.edit.start + len(first.edit.text)
+    moved = 0
+    if edit.start >= end:
+        moved = len(first.edit.text) - (first.edit.end - first.edit.start)
+    elif edit.end > start:
+        return None
+    alone = replace(edit, before=first.edit.before, start=edit.start - moved, end=edit.end - moved)
+    return Step(replace(second, edit=alone), {**search.edited, edit.path: alone.applied()})
+
+
+def _line_of(divergence: Divergence) -> str | None:
+    return divergence.candidate.source if divergence.candidate is not None else None
 
 
 def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
@@ -176,33 +278,45 @@ def _of_user(search: _Search, divergence: Divergence) -> Divergence:
     return replace(divergence, candidate=told(divergence.candidate), reference=told(divergence.reference))
 
 
-def _kept(search: _Search, stage: StageResult, proposal: Proposal, edited: dict[Path, bytes]) -> bool:
-    """Check an edit whole, in all stages of the check and on fresh inputs; keep it where it holds."""
+def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
+    """Check edits whole, in all stages of the check and on fresh inputs; keep them where they hold.
+
+    Args:
+        search: the repair under way.
+        stage: that they are to align.
+        steps: one edit, or two that undo two faults of it; the last has them all.
+    """
     search.progress(f"repair: {stage.name}, the patch is checked in all stages")
+    edited = steps[-1].edited
     whole = search.room.run(edited, search.stages, located=True)
     if not aligned(whole, stage.name) or _worse(search.state, whole) or not _holds_afresh(search, stage.name, edited, whole):
         return False
     before = {each.name: each.verdict for each in search.state.stages}
     gone = [each.name for each in whole.stages if before.get(each.name) == DIVERGED and each.verdict == ALIGNED]
     stays = [each.name for each in whole.stages if each.verdict in (DIVERGED, ERROR)]
+    for step in steps:
+        finding = _told(search, stage, step.proposal, _after(whole, stage.name))
+        finding.gone, finding.stays = [name for name in gone if name != stage.name], stays
+        search.done.findings.append((stage.name, finding))
+    search.edited = edited
+    search.state, search.done.verdict = whole, whole.verdict
+    return True
+
+
+def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: float | None) -> Finding:
+    """A proven edit as a finding."""
     path = proposal.edit.path
-    finding = Finding(
+    return Finding(
         f"{RULE}{proposal.rule}",
         proposal.cause.en,
         f"{proposal.fix.en} at {_shown(search.project, path)}:{_line(proposal)}",
         proven=True,
         error_before=stage.worst.error if stage.worst is not None else None,
-        error_after=_after(whole, stage.name),
+        error_after=error_after,
         patch=_text_of(search.project, proposal),
-        gone=[name for name in gone if name != stage.name],
-        stays=stays,
         cause_zh=proposal.cause.zh,
         fix_zh=f"{proposal.fix.zh}({_shown(search.project, path)}:{_line(proposal)})",
     )
-    search.done.findings.append((stage.name, finding))
-    search.edited = edited
-    search.state, search.done.verdict = whole, whole.verdict
-    return True
 
 
 def _worse(before: CheckResult, after: CheckResult) -> bool:

@@ -10,7 +10,10 @@ from paralign.repair.edits import (
     extra_part,
     known_value,
     measured_argument,
+    missing_entry,
+    missing_layer,
     missing_part,
+    missing_statement,
     other_constant,
     other_function,
     other_identifier,
@@ -35,6 +38,9 @@ EDITS: dict[str, Callable[[Site], Iterator[Proposal]]] = {
         other_function,
         other_identifier,
         missing_part,
+        missing_layer,
+        missing_entry,
+        missing_statement,
         extra_part,
     )
 }

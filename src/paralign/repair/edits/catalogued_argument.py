@@ -13,12 +13,13 @@ from paralign.catalogue.ported_names import argument_names, full_name, is_port, 
 from paralign.catalogue.source_fixes import NotApplicable, filled
 from paralign.repair.edits.sentences import beyond, instead, lacking
 from paralign.repair.proposals import literal
+from paralign.repair.translated import translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from paralign.catalogue.entries import Entry
-    from paralign.repair.proposals import Proposal, Site
+    from paralign.repair.proposals import Beside, Proposal, Site
 
 ID = "catalogue"
 
@@ -48,7 +49,14 @@ def _counterparts(site: Site, call: ast.Call) -> list[ast.Call]:
     for beside in site.beside:
         calls = [node for node in beside.nodes if isinstance(node, ast.Call)]
         found += [node for node in calls if ported(last_name(node), site.framework).lower() == own.lower()]
+        found += [node for node in calls if not found and _are_optimizers(site, node, call)]
     return found[:2]
+
+
+def _are_optimizers(site: Site, their: ast.Call, own: ast.Call) -> bool:
+    """Whether both calls build an optimizer: SGD with a momentum has another name in Paddle."""
+    homes = full_name("torch", last_name(their)).rpartition(".")[0], full_name(site.framework, last_name(own)).rpartition(".")[0]
+    return homes in {("torch.optim", "paddle.optimizer"), ("torch.optim", "torch.optim")}
 
 
 def _of_entries(site: Site, call: ast.Call, their: ast.Call) -> Iterator[Proposal]:
@@ -80,11 +88,11 @@ def _of_call(site: Site, call: ast.Call, their: ast.Call) -> Iterator[Proposal]:
     given = {str(k.arg): k.value for k in their.keywords if k.arg}
     if known is not None:
         given = {**bind(known, their.args, their.keywords).given, **given}
-    source = site.beside[0].source
+    source = site.beside[0]
     for name, value in given.items():
         names = argument_names(name, site.framework)
         ours = next((k for k in call.keywords if k.arg in names), None)
-        text = _text_of(site, value, source.path)
+        text = _text_of(site, value, source)
         if text is None or (ours is not None and (site.text(ours.value) == text or literal(ours.value) == literal(value) != ...)):
             continue
         offered = signature(site.framework, last_name(call))
@@ -95,15 +103,9 @@ def _of_call(site: Site, call: ast.Call, their: ast.Call) -> Iterator[Proposal]:
         yield from _set(site, call, argument, text, words, WRITTEN)
 
 
-def _text_of(site: Site, value: ast.expr, path: object) -> str | None:
+def _text_of(site: Site, value: ast.expr, beside: Beside) -> str | None:
     """An argument of the reference's as the candidate can write it: a literal, or an expression of names that it has too."""
-    del path
-    if literal(value) is not ...:
-        return ast.unparse(value)
-    names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
-    attributes = [node.attr for node in ast.walk(value) if isinstance(node, ast.Attribute)]
-    known = names and all(n in site.names or n == "self" for n in names) and all(a in site.identifiers for a in attributes)
-    return ast.unparse(value) if known else None
+    return translated(site, beside, value) or None
 
 
 def _has(their: ast.Call, argument: str, site: Site) -> bool:

@@ -1,0 +1,92 @@
+"""A layer that is not called: one that the candidate builds and leaves unused, or one without parameters that only the reference has."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.ported_names import last_name
+from paralign.repair.edits.sentences import lacking
+from paralign.repair.proposals import literal
+from paralign.repair.translated import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.repair.proposals import Beside, Proposal, Site
+
+ID = "layer"
+
+#: beside other proposals: a layer that is built and never called was meant to be; one that the reference calls here
+UNUSED, CALLED = 1.5, 1.0
+
+#: what a layer may be applied to
+_VALUES = (ast.Name, ast.Call, ast.BinOp, ast.Subscript)
+
+
+def propose(site: Site) -> Iterator[Proposal]:
+    """Each value of the statement put through each such layer."""
+    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
+    values = [node for node in site.nodes if _is_value(node, parents.get(id(node)))]
+    for before, weight in _layers(site).items():
+        for node in values:
+            whole = f"{before}({site.text(node)})"
+            if before not in site.text(node):
+                yield site.replaced(node, whole, ID, lacking(f"{before}(…)", whole), weight)
+
+
+def _is_value(node: ast.AST, parent: ast.AST | None) -> bool:
+    if not isinstance(node, _VALUES) or isinstance(getattr(node, "ctx", None), ast.Store):
+        return False
+    if isinstance(node, ast.Name) and node.id == "self":
+        return False
+    called = isinstance(parent, ast.Call) and parent.func is node
+    return not called and not isinstance(parent, ast.Attribute | ast.keyword)
+
+
+def _layers(site: Site) -> dict[str, float]:
+    """How a layer is called -> the weight of a proposal with it."""
+    found: dict[str, float] = {}
+    home = _class_of(site.source.tree, site.statement)
+    built = _built(home)
+    for name in built:
+        uses = sum(1 for node in ast.walk(home or site.source.tree) if isinstance(node, ast.Attribute) and node.attr == name)
+        if uses == 1:
+            found[f"self.{name}"] = UNUSED
+    for beside in site.beside:
+        theirs = _built(_class_of(beside.source.tree, beside.statement))
+        for node in beside.nodes:
+            if isinstance(node, ast.Call) and _of_self(node.func):
+                name = last_name(node)
+                if name in built:
+                    found.setdefault(f"self.{name}", CALLED)
+                text = _alone(site, beside, theirs.get(name))
+                if text:
+                    found.setdefault(text, CALLED)
+    return found
+
+
+def _of_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _class_of(tree: ast.AST, statement: ast.stmt) -> ast.ClassDef | None:
+    """The innermost class around a statement."""
+    within = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and any(each is statement for each in ast.walk(node))]
+    return within[-1] if within else None
+
+
+def _built(home: ast.ClassDef | None) -> dict[str, ast.Call]:
+    """Attribute -> the call that makes it, of a class."""
+    found = {}
+    for node in ast.walk(home) if home is not None else ():
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call) and _of_self(node.targets[0]):
+            found[last_name(node.targets[0])] = node.value
+    return found
+
+
+def _alone(site: Site, beside: Beside, made: ast.Call | None) -> str:
+    """A layer without parameters as it is built in place: one that is made of nothing, or of settings by name."""
+    if made is None or made.args or any(literal(each.value) is ... for each in made.keywords) or "Dropout" in last_name(made):
+        return ""
+    return translated(site, beside, made)

@@ -1,0 +1,88 @@
+"""A whole statement that the reference has and the candidate lacks, put before or behind the one that was named."""
+
+from __future__ import annotations
+
+import ast
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.ported_names import words
+from paralign.repair.edited_source import header_end
+from paralign.repair.edits.sentences import lacking
+from paralign.repair.proposals import is_shallow
+from paralign.repair.translated import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paralign.repair.proposals import Beside, Proposal, Site
+
+ID = "statement"
+
+#: beside other proposals: the reference's own statement; one of its neighbours
+NAMED, NEIGHBOUR = 1.2, 0.7
+
+#: statements around the reference's that are tried
+AROUND = 2
+
+#: likeness of words from which on the candidate has a statement already
+SAME = 0.9
+
+
+def propose(site: Site) -> Iterator[Proposal]:
+    """The reference's statement and its neighbours, of those that the candidate's function lacks."""
+    own = [words(node) for node in ast.walk(site.function) if isinstance(node, ast.stmt)]
+    for beside in site.beside:
+        for statement, weight in _near(beside):
+            if not isinstance(statement, ast.Assign | ast.AugAssign) or not is_shallow(statement) or _is_there(own, statement):
+                continue
+            for renamed in _renamings(site, statement):
+                text = translated(site, beside, statement, renamed)
+                if text and not _is_there(own, ast.parse(text).body[0]):
+                    yield from _placed(site, text, weight)
+
+
+def _near(beside: Beside) -> Iterator[tuple[ast.stmt, float]]:
+    yield beside.statement, NAMED
+    for node in ast.walk(beside.function):
+        for name in ("body", "orelse"):
+            body = getattr(node, name, None)
+            if isinstance(body, list) and beside.statement in body:
+                at = body.index(beside.statement)
+                yield from ((each, NEIGHBOUR) for each in body[max(0, at - AROUND) : at + AROUND + 1] if each is not beside.statement)
+
+
+def _is_there(own: list[list[str]], statement: ast.AST) -> bool:
+    theirs = words(statement)
+    return any(SequenceMatcher(None, theirs, each, autojunk=False).ratio() >= SAME for each in own)
+
+
+def _renamings(site: Site, statement: ast.stmt) -> Iterator[dict[str, str]]:
+    """Local names of the reference's as those of the candidate's; one that the candidate lacks is what the named statement assigns to."""
+    yield {}
+    lacked = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} - set(site.names)
+    stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    unknown = lacked & stored
+    names = set(site.names) - {"self"}
+    if len(unknown) == 1:
+        for name in dict.fromkeys(node.id for node in site.nodes if isinstance(node, ast.Name) and node.id in names):
+            yield {next(iter(unknown)): name}
+
+
+def _placed(site: Site, text: str, weight: float) -> Iterator[Proposal]:
+    """A statement on a line of its own before the named one, and behind it, at its depth."""
+    statement = site.statement
+    first, last = site.source.line_span(statement.lineno, header_end(statement))
+    line = site.source.text[first:last]
+    depth = re.match(r"[ \t]*", line)
+    whole = site.source.text[first : site.source.span(statement)[0]]
+    if depth is None or whole.strip():  # another statement stands before it on its line
+        return
+    end = re.search(r"\r\n|\r|\n", line)
+    ending = end.group() if end is not None else "\n"
+    said = lacking(text, text)
+    yield site.inserted(first, f"{depth.group()}{text}{ending}", ID, said, weight)
+    simple = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr)
+    if simple and re.search(r"[\r\n]$", line):
+        yield site.inserted(last, f"{depth.group()}{text}{ending}", ID, said, weight - 0.05)

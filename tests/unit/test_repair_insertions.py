@@ -1,0 +1,164 @@
+"""What a port lacks is written in: a keyword, an entry of a list, the call of a layer, a whole statement; nothing that acts on the world."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from paralign.model import Divergence, Point
+from paralign.repair.edited_source import Source
+from paralign.repair.fault_sites import Library, sites
+from paralign.repair.ranking import ranked
+
+HEAD = "import paddle\nfrom paddle import nn\nfrom paddle.nn import functional as F\n"
+THEIRS = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+
+#: trials that a time box of two minutes has room for
+FEW = 12
+
+
+def proposed(tmp_path, candidate, reference, *, framework="paddle", what="", mark="#@"):
+    """The proposals for the lines that are marked."""
+    ends = []
+    for name, text in (("candidate.py", candidate), ("reference.py", reference)):
+        number = next(n for n, line in enumerate(text.splitlines(), 1) if mark in line)
+        (tmp_path / name).write_text(text.replace(f"  {mark}", ""))
+        ends.append(Point("", "", f"{tmp_path / name}:{number}"))
+    found = Divergence(ends[1], ends[0], what=what)
+    site = next(iter(sites(found, Library(), (tmp_path, tmp_path), tmp_path / "reference.py", framework)))
+    return site, ranked(site)
+
+
+def place_of(found, due, rule):
+    """Where the proposal stands that gives some lines."""
+    for number, proposal in enumerate(found):
+        after = proposal.edit.applied().decode()
+        if due in after:
+            assert proposal.rule == rule
+            assert proposal.cause.zh
+            ast.parse(after)
+            return number
+    raise AssertionError(f"{due!r} was not proposed")
+
+
+OPTIMIZERS = [
+    ("paddle.optimizer.Adam(0.1, parameters=p)", "torch.optim.Adam(p, 0.1, weight_decay=1e-4)", "weight_decay=0.0001"),
+    ("paddle.optimizer.Adam(0.1, parameters=p)", "torch.optim.Adam(p, 0.1, eps=1e-6)", "epsilon=1e-06"),
+    ("paddle.optimizer.Momentum(0.1, 0.9, parameters=p)", "torch.optim.SGD(p, 0.1, 0.9, weight_decay=1e-4)", "weight_decay=0.0001"),
+    ("paddle.optimizer.Adam(0.1, parameters=p)", "torch.optim.Adam(p, 0.1, weight_decay=DECAY)", "weight_decay=0.003"),
+]
+
+
+@pytest.mark.parametrize(("own", "theirs", "due"), OPTIMIZERS)
+def test_a_keyword_of_an_optimizer_that_was_forgotten(tmp_path, own, theirs, due):
+    body = "def build(p):\n    return {}  #@\n"
+    _, found = proposed(tmp_path, HEAD + body.format(own), THEIRS + "DECAY = 0.003\n" + body.format(theirs))
+    assert place_of(found, f"{own[:-1]}, {due})", "catalogue") < FEW
+
+
+def test_an_entry_of_a_list_and_of_a_sequential(tmp_path):
+    own = HEAD + "net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))  #@\n"
+    theirs = THEIRS + "net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))  #@\n"
+    _, found = proposed(tmp_path, own, theirs)
+    assert place_of(found, "nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))", "entry") < FEW
+    steps = "\ndef build(a, b, c):\n    return [{}]  #@\n"
+    _, found = proposed(tmp_path, steps.format("a(1), b(2)"), steps.format("a(1), b(2), c(3)"), framework="numpy")
+    assert place_of(found, "[a(1), b(2), c(3)]", "entry") < FEW
+
+
+CLASS = """
+class Net(nn.{base}):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+{made}
+    def forward(self, x):
+{body}
+"""
+
+
+def classes(made, body, their_made, their_body):
+    own = HEAD + CLASS.format(base="Layer", made=f"        {made}\n" if made else "", body=body)
+    return own, THEIRS + CLASS.format(base="Module", made=f"        {their_made}\n" if their_made else "", body=their_body)
+
+
+def test_a_layer_that_is_built_and_never_called(tmp_path):
+    files = classes(
+        "self.drop = nn.Dropout(0.1)",
+        "        return self.fc(x)  #@",
+        "self.out = nn.Dropout(0.1)",
+        "        return self.out(self.fc(x))  #@",
+    )
+    _, found = proposed(tmp_path, *files, what="missing")
+    assert place_of(found, "return self.drop(self.fc(x))", "layer") < FEW
+
+
+def test_an_activation_that_only_the_reference_builds(tmp_path):
+    files = classes("", "        return self.fc(x)  #@", "self.act = nn.GELU()", "        return self.act(self.fc(x))  #@")
+    _, found = proposed(tmp_path, *files, what="missing")
+    assert place_of(found, "return nn.GELU()(self.fc(x))", "layer") < FEW
+
+
+def test_a_value_that_is_not_cut_off(tmp_path):
+    files = classes("", "        h = self.fc(x)\n        return x + h  #@", "", "        h = self.fc(x)\n        return x + h.detach()  #@")
+    _, found = proposed(tmp_path, *files, what="kept")
+    assert place_of(found, "return x + h.detach()", "missing") < FEW
+
+
+def test_a_whole_statement_with_the_candidates_names_and_calls(tmp_path):
+    files = classes(
+        "",
+        "        h = self.fc(x)  #@\n        return h.sum()",
+        "",
+        "        y = self.fc(x)\n        y = torch.cat([y, y], dim=1)  #@\n        return y.sum()",
+    )
+    _, found = proposed(tmp_path, *files, what="missing")
+    assert place_of(found, "        h = self.fc(x)\n        h = paddle.cat([h, h], axis=1)\n        return", "statement") < FEW
+
+
+def test_an_empty_line_at_which_a_step_is_missing_is_taken_for_the_statement_above(tmp_path):
+    files = classes(
+        "", "        h = self.fc(x)\n  #@\n        return h", "", "        h = self.fc(x)\n        h = torch.relu(h)  #@\n        return h"
+    )
+    site, found = proposed(tmp_path, *files, what="missing")
+    assert ast.unparse(site.statement) == "h = self.fc(x)"
+    assert place_of(found, "h = self.fc(x)\n        h = F.relu(h)\n", "statement") < FEW
+
+
+def test_line_ends_and_depth_of_the_file_are_kept(tmp_path):
+    own = b"def f(x):\r\n\th = x * 2.0\r\n\treturn h\r\n"
+    (tmp_path / "candidate.py").write_bytes(own)
+    (tmp_path / "reference.py").write_text("def f(x):\n    h = x * 2.0\n    h = h - 1.0\n    return h\n")
+    point = Divergence(Point("", "", f"{tmp_path / 'reference.py'}:3"), Point("", "", f"{tmp_path / 'candidate.py'}:2"), what="missing")
+    site = next(iter(sites(point, Library(), (tmp_path, tmp_path), tmp_path / "reference.py", "numpy")))
+    after = [proposal.edit.applied() for proposal in ranked(site) if proposal.rule == "statement"]
+    assert b"def f(x):\r\n\th = x * 2.0\r\n\th = h - 1.0\r\n\treturn h\r\n" in after
+
+
+@pytest.mark.parametrize(
+    "text", ["h = open(x)", "h = os.system('rm -rf /')", "h = eval(x)", "h = __import__('os')", "h = getattr(x, 'y')", "h = np.load(x)"]
+)
+def test_no_statement_that_acts_on_the_world_is_brought_in(tmp_path, text):
+    own = "import os\nimport numpy as np\ndef f(x):\n    h = np.tanh(x)  #@\n    return h\n"
+    theirs = f"import os\nimport numpy as np\ndef f(x):\n    h = np.tanh(x)\n    {text}  #@\n    return h\n"
+    _, found = proposed(tmp_path, own, theirs, framework="numpy", what="missing")
+    name = text.split("= ")[1].split("(")[0]
+    assert not [p for p in found if f"{name}(" in p.edit.text]
+
+
+def test_a_statement_that_takes_what_the_candidate_lacks_is_not_proposed(tmp_path):
+    own = "def f(x):\n    h = x * 2.0  #@\n    return h\n"
+    theirs = "def f(x, gate):\n    h = x * 2.0\n    h = h * gate  #@\n    return h\n"
+    _, found = proposed(tmp_path, own, theirs, framework="numpy", what="missing")
+    assert not [p for p in found if "gate" in p.edit.text]
+
+
+def test_long_and_odd_sources_are_left_alone(tmp_path):
+    long = "h = h + " + " + ".join(["x"] * 400)
+    own = "def f(x): h = x * 2.0; return h  #@\n"
+    _, found = proposed(tmp_path, own, f"def f(x):\n    h = x * 2.0\n    {long}  #@\n    return h\n", framework="numpy")
+    for each in found:
+        Source(tmp_path / "candidate.py", each.edit.applied())
+        assert len(each.edit.text) < 1000
+    assert not [p for p in found if p.rule == "statement"]
