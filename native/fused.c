@@ -37,6 +37,7 @@ typedef uint32_t vj __attribute__((vector_size(32)));
 enum kind { FLOAT32, FLOAT64, FLOAT16, BFLOAT16 };
 static const char *const FORMATS[] = {"f", "d", "e", "H"};
 static const Py_ssize_t SIZES[] = {4, 8, 2, 2};
+static const double SPACINGS[] = {0x1p-23, 0x1p-52, 0x1p-10, 0x1p-7}; /* from 1 to the next value */
 
 struct job {
     const char *reference, *candidate;
@@ -57,7 +58,7 @@ struct part {
 struct sums {
     double reference, candidate, error, product, top, absolute;
     long long differing;
-    int rises; /* whether a relative error may be greater than any before */
+    int rises; /* whether a relative error is above the limit that was given */
 };
 
 INLINE double total(vd x) { return (x[0] + x[1]) + (x[2] + x[3]); }
@@ -75,12 +76,10 @@ INLINE vd load64(const double *at) {
 /* four values from index i on, as float64 */
 #define LOAD(array, i) (wide ? load64((const double *)(array) + (i)) : load32((const float *)(array) + (i)))
 
-/* All that a verdict needs of n elements, n a multiple of 8; what is shown besides, where relative errors above `seen` matter. */
-INLINE void sum_up(const void *a, const void *b, Py_ssize_t n, int wide, int shown, double seen, struct sums *out) {
+/* All that a verdict needs of n elements, n a multiple of 8; what is shown besides, of which relative errors up to `known` change nothing. */
+INLINE void sum_up(const void *a, const void *b, Py_ssize_t n, int wide, int shown, double known, struct sums *out) {
     vd rr[2] = {{0}}, cc[2] = {{0}}, ee[2] = {{0}}, rc[2] = {{0}}, top[2] = {{0}}, absolute[2] = {{0}};
     vl differing[2] = {{0}}, above = {0};
-    /* a little less than `seen`, so that equal zeros do not count; rounding is monotonous, so that nothing greater is missed */
-    double factor = seen * (1 - 0x1p-50);
     for (Py_ssize_t i = 0; i < n; i += 8)
         for (int k = 0; k < 2; k++) {
             vd x = LOAD(a, i + 4 * k), y = LOAD(b, i + 4 * k), e = x - y;
@@ -92,9 +91,9 @@ INLINE void sum_up(const void *a, const void *b, Py_ssize_t n, int wide, int sho
             e = size_of(e);
             top[k] = pick(e > top[k], e, top[k]);
             if (shown) {
-                vd limit = size_of(x) * factor;
+                vd limit = size_of(x) * known; /* rounding is monotonous: nothing greater is missed */
                 absolute[k] += e;
-                above |= (wide ? (e > limit) | (limit < VANISHING) : e > limit) & (x != 0);
+                above |= wide ? (e > limit) | ((limit < VANISHING) & (e > 0)) : e > limit;
             }
         }
     vl count = differing[0] + differing[1];
@@ -287,6 +286,39 @@ INLINE void add_any(struct part *p, const struct job *job, const float *a, const
     p->absolute += s.absolute;
 }
 
+/* The greatest relative error of n elements, n a multiple of 4; that of a zero is not one. */
+INLINE double greatest_ratio(const void *a, const void *b, Py_ssize_t n, int wide) {
+    vd top = {0};
+    for (Py_ssize_t i = 0; i < n; i += 4) {
+        vd x = LOAD(a, i), ratio = size_of((x - LOAD(b, i)) / x);
+        top = pick((ratio > top) & (x != 0), ratio, top);
+    }
+    double most = 0;
+    for (int k = 0; k < 4; k++)
+        most = top[k] > most ? top[k] : most;
+    return most;
+}
+
+/* The relative error up to which an element changes neither the greatest one nor the greatest distance in units in the last place.
+ *
+ * Between x and y, which is x * known away from it at most, values lie more than |x| * (1 - known) * spacing / 2 apart.
+ */
+INLINE double known_of(const struct part *p, int kind) {
+    double units = p->ulp > 1 ? (double)(p->ulp - 1) * SPACINGS[kind] / 2 : 0;
+    double near = units / (1 + units) * (1 - 0x1p-30), seen = p->max_rel * (1 - 0x1p-50);
+    return near < seen ? near : seen;
+}
+
+/* What is shown of a chunk, where it may be greater than before. */
+INLINE void raise_shown(struct part *p, const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t n, Py_ssize_t padded,
+                        int wide) {
+    if (greatest_ratio(a, b, padded, wide) > p->max_rel)
+        for (Py_ssize_t i = 0; i < n; i++)
+            offer_relative(p, fabs(value_at(a, i, wide) - value_at(b, i, wide)), value_at(a, i, wide), start + i);
+    uint64_t apart = units(job, a, b, start, 0, job->kind == FLOAT16 ? n : padded);
+    p->ulp = apart > p->ulp ? apart : p->ulp;
+}
+
 /* Whether the squares of float64 values lost nothing; sums of float32's never do, if they are finite. */
 INLINE int ordinary(double sum, const void *a, Py_ssize_t n, int wide) {
     if (!wide)
@@ -318,7 +350,7 @@ INLINE int add_chunk(struct part *p, const struct job *job, const void *a, const
     int same = memcmp(a, b, (size_t)n * (wide ? sizeof(double) : sizeof(float))) == 0;
     if (same && add_equal(p, a, n, padded, wide))
         return 1;
-    sum_up(a, b, padded, wide, shown, p->max_rel, &s);
+    sum_up(a, b, padded, wide, shown, known_of(p, job->kind), &s);
     if (!ordinary(s.reference, a, n, wide) || !ordinary(s.candidate, b, n, wide) || (wide && s.differing && !(LOW < s.error && s.error < HIGH))) {
         if (!wide)
             add_any(p, job, a, b, start, n);
@@ -339,10 +371,8 @@ INLINE int add_chunk(struct part *p, const struct job *job, const void *a, const
     if (!shown)
         return 1;
     p->absolute += s.absolute;
-    for (Py_ssize_t i = 0; s.rises && i < n; i++)
-        offer_relative(p, fabs(value_at(a, i, wide) - value_at(b, i, wide)), value_at(a, i, wide), start + i);
-    uint64_t apart = units(job, a, b, start, 0, job->kind == FLOAT16 ? n : padded);
-    p->ulp = apart > p->ulp ? apart : p->ulp;
+    if (s.rises)
+        raise_shown(p, job, a, b, start, n, padded, wide);
     return 1;
 }
 

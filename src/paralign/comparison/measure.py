@@ -32,6 +32,8 @@ _WORTH = 8
 _UNASKED = 4
 #: elements that quantiles are taken from
 _SAMPLE = 65536
+#: of them at a time: temporaries of this length stay in the cache, those of the whole sample are mapped anew each time
+_PIECE = 8192
 _QUANTILES = (0.5, 0.9, 0.99)
 
 
@@ -175,16 +177,22 @@ class _Scan:
         """Quantiles of the distance in units in the last place; empty where there is no such unit or nothing finite."""
         if self._sampled is None:
             return {}
-        reference, candidate = self._sampled
+        pieces = range(0, self._sampled[0].size, _PIECE)
+        found = np.concatenate([np.empty(0), *(self._distances(*(side[at : at + _PIECE] for side in self._sampled)) for at in pieces)])
+        if not found.size:
+            return {}
+        ranks = [max(0, math.ceil(quantile * found.size) - 1) for quantile in _QUANTILES]
+        found.partition(ranks)
+        return {str(quantile): float(found[rank]) for quantile, rank in zip(_QUANTILES, ranks, strict=True)}
+
+    def _distances(self, reference: Array, candidate: Array) -> Array:
+        """Distances in units in the last place of what is finite on both sides."""
         sides = [Typed(side, name) for side, name in zip((reference, candidate), self._names, strict=True)]
         with np.errstate(invalid="ignore"):  # signalling NaN
             finite = np.isfinite(widen(sides[0])) & np.isfinite(widen(sides[1]))
         if not finite.any():
-            return {}
-        found = distances(*(Typed(side.array[finite], side.dtype) for side in sides))
-        ranks = [max(0, math.ceil(quantile * found.size) - 1) for quantile in _QUANTILES]
-        found.partition(ranks)
-        return {str(quantile): float(found[rank]) for quantile, rank in zip(_QUANTILES, ranks, strict=True)}
+            return np.empty(0)
+        return distances(*(Typed(side.array[finite], side.dtype) for side in sides))
 
     def _blocks(self, start: int, stop: int) -> Iterator[tuple[int, Array, Array]]:
         """Flat index and both sides of each block between two flat indices."""
