@@ -260,6 +260,14 @@ def test_clipping_in_the_loop_of_one_side_and_in_the_optimizer_of_the_other(step
     assert made_up is (step is clipped and verdict == ALIGNED)
 
 
+def test_the_stage_optimizer_asks_own_steps_too():
+    for norm, verdict in ((0.01, ALIGNED), (0.02, DIVERGED)):
+        both = sides(clipped, unclipped, optimizers=(adam, clipping(norm)), models=SMOOTH)
+        result = check(*both, inputs=X, labels=Y, stages=["optimizer"])["optimizer"]
+        assert result.verdict in {verdict, UNDERPOWERED if verdict == ALIGNED else verdict}, told(result)
+        assert any("comes to the same" in note for note in result.notes) is (verdict == ALIGNED)
+
+
 def test_optimizers_that_clip_differently_without_own_steps_say_how_to_have_the_steps_judged():
     def side(framework, model, optimizer):
         return Side(framework=framework, functions={"build_model": model, "build_optimizer": optimizer, "loss": mse})

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from paralign.locate.optimizer.setting_lines import group_line, kept_line
+from paralign.locate.optimizer.setting_lines import exempting_line, group_line, kept_line
 from paralign.locate.source.bindings import Code, number_line, only_keeps, unkept_line
 from paralign.locate.source.statements import composition_line
 
@@ -131,3 +131,27 @@ def test_a_function_is_found_in_the_list_that_puts_it_together_with_others(path)
     assert composition_line(f"{path}:1", "crop", {"other", "crop"}) is None
     assert composition_line(f"{path}:1", "flip", {"resize"}) is None
     assert composition_line(None, "crop", {"resize"}) is None
+
+
+@pytest.mark.parametrize(
+    ("chosen", "line"),
+    [
+        ("    names = {p.name for p in parameters}\n", 2),
+        ("    names = set()\n    for p in parameters:\n        if p.ndim > 0:\n            names.add(p.name)\n", 4),
+        ("    def kept(name):\n        return 'bias' in name\n", 3),
+        ("", 4),
+    ],
+    ids=["a set", "filled under a test", "a function", "a test in place"],
+)
+def test_the_line_that_chooses_what_decays(tmp_path, chosen, line):
+    chooser = {2: "lambda name: name in names", 4: "names.__contains__", 3: "kept"}[line] if chosen else "lambda name: 'bias' in name"
+    text = f"def built(parameters):\n{chosen}    return AdamW(\n        parameters=parameters,\n        apply_decay_param_fun={chooser},\n    )\n"
+    (tmp_path / "side.py").write_text(text)
+    call = text.splitlines().index("    return AdamW(") + 1
+    assert exempting_line(f"{tmp_path / 'side.py'}:{call}") == f"{tmp_path / 'side.py'}:{line}"
+
+
+def test_no_line_chooses_what_decays_where_nothing_is_exempted(tmp_path):
+    (tmp_path / "side.py").write_text("def built(parameters):\n    return AdamW(parameters)\n")
+    assert exempting_line(f"{tmp_path / 'side.py'}:2") is None
+    assert exempting_line(None) is None

@@ -326,8 +326,29 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
         return operation.stack[0]
     right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if any(judgement.is_right(o) for o in results(u))]
     arrived = max((common(operation, user) for user in right), default=0)  # so far it was handed on rightly
-    shared = max(common(other, maker), arrived)
+    shared = max(common(other, maker), arrived, _rightly_handed(judgement, operation, other))
     return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - shared))]
+
+
+#: lines that belong to one call of a module: the operation's, and that which calls the module
+_OWN = 2
+
+
+def _rightly_handed(judgement: Judgement, operation: Operation, other: Operation) -> int:
+    """How many of its outermost lines an operation shares with one that rightly takes the value which is wrong for it.
+
+    So far the value was handed on rightly. Where a loop calls one module after the other the lines are the same: then what is wrong is
+    inside the loop, at the call of the module.
+    """
+    strange = [v for v in operation.inputs if not any(partner in other.inputs for partner in judgement.partners(v))]
+    users = [u for v in strange for u in computing_users(v) if u is not operation and any(judgement.is_right(o) for o in results(u))]
+    shared = [common(operation, user) - (_OWN if _called_again(operation, user) else 0) for user in users]
+    return max(shared, default=0)
+
+
+def _called_again(operation: Operation, user: Operation) -> bool:
+    """Whether the same lines called two operations, as of two modules in a loop."""
+    return operation.stack == user.stack and operation.module != user.module
 
 
 def _placed(asked: MissingStep) -> str | None:

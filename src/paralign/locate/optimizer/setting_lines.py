@@ -113,6 +113,33 @@ def group_line(source: str | None, term: str, group: int) -> str | None:
     return None
 
 
+#: settings of Paddle's optimizers that choose which parameters decay, by a function of their names
+_EXEMPTING = ("apply_decay_param_fun", "exclude_from_weight_decay_fn")
+
+
+def exempting_line(source: str | None) -> str | None:
+    """The line that chooses which parameters decay, of a call that gives an optimizer a function for it; None where it gives none.
+
+    Args:
+        source: the line of the call.
+    """
+    code = Code(source)
+    calls = [node for node in code.here() if isinstance(node, ast.Call)]
+    given = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _EXEMPTING]
+    if len(given) != 1:
+        return None
+    chooser = given[0]
+    defined = code.defined(chooser.id) if isinstance(chooser, ast.Name) else None
+    body: ast.AST = defined if defined is not None else chooser
+    own = {argument.arg for node in ast.walk(body) if isinstance(node, ast.arguments) for argument in node.args}
+    taken = [node for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own]
+    chosen = [name for name in taken if code.assigned(name.id) is not None]
+    if chosen:
+        return code.filled(chosen[0])
+    returned = [node.lineno for node in ast.walk(body) if isinstance(node, ast.Return)]
+    return code.at(returned[-1] if returned else chooser.lineno)
+
+
 def kept_line(
     source: str | None, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], reference: Terms | None, blamed: Difference | None
 ) -> str | None:

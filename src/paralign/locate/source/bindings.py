@@ -69,6 +69,12 @@ class Code:
         found = [n for n in _nodes(self.function) if isinstance(n, (ast.Assign, ast.AugAssign)) and n.lineno < self.line]
         return max((n for n in found if any(name in _names(t) for t in _targets(n))), key=lambda n: n.lineno, default=None)
 
+    def defined(self, name: str) -> ast.FunctionDef | None:
+        """The function of a name that is defined inside the function."""
+        return next(
+            (n for n in _nodes(self.function) if isinstance(n, ast.FunctionDef) and n.name == name and n is not self.function), None
+        )
+
     def here(self) -> Iterator[ast.AST]:
         """The nodes of the line's statement, and where it is in no function those of the module's statement."""
         return _nodes(self.statement)
@@ -83,7 +89,7 @@ class Code:
         if not isinstance(value, ast.Name):
             return self.at(value.lineno)
         calls = [n for n in _nodes(self.function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.lineno < self.line]
-        fills = [n.lineno for n in calls if n.func.attr in ("append", "extend") and value.id in _loaded(n.func.value)]  # type: ignore[attr-defined] # filtered above
+        fills = [n.lineno for n in calls if n.func.attr in ("append", "extend", "add", "update") and value.id in _loaded(n.func.value)]  # type: ignore[attr-defined] # filtered above
         tests = [n.lineno for n in _nodes(self.function) if isinstance(n, ast.If) and any(_holds(n, line) for line in fills)]
         made = self.assigned(value.id)
         return self.at(max(tests, default=min(fills, default=made.lineno if made is not None else value.lineno)))

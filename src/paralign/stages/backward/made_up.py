@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 from paralign.model import ALIGNED, DIVERGED, Unjudged, overall
 from paralign.stages.common.places import Kind, key_of
+from paralign.stages.steps import update
 
 if TYPE_CHECKING:
     from paralign.model import Pair, StageResult
 
-#: what a step may do to gradients by hand that an optimizer does elsewhere: only these differences of the update are made up for
-_BY_HAND = frozenset({"update/clip", "update/decay"})
+#: findings of what a step may do to gradients by hand and an optimizer does elsewhere: only these differences are made up for
+_BY_HAND = frozenset(f"update/{term}" for term in update.BY_HAND)
 
 #: findings of the update that accuse nobody
 _INHERENT = "update/inherent"
 
 #: what no training step makes up for
 _APART = (Kind.RATE, Kind.SCHEDULE)
+
+
+def may_be(result: StageResult) -> bool:
+    """Whether all that is said of the optimizers alone is what a step may do by hand."""
+    blamed = [finding for finding in result.findings if finding.rule != _INHERENT]
+    return result.verdict == DIVERGED and bool(blamed) and all(finding.rule in _BY_HAND for finding in blamed)
 
 
 def excuse(result: StageResult, own: StageResult, *, other_gradients: bool) -> None:
@@ -31,10 +38,9 @@ def excuse(result: StageResult, own: StageResult, *, other_gradients: bool) -> N
         own: of the own steps.
         other_gradients: whether other gradients reach the first update of the own steps, as where one side has clipped before.
     """
-    blamed = [finding for finding in result.findings if finding.rule != _INHERENT]
-    explained = bool(blamed) and all(finding.rule in _BY_HAND for finding in blamed)
-    if result.verdict != DIVERGED or own.verdict != ALIGNED or not own.pairs or not other_gradients or not explained:
+    if not may_be(result) or own.verdict != ALIGNED or not own.pairs or not other_gradients:
         return
+    blamed = [finding for finding in result.findings if finding.rule != _INHERENT]
     wrong = result.wrong
     if not all(map(_is_of_updates, wrong)):
         return

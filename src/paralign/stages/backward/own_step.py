@@ -116,6 +116,22 @@ class Steps:
         return pairs
 
 
+def weigh(context: Context, result: StageResult) -> None:
+    """Take back what was said of the optimizers alone where both sides' own steps make up for it; nothing else is added."""
+    both = all(context.has(side, "train_step") for side in ("reference", "candidate"))
+    if not both or not made_up.may_be(result) or context.inputs is None or context.plan is None:
+        return
+    steps = _record(context)
+    if steps is None:
+        return
+    part = StageResult("backward")
+    method, _ = choose(steps.reference, steps.candidate)
+    judged = _judge(context, part, steps, method)
+    if judged is not None:
+        spent(result, steps.reference, steps.candidate)
+        made_up.excuse(result, part, other_gradients=_gets_other_gradients(*judged))
+
+
 def judge(context: Context, result: StageResult) -> StageResult:
     """Add the steps of both sides' ``train_step`` to the result of the stage, which without a loss is theirs alone."""
     having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]

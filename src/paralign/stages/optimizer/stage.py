@@ -13,6 +13,7 @@ from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
 from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
+from paralign.stages.backward import own_step
 from paralign.stages.common.judging import conclude
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.optimizer import groups, resumption
@@ -56,6 +57,7 @@ def run(context: Context) -> StageResult:
     if experiment is not None:
         resumption.judge(context, result, experiment, across=all(p.verdict == ALIGNED for p in result.pairs))
     conclude(result, METHOD)
+    own_step.weigh(context, result)
     if experiment is not None:
         result.tables += groups.tell(result, experiment)
     if result.verdict == DIVERGED:

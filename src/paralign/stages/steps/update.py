@@ -51,6 +51,9 @@ LITTLE = 32
 #: rounding of a parameter in a step, in float64
 ROUNDING = 1e-14
 
+#: terms of an update that the user's own step may add by hand: where both sides have one, others are named before them
+BY_HAND = ("clip", "decay")
+
 #: what an inherent difference of the update does not explain
 _APART = (Kind.RATE, Kind.SCHEDULE, Kind.BUFFER)
 
@@ -180,14 +183,16 @@ def _say_why(
     strict = context.settings.strict
     known = _identified(experiment, traces, limits)
     found = _causes(known, traces, limits)
+    if all(context.has(side, "train_step") for side in ("reference", "candidate")):
+        found.sort(key=lambda difference: difference.terms[0] in BY_HAND)
     _tell(result, pairs, found, known, experiment, traces, limits, agreed=agreed and not strict, whole=whole, strict=strict)
     if not agreed or result.divergence is not None:
         return
     blamed = next((d for d in found if d.terms[0] != "inherent"), None)
     rule = None if known[0].left else next(iter(known[0].recipe.values()), None)
     result.divergence = _divergence(found, [p for p in pairs if p.verdict == DIVERGED], experiment, context)
-    _choose(result.divergence, found, known, experiment)
-    _trace_back(context, result.divergence, experiment, blamed)
+    if not _choose(result.divergence, found, known, experiment):
+        _trace_back(context, result.divergence, experiment, blamed)
     _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
 
 
@@ -482,23 +487,40 @@ def _trace_back(context: Context, divergence: Divergence | None, experiment: Exp
         tracing_back.name(divergence, tracing_back.of_setting(sides, words) or tracing_back.of_building(sides))
 
 
-def _choose(divergence: Divergence | None, found: list[Difference], known: tuple[Known, Known], experiment: Experiment) -> None:
-    """Where some parameters have, of several settings that are right for others, not their own: the line that chooses who has which."""
+def _choose(divergence: Divergence | None, found: list[Difference], known: tuple[Known, Known], experiment: Experiment) -> bool:
+    """Where some parameters have, of several settings that are right for others, not their own: the line that chooses who has which.
+
+    Returns:
+        Whether there is such a line, which the divergence then names.
+    """
     blamed = next((d for d in found if d.terms[0] in ("moves", "decay", "rates")), None)
     if divergence is None or divergence.candidate is None or blamed is None or blamed.terms[0] == "inherent":
-        return
+        return False
     recipe, about = known[1].recipe, experiment.abouts[1]
-    if set(blamed.parameters) >= set(recipe) or (len(about["groups"]) == 1 and blamed.terms[0] != "moves"):  # there is no choice
-        return
+    if set(blamed.parameters) >= set(recipe):  # there is no choice
+        return False
+    if len(about["groups"]) == 1 and blamed.terms[0] != "moves":
+        alone = [d.terms[0] for d in found].count("decay") == 1
+        return blamed.terms[0] == "decay" and alone and _exempts(divergence.candidate, experiment)
     offered = read_config.told({**about, "parameters": {n: {"group": n} for n in range(len(about["groups"]))}}, experiment.rates[1])
     wanted = [known[0].recipe[n] for n in blamed.parameters]
     right = [n for n, terms in offered.items() if all(_alike(terms, each) for each in wanted)] if len(offered) > 1 else [0]
     if len(right) != 1:
-        return
+        return False
     answer = Update.answer(experiment.candidate)
     line = setting_lines.group_line(answer.built["optimizer"], blamed.terms[0], int(right[0]))
     if line is not None:
         watched_steps.move(divergence.candidate, line)
+    return line is not None
+
+
+def _exempts(candidate: Point, experiment: Experiment) -> bool:
+    """Name the line that chooses by their names which parameters decay; whether there is one."""
+    line = setting_lines.exempting_line(Update.answer(experiment.candidate).built["optimizer"])
+    if line is None:
+        return False
+    watched_steps.move(candidate, line)
+    return True
 
 
 def _alike(one: Terms, other: Terms) -> bool:
