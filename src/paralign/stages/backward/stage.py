@@ -21,7 +21,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import tracing_back
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult, Unjudged
-from paralign.stages.backward import drawn_steps, feeding, own_step, untrained
+from paralign.stages.backward import drawn_steps, feeding, neutral, own_step, untrained
 from paralign.stages.common import coarse, lowered, nonfinite, precision
 from paralign.stages.common.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.common.places import Kind, PairKey, key_of
@@ -91,7 +91,7 @@ def _run(context: Context) -> StageResult:
     if not idle:
         _explain_update(context, result, context.artifacts.get(drawn_steps.STEPS, captures)[0])
         conclude(result, " and ".join(dict.fromkeys(methods.values())))
-    if context.settings.modules != "none":
+    if context.settings.modules != "none" and not neutral.locate(context, result):
         _locate(context, result, [mode for mode in context.modes if methods.get(mode) != drawn_steps.DRAWN.name])
         _replay(context, result)
     _say_unjudged(result)

@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 SHOWN = 3
 
 
-def movable(context: Context) -> dict[str, Typed]:
-    """Other values for the reference's parameters that are constant; none where weights were not carried over, or not surely."""
+def movable(context: Context, *, single: bool = False) -> dict[str, Typed]:
+    """Other values for the reference's parameters that are constant; none where weights were not carried over, or not surely.
+
+    Args:
+        context: the check.
+        single: those of one element too, where they are 0 or 1.
+    """
     weights, plan = context.weights, context.plan
     if weights is None or plan is None or context.guessed or not plan.complete or context.settings.weights != "copy":
         return {}
-    return told_apart(weights, [record for record in plan.sources if record.role == "parameter"])
+    return told_apart(weights, [record for record in plan.sources if record.role == "parameter"], single=single)
 
 
 @contextmanager

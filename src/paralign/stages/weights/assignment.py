@@ -294,12 +294,13 @@ def _distinct(capture: Capture, records: Sequence[Record]) -> list[Record]:
     )[::-1]
 
 
-def told_apart(weights: Capture, records: Iterable[Record]) -> dict[str, Typed]:
+def told_apart(weights: Capture, records: Iterable[Record], *, single: bool = False) -> dict[str, Typed]:
     """Other values for the tensors that are constant or equal to one before them, so that each can be told from all others.
 
     Args:
         weights: the reference's state.
         records: those of its tensors that have a place in the candidate.
+        single: also tensors of one element that are 0 or 1, which change nothing that they are added to or multiplied with.
     """
     random = np.random.default_rng(0)
     seen: set[bytes] = set()
@@ -310,7 +311,9 @@ def told_apart(weights: Capture, records: Iterable[Record]) -> dict[str, Typed]:
         value = weights.value(record)
         array = np.ascontiguousarray(value.array)
         digest = hashlib.blake2b(array.data if array.size else b"", digest_size=16).digest() + repr(array.shape).encode()
-        if array.size > 1 and (digest in seen or array.min() == array.max()):
+        alike = array.size > 1 and (digest in seen or array.min() == array.max())
+        neutral = single and array.size == 1 and float(widen(value).ravel()[0]) in (0.0, 1.0)
+        if alike or neutral:
             wide = widen(value)
             spread = float(np.std(wide)) or 1.0
             found[record.name] = narrow(wide + MOVED * spread * np.abs(random.standard_normal(wide.shape)), value.dtype)

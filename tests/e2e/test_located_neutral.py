@@ -1,0 +1,117 @@
+"""Parameters that are 1 or 0 when they are made: the forward pass hides what a port forgets to do with them, gradients tell."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+
+pytest.importorskip("torch")
+pytest.importorskip("paddle")
+
+pytestmark = [pytest.mark.torch, pytest.mark.paddle]
+
+REFERENCE = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.enter, self.leave = nn.Linear(6, 9), nn.Linear(9, 4)
+        self.scale, self.shift = nn.Parameter(torch.ones(())), nn.Parameter(torch.zeros(9))
+
+    def forward(self, x):
+        hidden = torch.tanh(self.enter(x))
+        hidden = hidden * self.scale
+        hidden = torch.sigmoid(hidden + self.shift)
+        return self.leave(hidden)
+
+
+def build_model():
+    torch.manual_seed(0)
+    return Net()
+
+
+def loss(outputs, labels):
+    return ((outputs - labels) ** 2).mean()
+"""
+
+CANDIDATE = """
+import paddle
+from paddle import nn
+from paddle.nn.initializer import Constant
+
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.enter, self.leave = nn.Linear(6, 9), nn.Linear(9, 4)
+        self.scale = self.create_parameter([1], default_initializer=Constant(1.0))
+        self.shift = self.create_parameter([9], default_initializer=Constant(0.0))
+
+    def forward(self, x):
+        hidden = paddle.tanh(self.enter(x))
+        hidden = hidden * self.scale
+        hidden = paddle.nn.functional.sigmoid(hidden + self.shift)
+        return self.leave(hidden)
+
+
+def build_model():
+    return Net()
+
+
+def loss(outputs, labels):
+    return ((outputs - labels) ** 2).mean()
+"""
+
+
+@pytest.fixture
+def located(tmp_path, monkeypatch):
+    """The stage ``backward`` and the lines of the candidate that it names, for a port in which one text is exchanged."""
+
+    def side(framework, text):
+        path = tmp_path / f"{framework}_neutral.py"
+        path.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+        spec.loader.exec_module(module)
+        return Side(framework=framework, functions={"build_model": module.build_model, "loss": module.loss})
+
+    def run(old, new):
+        assert CANDIDATE.count(old) == 1
+        text = CANDIDATE.replace(old, new)
+        random = np.random.default_rng(0)
+        values = {"inputs": random.standard_normal((4, 6)).astype("float32"), "labels": random.standard_normal((4, 4)).astype("float32")}
+        stages = check(side("torch", REFERENCE), side("paddle", text), stages=["forward", "backward"], **values)
+        lines = [int(d.candidate.source.rpartition(":")[2]) for d in stages["backward"].divergences]
+        return stages, [text.splitlines()[line - 1].strip() for line in lines]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("hidden = hidden * self.scale", "hidden = hidden", "hidden = hidden"),
+        ("sigmoid(hidden + self.shift)", "sigmoid(hidden)", "hidden = paddle.nn.functional.sigmoid(hidden)"),
+        ("sigmoid(hidden + self.shift)", "sigmoid(hidden - self.shift)", "hidden = paddle.nn.functional.sigmoid(hidden - self.shift)"),
+    ],
+    ids=["a scale forgotten", "a shift forgotten", "a shift of the wrong sign"],
+)
+def test_what_is_done_with_a_neutral_parameter_is_named_where_it_should_be_done(located, old, new, line):
+    stages, lines = located(old, new)
+    assert (stages["forward"].verdict, stages["backward"].verdict) == ("aligned", "diverged")
+    assert lines[0] == line
+    assert any("moved by noise" in note for note in stages["backward"].notes)
+
+
+def test_a_right_port_stays_aligned(located):
+    stages, lines = located("hidden * self.scale", "self.scale * hidden")
+    assert (stages["forward"].verdict, stages["backward"].verdict, lines) == ("aligned", "aligned", [])
