@@ -67,7 +67,7 @@ STAGES: Tuple[Stage, ...] = (
         "losses",
         follows=("weights", "forward", "loss"),
     ),
-    Stage("init", "3.8", follows=("weights",), default=False),  # builds the model 60 times
+    Stage("init", "3.8", {"build_untrained": "build_untrained()"}, follows=("weights",), default=False),  # builds the model 60 times
     Stage(
         "train",
         "3.9",

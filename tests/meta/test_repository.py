@@ -44,6 +44,21 @@ def test_commands_of_the_readmes_exist():
         assert [t for t in targets if f"\n{t}:" not in makefile] == []
 
 
+def test_the_demo_covers_every_step_of_the_guide():
+    from paralign.progress.steps import STEPS
+    from paralign.registry import STAGES
+
+    makefile = (ROOT / "Makefile").read_text()
+    (named,) = re.findall(r"^DEMO_STAGES := (.*)$", makefile, re.MULTILINE)
+    assert named.split() == [stage.name for stage in STAGES]
+    recipe = re.search(r"^demo: \$\(VENV\)/stamp-demo\n((?:\t.*\n)+)", makefile, re.MULTILINE).group(1)
+    assert "$(DEMO_STAGES)" in recipe
+    assert "paralign status $(DEMO)" in recipe.splitlines()[-1]
+    without_stage = [step.number for step in STEPS if not step.stages]
+    assert without_stage == ["3.10"]
+    assert "candidate/train.py" in recipe, "the log of the port's own training"
+
+
 def test_the_changelog_knows_this_version():
     from paralign import __version__
 

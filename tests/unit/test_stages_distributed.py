@@ -209,6 +209,19 @@ def test_how_gradients_were_brought_together_is_told_from_their_values(value, wa
     assert told(value) is way
 
 
+def test_rounding_is_measured_on_the_batch_that_rounds_most():
+    def rough(values, error):
+        return {name: value * (1 + error) for name, value in values.items()}
+
+    def way(error):
+        native = [rough(ALONE[0], error), ALONE[1], rough(JOINED, 1e-7)]
+        found = rough(MEAN, 1e-4)
+        return Evidence([found, found], ALONE, JOINED, native, (4, 4)).told().way
+
+    assert way(1e-4) is Way.SAMPLES
+    assert way(1e-7) is Way.OTHER
+
+
 def test_ranks_of_uneven_batches_tell_a_mean_over_ranks_from_one_over_samples():
     assert told(weighted(0.75, 0.25), sizes=(6, 2)) is Way.SAMPLES
     assert told(weighted(0.5, 0.5), sizes=(6, 2)) is Way.MEAN

@@ -174,6 +174,48 @@ def test_shapes_that_change_with_the_seed_are_an_error_that_names_them():
     assert "parameters.bias has shape [64] under seed 31 and has shape [63] under seed" in result.failure["message"]
 
 
+def from_checkpoint(changed=None, build=None):
+    """A side whose ``build_model()`` loads what was trained, and whose ``build_untrained()`` draws."""
+    trained = {name: np.asarray(make(), "float32") for name, make in RIGHT.items()}
+    drawn = {**RIGHT, **(changed or {})}
+    functions = {
+        "build_model": lambda: Model(trained, {}),
+        "build_untrained": build or (lambda: Model({name: make() for name, make in drawn.items()}, {})),
+    }
+    return Side(framework="numpy", functions=functions)
+
+
+def test_where_a_checkpoint_is_loaded_the_untrained_model_is_judged():
+    result = checked(from_checkpoint(), from_checkpoint())
+    assert (result.verdict, result.coverage[1]) == (ALIGNED, Coverage("tensors", 7, 7))
+    result = checked(from_checkpoint(), from_checkpoint({"weight": lambda: draw.uniform(-2 * BOUND, 2 * BOUND, (64, 32))}))
+    assert (result.verdict, wrong(result)) == (DIVERGED, ["init parameters.weight"])
+    without = Side(framework="numpy", functions={"build_model": from_checkpoint().functions["build_model"]})
+    assert checked(without, without).verdict == UNDERPOWERED
+    assert checked(from_checkpoint(), side()).verdict == ALIGNED, "each side is built by what it has"
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: "a model", "build_untrained() returned a builtins.str, which is no numpy model"),
+        (
+            lambda: Model({**{name: make() for name, make in RIGHT.items()}, "bias": np.zeros(63)}, {}),
+            "build_untrained() makes another model than build_model(): parameters.bias: the latter has shape [64], the former has shape [63]",
+        ),
+        (
+            lambda: Model({name: make() for name, make in RIGHT.items() if name != "scale"}, {}),
+            "parameters.scale: the latter has shape [7], the former has no such tensor",
+        ),
+    ],
+)
+def test_an_untrained_model_that_is_another_one_is_an_error(build, said):
+    result = checked(side(), from_checkpoint(build=build))
+    assert result.verdict == ERROR
+    assert result.failure["side"] == "candidate"
+    assert said in result.failure["message"]
+
+
 def test_few_seeds_are_underpowered_and_the_number_is_said(project):
     for name in ("reference", "candidate"):
         project.edit(name, "random = np.random.RandomState(0)", "random = np.random")

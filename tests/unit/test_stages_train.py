@@ -106,6 +106,20 @@ def test_equal_steps_from_equal_weights_are_aligned_whatever_seeds_and_loaders_d
     assert {p.key for p in result.pairs} == {"loss (train)", "mse (eval)", "learning rate", *ends}
 
 
+def wide():
+    net = Net()
+    net.parameters = {name: value.astype("float64") for name, value in net.parameters.items()}
+    return net
+
+
+def test_a_constant_that_a_framework_stores_in_float32_is_no_fault_of_a_training_in_float64():
+    result = checked(side(net=wide), side(net=wide, momentum=float(np.float32(0.9))))
+    assert (result.verdict, wrong(result)) == (ALIGNED, [])
+    ends = [p for p in result.pairs if p.key.endswith("at the end")]
+    assert max(p.stats.rel_l2 for p in ends) > 1e-10, "the constant does show"
+    assert checked(side(net=wide), side(net=wide, momentum=0.9001)).verdict == DIVERGED
+
+
 FAULTS = {
     "rate": ({"rate": 0.0501}, 1),
     "decay": ({"decay": 1e-3}, 1),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import paddle
-from mobilenetv3_paddle import data
+from mobilenetv3_paddle import data, parallel
 from mobilenetv3_paddle import train as training
 from mobilenetv3_paddle.breaks import broken
 from mobilenetv3_paddle.metric import accuracy
@@ -20,6 +20,10 @@ def build_model():
     return MobileNetV3()  # paralign gives it the reference's weights
 
 
+def build_untrained():
+    return training.initialise(MobileNetV3())
+
+
 def transforms(split):  # noqa: ARG001 - every split is prepared alike
     return data.preprocessing()
 
@@ -29,7 +33,10 @@ def build_dataset(split):
 
 
 def build_dataloader(split):
-    return data.build_dataloader(build_dataset(split), shuffle=split == "train")
+    samples = build_dataset(split)
+    if parallel.processes() == 1:
+        return data.build_dataloader(samples, shuffle=split == "train")
+    return parallel.training_loader(samples, batch_size=8) if split == "train" else data.build_dataloader(parallel.share(samples))
 
 
 def metric(outputs, labels):
@@ -49,17 +56,36 @@ def build_scheduler(optimizer):
     return training.scheduler_of(optimizer)
 
 
+def in_double(split):
+    return data.ImageFolder(PROJECT / "data" / split, [*transforms(split), lambda image: image.astype("float64")])
+
+
 def train(log):
-    """A short training from scratch, of ``EPOCHS`` epochs."""
-    model = log.model(training.initialise(MobileNetV3()))
-    optimizer = log.optimizer(training.build_optimizer(model, 0.05))
+    """A short training, of ``EPOCHS`` epochs; in float64, because trained weights' gradients are so small that float32 rounds them away."""
+    model = log.model(training.initialise(MobileNetV3()).to(dtype="float64"))
+    optimizer = log.optimizer(training.build_optimizer(model, 0.005))
     scheduler = build_scheduler(optimizer)
-    loader = data.build_dataloader(build_dataset("train"), shuffle=True, batch_size=16)
+    loaders = {split: data.build_dataloader(in_double(split), shuffle=split == "train", batch_size=16) for split in ("train", "val")}
     for epoch in range(log.resume(lambda stem: training.load(stem, model, optimizer)), EPOCHS):
-        training.train_one_epoch(model, loader, optimizer, log, epoch)
+        training.train_one_epoch(model, loaders["train"], optimizer, log, epoch)
         scheduler.step()
-        log.evaluation(epoch, **training.evaluate(model, build_dataloader("val"), metric)[1])
+        log.evaluation(epoch, **training.evaluate(model, loaders["val"], metric)[1])
         log.checkpoint(epoch, lambda stem: training.save(stem, model, optimizer))
+
+
+def distribute(model):
+    parallel.begin()
+    return parallel.wrap(model)
+
+
+def evaluate(model):
+    loader = build_dataloader("val")
+    return parallel.averaged(training.evaluate(model, loader, metric)[1], len(loader.dataset))
+
+
+def save(model, folder):
+    if parallel.rank() == 0:
+        paddle.save(model.state_dict(), str(Path(folder) / "model.pdparams"))
 
 
 @paddle.no_grad()

@@ -1,9 +1,10 @@
 """The reference side: the functions that paralign calls, each handing out a part of the package ``mobilenetv3``."""
 
+import os
 from pathlib import Path
 
 import torch
-from mobilenetv3 import data
+from mobilenetv3 import data, parallel
 from mobilenetv3 import train as training
 from mobilenetv3.metric import accuracy
 from mobilenetv3.model import MobileNetV3Small
@@ -22,6 +23,10 @@ def build_model():
     return model
 
 
+def build_untrained():
+    return MobileNetV3Small()
+
+
 def transforms(split):  # noqa: ARG001 - every split is prepared alike
     return data.preprocessing()
 
@@ -31,7 +36,10 @@ def build_dataset(split):
 
 
 def build_dataloader(split):
-    return data.build_dataloader(build_dataset(split), shuffle=split == "train")
+    samples = build_dataset(split)
+    if parallel.processes() == 1:
+        return data.build_dataloader(samples, shuffle=split == "train")
+    return parallel.training_loader(samples, batch_size=8) if split == "train" else data.build_dataloader(parallel.share(samples))
 
 
 def metric(outputs, labels):
@@ -51,17 +59,36 @@ def build_scheduler(optimizer):
     return training.build_scheduler(optimizer)
 
 
+def in_double(split):
+    return data.ImageFolder(PROJECT / "data" / split, [*transforms(split), torch.Tensor.double])
+
+
 def train(log):
-    """A short training from scratch, of ``EPOCHS`` epochs."""
-    model = log.model(MobileNetV3Small())
-    optimizer = log.optimizer(training.build_optimizer(model, 0.05))
+    """A short training, of ``EPOCHS`` epochs; in float64, because trained weights' gradients are so small that float32 rounds them away."""
+    model = log.model(MobileNetV3Small().double())
+    optimizer = log.optimizer(training.build_optimizer(model, 0.005))
     scheduler = build_scheduler(optimizer)
-    loader = data.build_dataloader(build_dataset("train"), shuffle=True, batch_size=16)
+    loaders = {split: data.build_dataloader(in_double(split), shuffle=split == "train", batch_size=16) for split in ("train", "val")}
     for epoch in range(log.resume(lambda stem: training.load(stem, model, optimizer, scheduler)), EPOCHS):
-        training.train_one_epoch(model, loader, optimizer, log, epoch)
+        training.train_one_epoch(model, loaders["train"], optimizer, log, epoch)
         scheduler.step()
-        log.evaluation(epoch, **training.evaluate(model, build_dataloader("val"), metric)[1])
+        log.evaluation(epoch, **training.evaluate(model, loaders["val"], metric)[1])
         log.checkpoint(epoch, lambda stem: training.save(stem, model, optimizer, scheduler))
+
+
+def distribute(model):
+    parallel.begin(int(os.environ["WORLD_SIZE"]))
+    return parallel.wrap(model)
+
+
+def evaluate(model):
+    loader = build_dataloader("val")
+    return parallel.averaged(training.evaluate(model, loader, metric)[1], len(loader.dataset))
+
+
+def save(model, folder):
+    if parallel.rank() == 0:
+        torch.save(model.state_dict(), Path(folder) / "model.pth")
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""How a model starts: ``build_model()`` under many seeds, and of every tensor what its distribution can be judged by."""
+"""How a model starts: built under many seeds, and of every tensor what its distribution can be judged by."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def initial(session: "Session", writer: "CaptureWriter", options: Initial, value
     began = time.perf_counter()
     known: Dict[str, _Tensor] = {}
     shared: Dict[str, str] = {}
-    answer = Started(shared=shared)
+    answer = Started(shared=shared, function=session.beginning)
     for number in range(options.seeds):
         if number and time.perf_counter() - began > options.patience:
             break
@@ -67,6 +67,7 @@ def initial(session: "Session", writer: "CaptureWriter", options: Initial, value
         if model is session.model:
             answer.given = True
             break
+        _check_kind(session, model)
         entries = session.entries(model)
         if number == 0:
             known.update({e.name: _Tensor(e, _shape(session, e)) for e in entries if e.shared is None})
@@ -86,13 +87,36 @@ def initial(session: "Session", writer: "CaptureWriter", options: Initial, value
 def _built(session: "Session", seed: int) -> Tuple[Any, Optional[BuildFailure]]:
     """The model under a seed, or what it raised."""
     try:
-        return session.rebuilt(seed), None
+        return session.untrained(seed), None
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it is told with its seed
         return None, BuildFailure(seed, told(error))
 
 
 def _shape(session: "Session", entry: "Entry") -> Tuple[int, ...]:
     return tuple(session.adapter.to_array(entry.tensor).array.shape)
+
+
+def _check_kind(session: "Session", model: Any) -> None:
+    """What ``build_untrained()`` returned has to be the model of ``build_model()``, whose tensors are known.
+
+    Raises:
+        UsageError: it is no model of the side's framework, or has other tensors.
+    """
+    if session.beginning == "build_model":
+        return
+    if not session.adapter.is_model(model):
+        told = f"build_untrained() returned a {type(model).__module__}.{type(model).__qualname__}, which is no {session.adapter.name} model"
+        raise UsageError(told, where=session.side, hint="return the model itself, with the values that a training starts from")
+    wanted, found = ({e.name: _shape(session, e) for e in session.entries(each)} for each in (session.model, model))
+    if wanted == found:
+        return
+    name = next(n for n in [*wanted, *found] if wanted.get(n) != found.get(n))
+    said = ["has no such tensor" if shapes.get(name) is None else f"has shape {list(shapes[name])}" for shapes in (wanted, found)]
+    raise UsageError(
+        f"build_untrained() makes another model than build_model(): {name}: the latter {said[0]}, the former {said[1]}",
+        where=session.side,
+        hint="build the same model in both, without a checkpoint in build_untrained()",
+    )
 
 
 def _check(session: "Session", known: Dict[str, _Tensor], entries: "List[Entry]", seed: int, first: int) -> None:
@@ -108,9 +132,10 @@ def _check(session: "Session", known: Dict[str, _Tensor], entries: "List[Entry]"
     name = next(n for n in [*wanted, *found] if wanted.get(n) != found.get(n))
     said = ["is not there" if shapes.get(name) is None else f"has shape {list(shapes[name])}" for shapes in (wanted, found)]
     raise UsageError(
-        f"build_model() makes another model under another seed: {name} {said[0]} under seed {first} and {said[1]} under seed {seed}",
+        f"{session.beginning}() makes another model under another seed: "
+        f"{name} {said[0]} under seed {first} and {said[1]} under seed {seed}",
         where=session.side,
-        hint="build the same tensors under every seed; draw sizes and architectures outside build_model()",
+        hint="build the same tensors under every seed; draw sizes and architectures outside of this function",
     )
 
 

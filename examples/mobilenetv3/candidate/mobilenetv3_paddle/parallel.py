@@ -14,8 +14,12 @@ def rank():
     return distributed.get_rank()
 
 
+def processes():
+    return distributed.get_world_size()
+
+
 def wrap(model):
-    return paddle.DataParallel(model) if distributed.get_world_size() > 1 else model
+    return paddle.DataParallel(model) if processes() > 1 else model
 
 
 def training_loader(dataset, batch_size):

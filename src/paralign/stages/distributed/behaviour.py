@@ -84,20 +84,22 @@ class Evidence:
         ranks: of each rank, what it had after its step.
         alone: of each rank's batch, what one process makes of it.
         joined: what one process makes of the joined batch.
-        native: the same natively, where the others are in float64; None where they are not.
+        native: ``alone`` and ``joined`` natively, where those are in float64; None where they are not.
         sizes: samples of each rank's batch.
     """
 
     ranks: Sequence[Mapping[str, Array]]
     alone: Sequence[Mapping[str, Array]]
     joined: Mapping[str, Array]
-    native: Mapping[str, Array] | None
+    native: Sequence[Mapping[str, Array]] | None
     sizes: Sequence[int]
 
     @property
     def noise(self) -> float:
-        """How far one process is from itself by rounding."""
-        return LEAST if self.native is None else max(LEAST, distance(self.native, self.joined))
+        """How far one process is from itself by rounding: on the batch where that is most, for a rank has only its own."""
+        if self.native is None:
+            return LEAST
+        return max(LEAST, *(distance(rough, exact) for rough, exact in zip(self.native, (*self.alone, self.joined), strict=True)))
 
     def told(self, scale: float = 1.0) -> Found:
         """What the ranks have, as the first way that explains it within rounding.

@@ -82,8 +82,10 @@ class Side:
         """All tensors of a role, of the ranks and of one process."""
         count, run = len(self.ranks.ranks), DOUBLE if DOUBLE in self.alone.runs else NATIVE
         ranks = [_values(self.ranks, role, rank=rank) for rank in range(count)]
-        ones = {rank: _values(self.one, role, run=run, rank=rank) for rank in (*range(count), JOINED)}
-        native = _values(self.one, role, run=NATIVE, rank=JOINED) if run == DOUBLE and NATIVE in self.alone.runs else None
+        batches = (*range(count), JOINED)
+        ones = {rank: _values(self.one, role, run=run, rank=rank) for rank in batches}
+        both = run == DOUBLE and NATIVE in self.alone.runs
+        native = [_values(self.one, role, run=NATIVE, rank=rank) for rank in batches] if both else None
         sizes = [answer.sizes[0] or 1 for answer in self.answers]
         return Evidence(ranks, [ones[rank] for rank in range(count)], ones[JOINED], native, sizes)
 

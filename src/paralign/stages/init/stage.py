@@ -1,4 +1,4 @@
-"""Initialisation: ``build_model()`` under many seeds; tensor by tensor the law of its values, tied and equal tensors, the lines."""
+"""Initialisation: the model built under many seeds; tensor by tensor the law of its values, tied and equal tensors, the lines."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ SEEDS = 30
 
 #: seconds after which a side begins no other model: 30 of ResNet-50 take 20
 PATIENCE = 180.0
+
+#: what is said where no value is drawn
+NO_DRAWS = (
+    "neither side's values depend on the seed: a checkpoint is loaded, or a seed is set where the model is built; build_untrained() may "
+    "build it as a training from scratch begins it"
+)
 
 #: tensors that a text lists
 LISTED = 4
@@ -60,10 +66,10 @@ def run(context: Context) -> StageResult:
     answers = [Initial.answer(c) for c in captures]
     for side, answer in zip(("reference", "candidate"), answers, strict=True):
         _refuse(side, answer)
-    given = [side for side, answer in zip(("reference", "candidate"), answers, strict=True) if answer.given]
+    given = [(side, answer.function) for side, answer in zip(("reference", "candidate"), answers, strict=True) if answer.given]
     if given:
-        why = "build_model() returns one and the same model each time: give a function that builds a new one"
-        return StageResult("init", NOT_TESTED, notes=[f"the {side}'s {why}" for side in given])
+        why = "returns one and the same model each time: give a function that builds a new one"
+        return StageResult("init", NOT_TESTED, notes=[f"the {side}'s {function}() {why}" for side, function in given])
     groups = _groups(context, answers)
     starts = [{n: kept(c, n) for n in {r.name for g in groups for r in _ends(g)[side]}} for side, c in enumerate(captures)]
     judged = judge([_both(group, starts) for group in groups])
@@ -79,14 +85,14 @@ def _ends(group: _Group) -> tuple[list[Record], list[Record]]:
 
 
 def _refuse(side: str, answer: Started) -> None:
-    """Hand on what ``build_model()`` raised, with its seed.
+    """Hand on what building the model raised, with its seed.
 
     Raises:
         WorkerFailed: it raised.
     """
     failed = answer.failed
     if failed is not None:
-        told = f"build_model() under seed {failed.seed}: {failed.raised.message}"
+        told = f"{answer.function}() under seed {failed.seed}: {failed.raised.message}"
         raise WorkerFailed(failed.raised.type, told, failed.raised.traceback, side=side, frames=failed.raised.frames)
 
 
@@ -239,7 +245,7 @@ def _conclude(context: Context, result: StageResult, judged: list[Judged], answe
         notes.append(f"{seeds} seeds a side were built, {SEEDS} are needed to call laws equal: raise [init] seeds, or the timeout")
     if verdict == ALIGNED and not any(law.drawn for law in laws) and any(law.family is Family.FIXED for law in laws):
         verdict = UNDERPOWERED
-        notes.append("neither side's values depend on the seed: a checkpoint is loaded, or build_model() sets a seed of its own")
+        notes.append(NO_DRAWS)
     result.verdict, result.notes = (UNDERPOWERED if weak and verdict == NOT_TESTED else verdict), [*result.notes, *notes]
 
 

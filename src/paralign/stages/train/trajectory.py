@@ -313,7 +313,7 @@ def _ends(context: Context, exact: Exact, moved: list[Run], steps: int) -> list[
         pair = compare_pair(f"{source.name} at the end", record, record, value, plan.restore(source.name, held[1][0]), how=move.how)
         pair.candidate = held[1][1][move.candidate.name]
         drifts = [compare_pair("", record, record, value, fetch(source.name)).error for fetch, _ in held[2:]]
-        floor = UNITS * EPS.get(record.dtype, 0.0)
+        floor = UNITS * max(EPS["float32"], EPS.get(record.dtype, 0.0))  # frameworks store a momentum or an epsilon in float32
         pair.noise = Noise(max([floor, *(d for d in drifts if d is not None)]), "the reference with moved parameters")
         judge(pair, limit=LIMIT)
         pair.verdict = ALIGNED if pair.verdict == UNDERPOWERED else pair.verdict  # what nothing but rounding moves says nothing

@@ -77,7 +77,7 @@ class Changing(Task[Changed], task="changing"):
 
 @dataclass
 class BuildFailure:
-    """What ``build_model()`` raised, and under which seed."""
+    """What the function that builds the model raised, and under which seed."""
 
     seed: int
     raised: Raised
@@ -89,7 +89,8 @@ class Started:
 
     Args:
         built: how many there are.
-        given: ``build_model()`` returns one and the same.
+        function: of the side that built them: ``build_untrained`` or ``build_model``.
+        given: it returns one and the same.
         failed: what it raised, or None.
         shared: alias -> the tensor that it is, under the first seed.
         elements: how many a model has.
@@ -100,6 +101,7 @@ class Started:
     failed: Optional[BuildFailure] = None
     shared: Dict[str, str] = field(default_factory=dict)
     elements: int = 0
+    function: str = "build_model"
 
 
 @dataclass(frozen=True)
