@@ -306,17 +306,18 @@ class Log(TrainLog):
         return optimizer
 
 
-def test_both_sides_train_for_the_stage_train(sides, monkeypatch):
+def test_both_sides_train_for_the_stage_train(sides, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # a log without a folder leaves its checkpoints here
     for side in (sides.reference, sides.candidate):
-        dataset = side.build_dataset("val")
+        dataset = side.in_double("val")
         log = Log()
         with monkeypatch.context() as patch:
-            patch.setattr(side, "build_dataset", lambda _, dataset=dataset: dataset)
+            patch.setattr(side, "in_double", lambda _, dataset=dataset: dataset)
             patch.setattr(side, "EPOCHS", 1)
             side.train(log)
         assert len(log.shown) == 2
         assert [(row.kind, row.samples) for row in log.rows] == [("TRAIN", 10.0), ("EVAL", 0.0)]
-        assert log.rows[0].values["lr"] == pytest.approx(0.05)
+        assert log.rows[0].values["lr"] == pytest.approx(0.005)
         assert set(log.rows[1].values) == {"acc_top1", "acc_top5"}
 
 
