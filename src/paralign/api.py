@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign import streaming
 from paralign.capture import Capture
-from paralign.capture.bounds import checked_path
+from paralign.capture.bounds import checked_path, near
 from paralign.checking import describe, given_tensors, run_stages, sides
 from paralign.context import Context
 from paralign.conversion import Conversion, carried, modelled, plain
@@ -410,7 +410,9 @@ def compare(
     for path in paths:
         if not checked_path(path).exists():
             raise UsageError(
-                "there is no such file or folder", where=str(path), hint="give two captures (folders), or two .npy or .npz files"
+                f"there is no such file or folder{near(path)}",
+                where=str(path),
+                hint="give two captures (folders), or two .npy or .npz files",
             )
     if log is not None and checked_path(log).exists():
         raise UsageError("the log is there already", where=str(log), hint="name another file; nothing is replaced")
@@ -564,7 +566,7 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
     for path in paths:
         if not checked_path(path).is_dir():
             raise UsageError(
-                "there is no capture of operations",
+                f"there is no capture of operations{near(reference)}",
                 where=str(path),
                 hint="name two captures, or the output folder of `paralign check` (a stage that agreed in all values leaves them too)",
             )

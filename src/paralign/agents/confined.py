@@ -7,6 +7,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.capture.bounds import near
 from paralign.errors import UsageError, plain_text, quoted
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Root:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
         if not self.folder.is_dir():
-            raise UsageError("the root is no folder", where=str(folder), hint="paralign mcp FOLDER")
+            raise UsageError(f"the root is no folder{near(folder)}", where=str(folder), hint="paralign mcp FOLDER")
 
     def path(self, value: Any, what: str = "the path") -> Path:
         """A path below the root, whole and with all links followed; it need not be there.

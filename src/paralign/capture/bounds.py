@@ -12,9 +12,9 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Optional, Sequence, Type, Union
+from typing import Any, BinaryIO, List, NamedTuple, Optional, Sequence, Type, Union
 
-from paralign.errors import ParalignError, TooLarge, UsageError, quoted
+from paralign.errors import ParalignError, TooLarge, UsageError, nearest, quoted
 
 #: numpy's own limit of axes (version 2; version 1 has 32)
 MOST_AXES = 64
@@ -23,6 +23,9 @@ _MOST_ELEMENTS = 2**63 - 1
 #: a file may unfold to so many times its size before :data:`UNFOLDED` is asked: tied and transposed tensors, packed zeros
 FACTOR = 16
 _FOLDER = "a folder"
+
+#: names of a folder among which the nearest one is looked for: more are data sets, whose files nobody types
+_NEIGHBOURS = 5_000
 
 
 class Limit(NamedTuple):
@@ -132,7 +135,35 @@ def checked_path(path: Union[str, Path]) -> Path:
 def unreadable(path: Union[str, Path], fault: Exception) -> UsageError:
     """The error for a path that the system refuses."""
     cause = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-    return UsageError(f"the file cannot be read: {cause}", where=shown(path), hint="check the path and the permissions")
+    told = near(path) if isinstance(fault, FileNotFoundError) else ""
+    return UsageError(f"the file cannot be read: {cause}{told}", where=shown(path), hint="check the path and the permissions")
+
+
+def near(path: Union[str, Path]) -> str:
+    """What a message says of the path most like one that is not there; '' where it is there, or none is near.
+
+    Every part that is not there is put right by its neighbours, from the first one on: ``exmaples/mobilnet`` by ``examples/mobilenet``.
+    """
+    wanted, found = Path(path), Path()
+    changed = False
+    for part in wanted.parts:
+        if part in ("..", wanted.anchor) or os.path.lexists(str(found / part)):
+            found = found / part
+            continue
+        other = nearest(part, _names(found))
+        if other is None:
+            return ""
+        found, changed = found / other, True
+    return f"; did you mean {quoted(str(found))}?" if changed else ""
+
+
+def _names(folder: Path) -> List[str]:
+    """What lies in a folder; nothing of one that cannot be read."""
+    try:
+        with os.scandir(str(folder)) as entries:
+            return [entry.name for entry, _ in zip(entries, range(_NEIGHBOURS)) if not entry.name.startswith(".")]
+    except (OSError, ValueError):
+        return []
 
 
 def shown(path: Union[str, Path]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 
+from paralign.capture.bounds import near
 from paralign.errors import CaptureFormatError, UsageError, WriteFailed, unwritten
 from paralign.model import ROLES, SCHEMA, Manifest, Record, plain
 
@@ -128,7 +129,7 @@ def _manifest_json(folder: Path) -> Dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise CaptureFormatError(
-            f"the folder is not a capture: it has no {MANIFEST}" if folder.is_dir() else "there is no such folder",
+            f"the folder is not a capture: it has no {MANIFEST}" if folder.is_dir() else f"there is no such folder{near(folder)}",
             where=str(folder),
             hint=f"name a folder that paralign recorded into; it holds {MANIFEST}",
         )

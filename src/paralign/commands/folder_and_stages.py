@@ -19,10 +19,10 @@ def split_arguments(arguments: list[str]) -> tuple[str, list[str]]:
     if arguments[0] in STAGES:
         is_path = (first / FILE).is_file()
     elif not Path(FILE).is_file():  # there is no project here: the argument can only have meant one
-        near = did_you_mean(arguments[0], STAGES)
-        if near and not is_path:
+        mean = did_you_mean(arguments[0], STAGES)
+        if mean and not is_path:
             raise UsageError(
-                f"there is no {FILE} here, and no folder or stage {quoted(arguments[0])}{near}", hint="paralign check DIR STAGE"
+                f"there is no {FILE} here, and no folder or stage {quoted(arguments[0])}{mean}", hint="paralign check DIR STAGE"
             )
         is_path = True
     return (str(first), arguments[1:]) if is_path else (".", arguments)

@@ -38,6 +38,7 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--python", metavar="INTERPRETER", help="the candidate's interpreter (default: the one that runs paralign)")
     parser.add_argument("--prove", action="store_true", help="also hold every class that is reached against its original, in float64")
+    parser.add_argument("--force", action="store_true", help="make the port in DST again; files that were edited since are kept, and named")
     parser.add_argument("--no-check", action="store_true", help="write the project and stop")
     grammar.verbose(parser)
     parser.set_defaults(run=_run)
@@ -51,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("no input is given", hint="--input 1x3x64x64, or --no-check and [inputs] in the project file")
     with Progress() as progress:
         progress.step("converting")
-        made = draft(options.source, options.destination, options.model, options.input, options.python)
+        made = draft(options.source, options.destination, options.model, options.input, options.python, force=options.force)
     _tell(made)
     if options.no_check:
         return int(made.ledger.left)
@@ -72,6 +73,8 @@ def _tell(made: Draft) -> None:
         print(one_line(f"by hand: {each.path}:{each.line} {each.name}: {each.note}"))
     if len(hand) > _SHOWN:
         print(f"and {len(hand) - _SHOWN} more")
+    for name in made.kept:
+        print(one_line(f"kept, for it was edited since: {made.folder / name}"))
     print(one_line(f"project: {made.folder} · all that is left: {made.folder / LEFT}"))
 
 

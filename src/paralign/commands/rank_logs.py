@@ -26,13 +26,17 @@ def add_commands(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from paralign.capture.bounds import checked_path
+    from paralign.capture.bounds import checked_path, near
     from paralign.errors import UsageError
     from paralign.run import ranklogs
 
     folder = Path(options.folder)
     if not checked_path(folder).is_dir():
-        raise UsageError("there is no such folder", where=str(folder), hint="name the folder that the launcher was given as --log_dir")
+        raise UsageError(
+            f"there is no such folder{near(folder)}",
+            where=str(folder),
+            hint="name the folder that the launcher was given as --log_dir",
+        )
     logs = [ranklogs.read(rank, path) for rank, path in ranklogs.logs_in(folder).items()]
     if not logs:
         print(f"{folder} holds no logs of processes (workerlog.N, or attempt_0/N/stderr.log): start the launcher with --log_dir")

@@ -41,7 +41,7 @@ def _verify(options: argparse.Namespace) -> int:
     import itertools
     from pathlib import Path
 
-    from paralign.capture.bounds import open_regular
+    from paralign.capture.bounds import near, open_regular
     from paralign.errors import UsageError, plain_text
     from paralign.report.artifacts import replace
     from paralign.verification import verify
@@ -58,7 +58,11 @@ def _verify(options: argparse.Namespace) -> int:
         if not key:
             raise UsageError("the key is empty", where=options.key)
     if options.out and not Path(options.out).absolute().parent.is_dir():  # said before the judgement takes its minutes
-        raise UsageError("the folder of the certificate is not there", where=options.out, hint="make it, or name another --out")
+        raise UsageError(
+            f"the folder of the certificate is not there{near(Path(options.out).parent)}",
+            where=options.out,
+            hint="make it, or name another --out",
+        )
 
     with Progress(quiet=options.quiet) as progress:
         done = itertools.count()

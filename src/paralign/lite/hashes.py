@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from paralign.capture.bounds import checked_path
+from paralign.capture.bounds import checked_path, near
 from paralign.errors import CaptureFormatError, UsageError, quoted
 
 #: the file beside the data
@@ -59,7 +59,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """
     path = path / MANIFEST if checked_path(path).is_dir() else path
     if not checked_path(path).is_file():
-        raise UsageError("there is no manifest", where=str(path), hint="`paralign data sample` writes one; name the file, or its folder")
+        raise UsageError(
+            f"there is no manifest{near(path)}",
+            where=str(path),
+            hint="`paralign data sample` writes one; name the file, or its folder",
+        )
     if path.stat().st_size > LARGEST:
         raise CaptureFormatError(
             f"the manifest has more than {LARGEST:,} bytes", where=str(path), hint="name the file that `paralign data sample` wrote"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from paralign.capture.bounds import near
 from paralign.errors import UsageError, quoted
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def read(root: Path, form: str, lists: list[Path]) -> Source:
         UsageError: nothing of that form is there; an annotation names a file that is not there or lies outside.
     """
     if not root.is_dir():
-        raise UsageError("the data set is no folder", where=str(root), hint="name the folder that the data lies in")
+        raise UsageError(f"the data set is no folder{near(root)}", where=str(root), hint="name the folder that the data lies in")
     guessed = form == "auto"
     if guessed:
         form = _form(root, lists)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import os
 import re
-from contextlib import suppress
-from dataclasses import dataclass
+import tempfile
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.capture.bounds import checked_path
 from paralign.dtypes import STORAGE
-from paralign.errors import UsageError, quoted, unwritten
+from paralign.errors import UsageError, did_you_mean, quoted, unwritten
+from paralign.port import kept_edits
 from paralign.port.converted import convert_code
 from paralign.port.ledger import Fate, FileFate
 from paralign.port.texts import find, read
@@ -50,11 +52,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Draft:
-    """A project that was written, and what became of every place of the source."""
+    """A project that was written, and what became of every place of the source; ``kept`` are files that the user has edited since."""
 
     folder: Path
     ledger: Ledger
     source: Path
+    kept: list[str] = field(default_factory=list)
 
 
 def model_of(text: str) -> Model:
@@ -120,7 +123,9 @@ def inputs_of(texts: Sequence[str]) -> str:
     return "\n".join("\n".join([head, *lines, ""]) for head, (_, lines) in zip(heads, found, strict=True))
 
 
-def draft(source: str | Path, destination: str | Path, model: str, inputs: Sequence[str], python: str | None = None) -> Draft:
+def draft(
+    source: str | Path, destination: str | Path, model: str, inputs: Sequence[str], python: str | None = None, *, force: bool = False
+) -> Draft:
     """Convert a source and write the project around it.
 
     Args:
@@ -129,6 +134,7 @@ def draft(source: str | Path, destination: str | Path, model: str, inputs: Seque
         model: what both sides build, as :func:`model_of` reads it.
         inputs: what the model is called with, as :func:`inputs_of` reads it; none: the project gets no ``[inputs]``.
         python: the candidate's interpreter, whose Paddle is asked; None: the one that runs paralign.
+        force: write into the folder of an earlier port; files that were edited since are kept.
 
     Raises:
         UsageError: a wrong argument; the destination is not empty, or lies in the source; the source has no such module.
@@ -137,25 +143,53 @@ def draft(source: str | Path, destination: str | Path, model: str, inputs: Seque
     """
     source, target = checked_path(source), checked_path(destination)
     built, asked = model_of(model), inputs_of(inputs)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError("the destination is there already", where=str(destination), hint="name a new or empty folder; nothing is replaced")
+    there = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    if there and not force:
+        raise UsageError(
+            "the destination is there already",
+            where=str(destination),
+            hint="name a new or empty folder; --force makes a port of paralign's again and keeps what was edited",
+        )
+    if there:
+        kept_edits.check_own(target)
     find([source])
     within = source.is_dir() and (source / "__init__.py").is_file()
     root = source if source.is_dir() and not within else source.absolute().parent
-    where = target / PORT / source.name if within or not source.is_dir() else target / PORT
     if source.is_dir() and source.resolve() in target.resolve().parents:
         raise UsageError("the project would lie in the source", where=str(destination), hint="name a folder beside it")
     _check_module(root, built, source)
-    ledger = convert_code(source, where, python)
     back = Path(os.path.relpath(root.resolve(), target.resolve())).as_posix()
-    texts = {
-        "paralign.toml": _project(source.name, back, python, asked),
-        "reference.py": _side(built, "The reference"),
-        "candidate.py": _side(built, "The candidate"),
-        LEFT: left(ledger),
-    }
-    _write(target, texts)
+    with ExitStack() as stack:
+        made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-port-"))) if there else target
+        port = made / PORT / source.name if within or not source.is_dir() else made / PORT
+        ledger = convert_code(source, port, python)
+        if there:
+            _leave_out_written(ledger, made, target, port)
+        texts = {
+            "paralign.toml": _project(source.name, back, python, asked),
+            "reference.py": _side(built, "The reference"),
+            "candidate.py": _side(built, "The candidate"),
+            LEFT: left(ledger),
+        }
+        _write(made, texts)
+        if there:
+            return Draft(target, ledger, source, kept_edits.merge(made, target).kept)
+    kept_edits.record_all(target)
     return Draft(target, ledger, source)
+
+
+def _leave_out_written(ledger: Ledger, made: Path, target: Path, port: Path) -> None:
+    """Drop places left by hand that no longer raise in a file of the user's: they have been written."""
+    home = port if port.is_dir() else port.parent
+    texts: dict[str, str] = {}
+    for name in kept_edits.edited(made, target):
+        with suppress(ValueError, OSError):
+            texts[(made / name).relative_to(home).as_posix()] = read(target / name).text
+    ledger.places[:] = [
+        each
+        for each in ledger.places
+        if each.fate is not Fate.BY_HAND or each.path not in texts or f"{each.path}:{each.line}: " in texts[each.path]
+    ]
 
 
 def originals(made: Draft) -> dict[str, str]:
@@ -166,11 +200,42 @@ def originals(made: Draft) -> dict[str, str]:
 
 def _check_module(root: Path, built: Model, source: Path) -> None:
     place = root.joinpath(*built.module.split("."))
-    if not place.with_suffix(".py").is_file() and not (place / "__init__.py").is_file():
+    file = next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
+    if file is not None:
+        _check_names(file, built)
+    else:
         first = source.stem if source.is_file() or (source / "__init__.py").is_file() else "package"
         raise UsageError(
-            f"there is no module {quoted(built.module)}", where=str(root), hint=f"write it from there, such as {first}.module:Class"
+            f"there is no module {quoted(built.module)}{did_you_mean(built.module, _modules(root))}",
+            where=str(root),
+            hint=f"write it from there, such as {first}.module:Class",
         )
+
+
+def _modules(root: Path) -> list[str]:
+    """The modules below a folder, by their dotted names."""
+    paths = [path.relative_to(root).with_suffix("") for path in find([root]) if path.suffix == ".py"]
+    return [".".join(path.parts[:-1] if path.name == "__init__" else path.parts) for path in paths]
+
+
+def _check_names(file: Path, built: Model) -> None:
+    """Refuse names that a module does not bind; what it takes by a star, or cannot be parsed, is not known."""
+    try:
+        body = ast.parse(read(file).text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    bound: set[str] = set()
+    for node in (inner for each in body for inner in ast.walk(each)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+    for name in built.names:
+        if name not in bound and "*" not in bound:
+            near = did_you_mean(name, sorted(bound))
+            raise UsageError(f"the module has no {quoted(name)}{near}", where=str(file), hint="--model package.module:Class")
 
 
 def _write(target: Path, texts: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.capture.bounds import near
 from paralign.errors import UsageError, one_line
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ def find(paths: Iterable[str | Path]) -> list[Path]:
         elif path.exists():
             found[path] = None
         else:
-            raise UsageError("there is no such file or folder", where=str(given), hint="name Python files, notebooks or folders")
+            raise UsageError(
+                f"there is no such file or folder{near(path)}",
+                where=str(given),
+                hint="name Python files, notebooks or folders",
+            )
     if not found:
         raise UsageError("there is no source file", where=", ".join(map(str, paths)), hint="files end in .py, .pyw or .ipynb")
     return list(found)

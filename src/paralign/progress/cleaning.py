@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.capture.bounds import checked_path
+from paralign.capture.bounds import checked_path, near
 from paralign.errors import UsageError, unwritten
 from paralign.run.project import FILE
 from paralign.run.project import read as read_project
@@ -123,7 +123,11 @@ def plan(source: str | Path, *, keep: Sequence[str] = (), leave_out: Sequence[st
     """
     folder = checked_path(source)
     if not folder.is_dir():
-        raise UsageError("there is no such folder", where=str(source), hint="name the folder of paralign.toml, or of the port")
+        raise UsageError(
+            f"there is no such folder{near(source)}",
+            where=str(source),
+            hint="name the folder of paralign.toml, or of the port",
+        )
     known = _known(folder.resolve())
     found = CleanCopy(known.root)
     if known.shared:

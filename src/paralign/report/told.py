@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paralign.capture.bounds import Limit, open_regular
+from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, SourceLine
 from paralign.report.text import figure
@@ -155,7 +155,11 @@ def _loaded(path: Path) -> tuple[Path, Any]:
     """The file of a report and what it holds."""
     file = path / "report.json" if path.is_dir() else path
     if not file.exists():
-        raise UsageError("there is no report", where=str(file), hint="name the output folder of `paralign check`, or its report.json")
+        raise UsageError(
+            f"there is no report{near(path)}",
+            where=str(file),
+            hint="name the output folder of `paralign check`, or its report.json",
+        )
     with open_regular(file) as opened:
         raw = opened.read(LONGEST.value + 1)
     LONGEST.check(len(raw), "the report has more than", str(file))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.capture.bounds import near
 from paralign.errors import UsageError
 from paralign.run.project import Project, SideSettings
 
@@ -52,7 +53,7 @@ def _side(name: str, spec: str, folder: Path) -> SideSettings:
     path = Path(place)
     if place.endswith(".py"):
         if not path.is_file():
-            raise UsageError("there is no such file", where=str(path), hint="correct the path before the colon")
+            raise UsageError(f"there is no such file{near(path)}", where=str(path), hint="correct the path before the colon")
         root, dotted = _place(path.resolve())
         imported = f"import_file({str(path.resolve())!r}, {str(root)!r})"
     else:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from paralign.adapters.finding import known
-from paralign.capture.bounds import checked_path
+from paralign.capture.bounds import checked_path, near
 from paralign.errors import EnvironmentUnavailable, UsageError, did_you_mean, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
@@ -173,7 +173,9 @@ def read(directory: Path, port: Path | None = None) -> Project:
         raise UsageError(f"{FILE} is a folder", where=str(path), hint="`paralign init DIR` writes the file")
     if not path.is_file():
         raise UsageError(
-            f"there is no {FILE}", where=str(directory), hint="run `paralign init DIR` to write one, or name the folder that has it"
+            f"there is no {FILE}{near(directory)}",
+            where=str(directory),
+            hint="run `paralign init DIR` to write one, or name the folder that has it",
         )
     table = read_toml(path, f"{path.name} is no valid TOML")
     _check_keys(table, {**_TOP, **dict.fromkeys(_TABLES, dict)}, "", path)
@@ -265,7 +267,7 @@ def _check_keys(table: dict[str, Any], known: dict[str, Any], name: str, path: P
 def _side(table: dict[str, Any], name: str, path: Path, folder: Path) -> SideSettings:
     root = checked_path(folder / table.get("root", ".")).resolve()
     if not root.is_dir():
-        raise UsageError(f"the root of the {name} is no folder", where=str(root), hint=f"correct `root` in [{name}] of {path}")
+        raise UsageError(f"the root of the {name} is no folder{near(root)}", where=str(root), hint=f"correct `root` in [{name}] of {path}")
     wanted = table.get("module", f"{name}.py")
     module = next((p for p in (folder / wanted, root / wanted) if checked_path(p).is_file()), None)
     if module is None:

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.capture.bounds import checked_path
+from paralign.capture.bounds import checked_path, near
 from paralign.errors import UsageError
 from paralign.scaffold.examples import Example, find
 
@@ -163,7 +163,11 @@ def survey(root: str | Path) -> Survey:
     """
     folder = checked_path(root)
     if not folder.is_dir():
-        raise UsageError("the reference repository is not there", where=str(root), hint="name its folder: --reference ../paper-code")
+        raise UsageError(
+            f"the reference repository is not there{near(root)}",
+            where=str(root),
+            hint="name its folder: --reference ../paper-code",
+        )
     found = Survey(folder.resolve())
     trees = [(path, tree) for path in _sources(found.root) if (tree := _parsed(found, path)) is not None]
     if not trees:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paralign.capture.bounds import checked_path
+from paralign.capture.bounds import checked_path, near
 from paralign.errors import UsageError, did_you_mean, quoted
 from paralign.run.project import FILE, check_stages
 from paralign.run.toml import read_toml
@@ -67,7 +67,9 @@ def read(path: Path) -> Sweep:
         UsageError: it is not there or no TOML; an unknown key, a value of the wrong type or out of range; two ports of one name; no port.
     """
     if not checked_path(path).is_file():
-        raise UsageError("there is no table of ports", where=str(path), hint="name a TOML file with a [[port]] for each project")
+        raise UsageError(
+            f"there is no table of ports{near(path)}", where=str(path), hint="name a TOML file with a [[port]] for each project"
+        )
     table = read_toml(path, f"{path.name} is no valid TOML")
     _check(table, _TOP, str(path))
     entries = table.get("port", [])

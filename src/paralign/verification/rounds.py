@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paralign.capture.bounds import checked_path
+from paralign.capture.bounds import checked_path, near
 from paralign.checking import failed
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
@@ -105,9 +105,13 @@ def _case(port: Path, specification: Path) -> _Case:
     """
     port, folder = checked_path(port).resolve(), checked_path(specification).resolve()
     if not port.is_dir():
-        raise UsageError("the port is no folder", where=str(port), hint="name the folder that holds the port's code")
+        raise UsageError(f"the port is no folder{near(port)}", where=str(port), hint="name the folder that holds the port's code")
     if not folder.exists():
-        raise UsageError("the specification is not there", where=str(folder), hint="name the folder that holds its paralign.toml")
+        raise UsageError(
+            f"the specification is not there{near(folder)}",
+            where=str(folder),
+            hint="name the folder that holds its paralign.toml",
+        )
     folder = folder if folder.is_dir() else folder.parent
     if port == folder or port in folder.parents or folder in port.parents:
         raise UsageError(
