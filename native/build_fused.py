@@ -23,7 +23,16 @@ STABLE = (3, 11)
 #: seconds; it takes 3
 LIMIT = 120
 
-FLAGS = ["-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off", "-Wno-psabi"]
+FLAGS = [
+    "-O3",
+    "-std=c11",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-math-errno",
+    "-ffp-contract=off",
+    "-flax-vector-conversions",
+    "-Wno-psabi",
+]
 
 
 class NotCompiled(Exception):

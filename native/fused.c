@@ -1,8 +1,8 @@
 /* The statistics of two tensors in one pass: src/paralign/comparison/compiled.py calls it, kernel.py beside it is the same in numpy.
  *
  * Both tensors are taken in chunks that stay in the first-level cache. A chunk is compared as bytes, then its sums are taken in
- * float64, lane by lane in an order that does not depend on the processor: without contraction to fused multiply-add (the build
- * says so) every machine gets the same bits. What only a person looks at is a second loop over the same chunk. A chunk with NaN or
+ * float64, lane by lane in an order that does not depend on the processor (lanes.h): as nothing is contracted to a fused
+ * multiply-add that would round otherwise (the build says so), every machine gets the same bits. A chunk with NaN or
  * infinities is done again element by element. Squares of float32 always fit into float64; a chunk of float64 whose squares do not
  * is left to numpy: the pass stops before it, and says where.
  */
@@ -21,12 +21,6 @@
 #define LOW 1e-200 /* sums of squares of float64 between which no square can have been lost; kernel.py has the same */
 #define HIGH 1e280
 #define VANISHING 1e-290 /* products below it may have lost digits */
-
-typedef double vd __attribute__((vector_size(32)));
-typedef int64_t vl __attribute__((vector_size(32)));
-typedef uint64_t vu __attribute__((vector_size(32)));
-typedef int32_t vi __attribute__((vector_size(32)));
-typedef uint32_t vj __attribute__((vector_size(32)));
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define OWN_ORDER '<'
@@ -61,112 +55,12 @@ struct sums {
     int rises; /* whether a relative error is above the limit that was given */
 };
 
-INLINE double total(vd x) { return (x[0] + x[1]) + (x[2] + x[3]); }
-INLINE vd size_of(vd x) { return (vd)((vl)x & INT64_MAX); }
-INLINE vd pick(vl mask, vd yes, vd no) { return (vd)(((vl)yes & mask) | ((vl)no & ~mask)); }
-
-INLINE vd load32(const float *at) { return (vd){at[0], at[1], at[2], at[3]}; }
-
-INLINE vd load64(const double *at) {
-    vd x;
-    memcpy(&x, at, sizeof x);
-    return x;
-}
-
-/* four values from index i on, as float64 */
-#define LOAD(array, i) (wide ? load64((const double *)(array) + (i)) : load32((const float *)(array) + (i)))
-
-/* All that a verdict needs of n elements, n a multiple of 8; what is shown besides, of which relative errors up to `known` change nothing. */
-INLINE void sum_up(const void *a, const void *b, Py_ssize_t n, int wide, int shown, double known, struct sums *out) {
-    vd rr[2] = {{0}}, cc[2] = {{0}}, ee[2] = {{0}}, rc[2] = {{0}}, top[2] = {{0}}, absolute[2] = {{0}};
-    vl differing[2] = {{0}}, above = {0};
-    for (Py_ssize_t i = 0; i < n; i += 8)
-        for (int k = 0; k < 2; k++) {
-            vd x = LOAD(a, i + 4 * k), y = LOAD(b, i + 4 * k), e = x - y;
-            rr[k] += x * x;
-            cc[k] += y * y;
-            rc[k] += x * y;
-            ee[k] += e * e;
-            differing[k] -= x != y;
-            e = size_of(e);
-            top[k] = pick(e > top[k], e, top[k]);
-            if (shown) {
-                vd limit = size_of(x) * known; /* rounding is monotonous: nothing greater is missed */
-                absolute[k] += e;
-                above |= wide ? (e > limit) | ((limit < VANISHING) & (e > 0)) : e > limit;
-            }
-        }
-    vl count = differing[0] + differing[1];
-    vd most = pick(top[0] > top[1], top[0], top[1]);
-    double upper = most[0] > most[1] ? most[0] : most[1], lower = most[2] > most[3] ? most[2] : most[3];
-    *out = (struct sums){.reference = total(rr[0] + rr[1]),
-                         .candidate = total(cc[0] + cc[1]),
-                         .error = total(ee[0] + ee[1]),
-                         .product = total(rc[0] + rc[1]),
-                         .top = upper > lower ? upper : lower,
-                         .absolute = total(absolute[0] + absolute[1]),
-                         .differing = count[0] + count[1] + count[2] + count[3],
-                         .rises = (above[0] | above[1] | above[2] | above[3]) != 0};
-}
-
-/* Squares of n elements, n a multiple of 16. */
-INLINE double squares(const void *a, Py_ssize_t n, int wide) {
-    vd s[4] = {{0}};
-    for (Py_ssize_t i = 0; i < n; i += 16)
-        for (int k = 0; k < 4; k++) {
-            vd x = LOAD(a, i + 4 * k);
-            s[k] += x * x;
-        }
-    return total((s[0] + s[1]) + (s[2] + s[3]));
-}
-
-/* Numbers of float32 values in their order: units in the last place are differences of these. */
-INLINE vi ordered32(const float *at) {
-    vi x, sign;
-    memcpy(&x, at, sizeof x);
-    sign = x >> 31;
-    return ((x & INT32_MAX) ^ sign) - sign;
-}
-
-/* The greatest distance in units in the last place of n float32 values, n a multiple of 16. */
-INLINE uint64_t units32(const float *a, const float *b, Py_ssize_t n) {
-    vj top[2] = {{0}};
-    for (Py_ssize_t i = 0; i < n; i += 16)
-        for (int k = 0; k < 2; k++) {
-            vi x = ordered32(a + i + 8 * k), y = ordered32(b + i + 8 * k);
-            vj up = (vj)(x > y), apart = (vj)x - (vj)y; /* in unsigned, for it may take 32 bits */
-            apart = (apart & up) | (-apart & ~up);
-            vj more = (vj)(apart > top[k]);
-            top[k] = (apart & more) | (top[k] & ~more);
-        }
-    uint32_t most = 0;
-    for (int k = 0; k < 16; k++)
-        most = top[k / 8][k % 8] > most ? top[k / 8][k % 8] : most;
-    return most;
-}
-
-INLINE vl ordered64(const double *at) {
-    vl x, sign;
-    memcpy(&x, at, sizeof x);
-    sign = x >> 63;
-    return ((x & INT64_MAX) ^ sign) - sign;
-}
-
-/* as units32; n a multiple of 4 */
-INLINE uint64_t units64(const double *a, const double *b, Py_ssize_t n) {
-    vu top = {0};
-    for (Py_ssize_t i = 0; i < n; i += 4) {
-        vl x = ordered64(a + i), y = ordered64(b + i);
-        vu up = (vu)(x > y), apart = (vu)x - (vu)y;
-        apart = (apart & up) | (-apart & ~up);
-        vu more = (vu)(apart > top);
-        top = (apart & more) | (top & ~more);
-    }
-    uint64_t most = 0;
-    for (int k = 0; k < 4; k++)
-        most = top[k] > most ? top[k] : most;
-    return most;
-}
+/* the loops for each width of vectors, see there; `width` is known where they are inlined */
+#define W 2
+#include "lanes.h"
+#define W 4
+#include "lanes.h"
+#define WITH_WIDTH(name, ...) (width == 4 ? name##4(__VA_ARGS__) : name##2(__VA_ARGS__))
 
 INLINE int32_t ordered16(uint16_t bits) { return bits & 0x8000 ? -(int32_t)(bits & 0x7fff) : bits; }
 
@@ -181,8 +75,17 @@ INLINE uint64_t units16(const uint16_t *a, const uint16_t *b, Py_ssize_t n) {
 }
 
 /* The values of float16 bits: their bits put into float32's places, and the exponent's bias mended by a product that is exact. */
-INLINE void widen16(const uint16_t *from, float *to, Py_ssize_t n) {
-    for (Py_ssize_t i = 0; i < n; i++) {
+INLINE void widen16(int width, const uint16_t *from, float *to, Py_ssize_t n) {
+    Py_ssize_t i = 0;
+#if defined(__x86_64__)
+    for (; width == 4 && i + 8 <= n; i += 8)
+        __asm__("vcvtph2ps %1, %%ymm0\n\tvmovups %%ymm0, %0"
+                : "=m"(*(struct { char bytes[32]; } *)(to + i))
+                : "m"(*(const struct { char bytes[16]; } *)(from + i))
+                : "xmm0");
+#endif
+    (void)width;
+    for (; i < n; i++) {
         uint32_t bits = from[i], rest = bits & 0x7fff, raised = rest << 13, put;
         float value;
         memcpy(&value, &raised, sizeof value);
@@ -231,17 +134,17 @@ INLINE long long beyond(const void *a, const void *b, Py_ssize_t n, int wide, co
 }
 
 /* The greatest distance in units in the last place of elements [from, from + n) of the chunk that starts at `start`. */
-INLINE uint64_t units(const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t from, Py_ssize_t n) {
+INLINE uint64_t units(int width, const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t from, Py_ssize_t n) {
     if (job->kind == FLOAT64)
-        return units64((const double *)a + from, (const double *)b + from, n);
+        return WITH_WIDTH(units64, (const double *)a + from, (const double *)b + from, n);
     if (job->kind == FLOAT16)
         return units16((const uint16_t *)job->reference + start + from, (const uint16_t *)job->candidate + start + from, n);
-    uint64_t apart = units32((const float *)a + from, (const float *)b + from, n);
+    uint64_t apart = WITH_WIDTH(units32, (const float *)a + from, (const float *)b + from, n);
     return job->kind == BFLOAT16 ? apart >> 16 : apart;
 }
 
 /* One element at a time, for chunks with NaN or infinities; float32 only, whose sums need no scale. */
-INLINE void add_any(struct part *p, const struct job *job, const float *a, const float *b, Py_ssize_t start, Py_ssize_t n) {
+INLINE void add_any(int width, struct part *p, const struct job *job, const float *a, const float *b, Py_ssize_t start, Py_ssize_t n) {
     float alone[2][16] = {{0}};
     struct sums s = {.absolute = 0};
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -264,7 +167,10 @@ INLINE void add_any(struct part *p, const struct job *job, const float *a, const
             offer_relative(p, e, x, start + i);
             if (job->shown && x != y) {
                 alone[0][0] = a[i], alone[1][0] = b[i];
-                uint64_t apart = job->kind == FLOAT16 ? units(job, a, b, start, i, 1) : units(job, alone[0], alone[1], 0, 0, 16);
+                uint64_t apart = job->kind == FLOAT16
+                                     ? units16((const uint16_t *)job->reference + start + i, (const uint16_t *)job->candidate + start + i, 1)
+                                     : WITH_WIDTH(units32, alone[0], alone[1], 16);
+                apart >>= job->kind == BFLOAT16 ? 16 : 0;
                 p->ulp = apart > p->ulp ? apart : p->ulp;
             }
             continue;
@@ -286,19 +192,6 @@ INLINE void add_any(struct part *p, const struct job *job, const float *a, const
     p->absolute += s.absolute;
 }
 
-/* The greatest relative error of n elements, n a multiple of 4; that of a zero is not one. */
-INLINE double greatest_ratio(const void *a, const void *b, Py_ssize_t n, int wide) {
-    vd top = {0};
-    for (Py_ssize_t i = 0; i < n; i += 4) {
-        vd x = LOAD(a, i), ratio = size_of((x - LOAD(b, i)) / x);
-        top = pick((ratio > top) & (x != 0), ratio, top);
-    }
-    double most = 0;
-    for (int k = 0; k < 4; k++)
-        most = top[k] > most ? top[k] : most;
-    return most;
-}
-
 /* The relative error up to which an element changes neither the greatest one nor the greatest distance in units in the last place.
  *
  * Between x and y, which is x * known away from it at most, values lie more than |x| * (1 - known) * spacing / 2 apart.
@@ -310,12 +203,12 @@ INLINE double known_of(const struct part *p, int kind) {
 }
 
 /* What is shown of a chunk, where it may be greater than before. */
-INLINE void raise_shown(struct part *p, const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t n, Py_ssize_t padded,
+INLINE void raise_shown(int width, struct part *p, const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t n, Py_ssize_t padded,
                         int wide) {
-    if (greatest_ratio(a, b, padded, wide) > p->max_rel)
+    if (WITH_WIDTH(greatest_ratio, a, b, padded, wide) > p->max_rel)
         for (Py_ssize_t i = 0; i < n; i++)
             offer_relative(p, fabs(value_at(a, i, wide) - value_at(b, i, wide)), value_at(a, i, wide), start + i);
-    uint64_t apart = units(job, a, b, start, 0, job->kind == FLOAT16 ? n : padded);
+    uint64_t apart = units(width, job, a, b, start, 0, job->kind == FLOAT16 ? n : padded);
     p->ulp = apart > p->ulp ? apart : p->ulp;
 }
 
@@ -332,8 +225,8 @@ INLINE int ordinary(double sum, const void *a, Py_ssize_t n, int wide) {
 }
 
 /* Add a chunk of which both sides hold the same bits; 0 where not all is finite and ordinary. */
-INLINE int add_equal(struct part *p, const void *a, Py_ssize_t n, Py_ssize_t padded, int wide) {
-    double sum = squares(a, padded, wide);
+INLINE int add_equal(int width, struct part *p, const void *a, Py_ssize_t n, Py_ssize_t padded, int wide) {
+    double sum = WITH_WIDTH(squares, a, padded, wide);
     if (!ordinary(sum, a, n, wide))
         return 0;
     p->finite += n;
@@ -344,16 +237,16 @@ INLINE int add_equal(struct part *p, const void *a, Py_ssize_t n, Py_ssize_t pad
 }
 
 /* Add n elements from index `start` on; `padded` of them can be read, zeros where n ends. 0: not done, they are numpy's. */
-INLINE int add_chunk(struct part *p, const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t n, Py_ssize_t padded,
+INLINE int add_chunk(int width, struct part *p, const struct job *job, const void *a, const void *b, Py_ssize_t start, Py_ssize_t n, Py_ssize_t padded,
                      int wide, int shown) {
     struct sums s;
     int same = memcmp(a, b, (size_t)n * (wide ? sizeof(double) : sizeof(float))) == 0;
-    if (same && add_equal(p, a, n, padded, wide))
+    if (same && add_equal(width, p, a, n, padded, wide))
         return 1;
-    sum_up(a, b, padded, wide, shown, known_of(p, job->kind), &s);
+    WITH_WIDTH(sum_up, a, b, padded, wide, shown, known_of(p, job->kind), &s);
     if (!ordinary(s.reference, a, n, wide) || !ordinary(s.candidate, b, n, wide) || (wide && s.differing && !(LOW < s.error && s.error < HIGH))) {
         if (!wide)
-            add_any(p, job, a, b, start, n);
+            add_any(width, p, job, a, b, start, n);
         return !wide;
     }
     p->finite += n;
@@ -372,18 +265,18 @@ INLINE int add_chunk(struct part *p, const struct job *job, const void *a, const
         return 1;
     p->absolute += s.absolute;
     if (s.rises)
-        raise_shown(p, job, a, b, start, n, padded, wide);
+        raise_shown(width, p, job, a, b, start, n, padded, wide);
     return 1;
 }
 
 /* A chunk as float32 or float64 in `room`, with zeros after it; or where it lies, if that does. */
-INLINE const void *chunk_of(const char *from, Py_ssize_t at, Py_ssize_t n, int kind, void *room) {
+INLINE const void *chunk_of(int width, const char *from, Py_ssize_t at, Py_ssize_t n, int kind, void *room) {
     const char *here = from + at * SIZES[kind];
     if (kind == FLOAT16 || kind == BFLOAT16) {
         if (n < CHUNK)
             memset(room, 0, CHUNK * sizeof(float));
         if (kind == FLOAT16)
-            widen16((const uint16_t *)here, room, n);
+            widen16(width, (const uint16_t *)here, room, n);
         else
             widen_brain((const uint16_t *)here, room, n);
         return room;
@@ -395,30 +288,30 @@ INLINE const void *chunk_of(const char *from, Py_ssize_t at, Py_ssize_t n, int k
     return room;
 }
 
-INLINE void pass(const struct job *job, struct part *p, int wide, int shown) {
+INLINE void pass(int width, const struct job *job, struct part *p, int wide, int shown) {
     double rooms[2][CHUNK];
     while (p->done < job->count) {
         Py_ssize_t left = job->count - p->done, n = left < CHUNK ? left : CHUNK, padded = (n + 15) / 16 * 16;
-        const void *a = chunk_of(job->reference, p->done, n, job->kind, rooms[0]);
-        const void *b = chunk_of(job->candidate, p->done, n, job->kind, rooms[1]);
-        if (!add_chunk(p, job, a, b, p->done, n, padded, wide, shown))
+        const void *a = chunk_of(width, job->reference, p->done, n, job->kind, rooms[0]);
+        const void *b = chunk_of(width, job->candidate, p->done, n, job->kind, rooms[1]);
+        if (!add_chunk(width, p, job, a, b, p->done, n, padded, wide, shown))
             return;
         p->done += n;
     }
 }
 
-INLINE void pass_any(const struct job *job, struct part *p) {
+INLINE void pass_any(int width, const struct job *job, struct part *p) {
     if (job->kind == FLOAT64)
-        job->shown ? pass(job, p, 1, 1) : pass(job, p, 1, 0);
+        job->shown ? pass(width, job, p, 1, 1) : pass(width, job, p, 1, 0);
     else
-        job->shown ? pass(job, p, 0, 1) : pass(job, p, 0, 0);
+        job->shown ? pass(width, job, p, 0, 1) : pass(width, job, p, 0, 0);
 }
 
-static void pass_plain(const struct job *job, struct part *p) { pass_any(job, p); }
+static void pass_plain(const struct job *job, struct part *p) { pass_any(2, job, p); }
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void pass_avx2(const struct job *job, struct part *p) { pass_any(job, p); }
+__attribute__((target("avx2"))) static void pass_avx2(const struct job *job, struct part *p) { pass_any(4, job, p); }
 __attribute__((target("avx2,avx512f,avx512vl,avx512dq,avx512bw"))) static void pass_avx512(const struct job *job, struct part *p) {
-    pass_any(job, p);
+    pass_any(4, job, p);
 }
 #endif
 
@@ -427,7 +320,7 @@ static void (*best_pass(int level))(const struct job *, struct part *) {
 #if defined(__x86_64__)
     if (level > 1 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
         return pass_avx512;
-    if (level > 0 && __builtin_cpu_supports("avx2"))
+    if (level > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
         return pass_avx2;
 #endif
     (void)level;
