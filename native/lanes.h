@@ -75,6 +75,12 @@ INLINE void IN(sum_up)(const void *a, const void *b, Py_ssize_t n, int wide, int
     vl differing = {0}, above = {0};
     vi apart = {0};
     for (Py_ssize_t i = 0; i < n; i += 8) {
+        for (int k = 0; !wide && k < 8; k += 2 * W) {
+            vf x, y;
+            memcpy(&x, (const float *)a + i + k, sizeof x);
+            memcpy(&y, (const float *)b + i + k, sizeof y);
+            apart -= x != y;
+        }
         for (int k = 0; k < GROUPS; k++) {
             vd x = IN(load)(a, i + W * k, wide), y = IN(load)(b, i + W * k, wide), e = x - y;
             rr[k] = IN(add_product)(rr[k], x, x, wide);
@@ -91,12 +97,6 @@ INLINE void IN(sum_up)(const void *a, const void *b, Py_ssize_t n, int wide, int
                 above |= wide ? (e > limit) | ((limit < VANISHING) & (e > 0)) : e > limit;
             }
         }
-    }
-    for (Py_ssize_t i = 0; !wide && i < n; i += 2 * W) {
-        vf x, y;
-        memcpy(&x, (const float *)a + i, sizeof x);
-        memcpy(&y, (const float *)b + i, sizeof y);
-        apart -= x != y;
     }
     memset(out, 0, sizeof *out);
     for (int k = 0; k < W; k++) {
