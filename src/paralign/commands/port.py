@@ -37,7 +37,9 @@ def add_commands(commands: Any) -> None:
         "--input", action="append", default=[], metavar="[NAME=]SHAPE[:DTYPE[:HIGH]]", help="what the model is called with; may be repeated"
     )
     parser.add_argument("--python", metavar="INTERPRETER", help="the candidate's interpreter (default: the one that runs paralign)")
-    parser.add_argument("--prove", action="store_true", help="also hold every class that is reached against its original, in float64")
+    parser.add_argument(
+        "--prove", action="store_true", help="also hold every class and function that is reached against its original, in float64"
+    )
     parser.add_argument("--force", action="store_true", help="make the port in DST again; files that were edited since are kept, and named")
     parser.add_argument("--no-check", action="store_true", help="write the project and stop")
     grammar.verbose(parser)
@@ -98,11 +100,11 @@ def _proven(made: Draft) -> int:
     from paralign.api import opened
     from paralign.errors import one_line, unwritten
     from paralign.port import proving
-    from paralign.port.drafting import PROOF, originals
+    from paralign.port.drafting import PROOF, originals, package_of
 
     with Progress() as progress, opened(made.folder) as context:
         progress.step("proving")
-        proofs = proving.prove(context, made.ledger, originals(made))
+        proofs = proving.prove(context, made.ledger, originals(made), package_of(made))
     try:
         (made.folder / PROOF).write_text(proving.as_json(proofs), encoding="utf-8")
     except OSError as fault:

@@ -198,6 +198,11 @@ def originals(made: Draft) -> dict[str, str]:
     return {each.path: read(home / each.path).text for each in made.ledger.files if each.path.endswith(".py")}
 
 
+def package_of(made: Draft) -> str:
+    """The package that the ledger's paths begin in; '' where they begin at the root."""
+    return made.source.resolve().name if made.source.is_dir() and (made.source / "__init__.py").is_file() else ""
+
+
 def _check_module(root: Path, built: Model, source: Path) -> None:
     place = root.joinpath(*built.module.split("."))
     file = next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)

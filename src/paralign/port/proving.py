@@ -1,7 +1,9 @@
-"""``--prove``: each class of a converted tree held against its original, on what the forward pass of the original hands to it.
+"""``--prove``: each class and function of a converted tree held against its original, on what the original's forward pass hands to it.
 
 Both models run once in float64, with the same weights and inputs, and every call of a layer is recorded. A class is proven where each of
-its calls had the original's inputs and gave the original's outputs. Everything else is said by name: nothing that was not reached counts.
+its calls had the original's inputs and gave the original's outputs. A function of a module's top level is called by itself with what the
+original was given, and is proven where it gives back what the original did. Everything else is said by name: nothing that was not
+reached counts.
 """
 
 from __future__ import annotations
@@ -9,17 +11,19 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from paralign.capture.digest import agree
+from paralign.catalogue.lookup import entry_of
 from paralign.dtypes import widen
+from paralign.errors import WorkerFailed
 from paralign.port.ledger import Fate, FileFate
 from paralign.stages.weights import stage as weights
-from paralign.worker.protocol import Forward, runs_of
+from paralign.worker.protocol import Forward, Functions, runs_of
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
@@ -32,6 +36,12 @@ if TYPE_CHECKING:
 
 #: greatest relative L2 distance of outputs in float64: correct ports of ResNets are 5e-12 to 2e-9 apart as a whole
 TOLERANCE = 1e-8
+
+#: what is said of a call whose result has another structure
+OTHER = "it gives back values of another form, or other numbers"
+
+#: known differences that are told of one class or function
+CAUSES = 3
 
 #: greatest distance of inputs by their digests, which are less exact than values
 INPUTS = 1e-6
@@ -50,7 +60,8 @@ class Fact(Enum):
 class Proof:
     """One class or function of the source, and what is known of its conversion.
 
-    ``error`` is the greatest relative L2 distance of an output; None where nothing was compared.
+    ``error`` is the greatest relative L2 distance of an output; None where nothing was compared. ``causes``: what is known to differ at
+    lines of one that is not proven, from the catalogue and the ledger.
     """
 
     path: str
@@ -60,6 +71,7 @@ class Proof:
     reason: str = ""
     calls: int = 0
     error: float | None = None
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,13 +83,14 @@ class _Defined:
     is_class: bool
 
 
-def prove(context: Context, ledger: Ledger, sources: Mapping[str, str]) -> list[Proof]:
-    """Hold every class of the source against its conversion.
+def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package: str = "") -> list[Proof]:
+    """Hold every class and function of the source against its conversion.
 
     Args:
         context: both sides of the project, described, with inputs.
         ledger: of the conversion.
         sources: the original's text by path, as the ledger names files.
+        package: the package that these paths begin in; '' where they begin at the root.
 
     Raises:
         WorkerFailed: a side cannot be built.
@@ -88,23 +101,82 @@ def prove(context: Context, ledger: Ledger, sources: Mapping[str, str]) -> list[
     if context.plan is None or not context.plan.complete:
         problem = problem or f"the weights could not be carried over: {made.verdict}"
     called: dict[str, _Seen] = {}
+    alone: dict[str, _Seen] = {}
     if not problem:
         reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full"), values)
         failed = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
         problem = f"no pass in float64: {failed[0]}" if failed else ""
         called = {} if problem else _compared(reference, candidate)
     defined = [each for path, text in sources.items() for each in _definitions(path, text)]
+    names = sorted(_module_name(each, package) for each in defined if not each.is_class)
+    if names and values:  # whether or not the whole port runs
+        alone = _by_themselves(context, names, values)
     several = {name for name, number in Counter(each.name for each in defined if each.is_class).items() if number > 1}
-    return [_proof(each, ledger, called, several, problem) for each in defined]
+    found = []
+    for each in defined:
+        seen = called.get(each.name) if each.is_class else alone.get(_module_name(each, package))
+        proof = _proof(each, ledger, seen, several, problem)
+        found.append(replace(proof, causes=_causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
+    return found
+
+
+def _module_name(each: _Defined, package: str) -> str:
+    """A definition as ``module:name``."""
+    parts = each.path.removesuffix(".py").split("/")
+    dotted = [package, *parts] if package else parts
+    return ".".join(dotted[:-1] if dotted[-1] == "__init__" else dotted) + f":{each.name}"
+
+
+def _by_themselves(context: Context, names: list[str], values: dict[str, Capture]) -> dict[str, _Seen]:
+    """What the calls of each function came to, by ``module:name``."""
+    order = Functions(names)
+    try:
+        reference = context.reference.record("functions", order, values)
+        candidate = context.candidate.record("functions", order, {**values, "calls": reference})
+    except WorkerFailed:  # a program that cannot be watched: then no function counts as reached
+        return {}
+    ours = {(call.name, call.number): call for call in Functions.answer(candidate).calls}
+    found: dict[str, _Seen] = {}
+    for call in Functions.answer(reference).calls:
+        seen = found.setdefault(call.name, _Seen())
+        seen.calls += 1
+        other = ours.get((call.name, call.number))
+        if other is None:
+            seen.closed = seen.closed or call.problem or "the original raises"
+            continue
+        reason = other.problem
+        if not reason:
+            told = call.result == other.result
+            records = [
+                [r for r in capture.select(name=f"{call.name}#{call.number}", run=DOUBLE) if r.role == "output"]
+                for capture in (reference, candidate)
+            ]
+            reason = _apart(records[0], records[1], reference, candidate, seen) if told else OTHER
+        seen.reason = seen.reason or (f"call {call.number}: {reason}" if reason else "")
+    return found
+
+
+def _causes(each: _Defined, ledger: Ledger) -> tuple[str, ...]:
+    """What the ledger and the catalogue say of lines that are converted, and may differ all the same."""
+    found: dict[str, None] = {}
+    for place in ledger.places:
+        if place.path != each.path or not each.line <= place.line <= each.end:
+            continue
+        known = [entry.differs.en for name in place.entries if (entry := entry_of(name)) is not None]
+        if place.fate in (Fate.CONDITION, Fate.UNTOUCHED):
+            known.insert(0, place.note)
+        found.update(dict.fromkeys(f"line {place.line}: {place.name}: {text}" for text in known if text))
+    return tuple(found)[:CAUSES]
 
 
 @dataclass
 class _Seen:
-    """Calls of the layers of one class."""
+    """Calls of the layers of one class, or of one function; ``closed``: why one of these cannot be made again."""
 
     calls: int = 0
     error: float = 0.0
     reason: str = ""
+    closed: str = ""
 
 
 def _definitions(path: str, text: str) -> Iterator[_Defined]:
@@ -118,7 +190,7 @@ def _definitions(path: str, text: str) -> Iterator[_Defined]:
             yield _Defined(path, node.lineno, node.end_lineno or node.lineno, node.name, isinstance(node, ast.ClassDef))
 
 
-def _proof(each: _Defined, ledger: Ledger, called: Mapping[str, _Seen], several: set[str], problem: str) -> Proof:
+def _proof(each: _Defined, ledger: Ledger, seen: _Seen | None, several: set[str], problem: str) -> Proof:
     left = [
         place for place in ledger.places if place.fate is Fate.BY_HAND and place.path == each.path and each.line <= place.line <= each.end
     ]
@@ -126,11 +198,13 @@ def _proof(each: _Defined, ledger: Ledger, called: Mapping[str, _Seen], several:
     if left or refused:
         reason = "the file was not converted" if refused else f"line {left[0].line}: {left[0].name}: {left[0].note}"
         return Proof(each.path, each.line, each.name, Fact.UNCONVERTED, reason)
-    seen = called.get(each.name) if each.is_class else None
     if seen is None:
-        reason = problem or ("no layer of this class was called" if each.is_class else "functions are not called by themselves")
+        reason = problem or ("no layer of this class was called" if each.is_class else "the forward pass does not call it")
         return Proof(each.path, each.line, each.name, Fact.UNREACHED, reason)
-    reason = seen.reason or (f"several classes are called {each.name}" if each.name in several else "")
+    if seen.closed and not seen.reason:
+        return Proof(each.path, each.line, each.name, Fact.UNREACHED, f"it cannot be called by itself: {seen.closed}")
+    same = each.is_class and each.name in several
+    reason = seen.reason or (f"several classes are called {each.name}" if same else "")
     fact = Fact.UNPROVEN if reason else Fact.PROVEN
     return Proof(each.path, each.line, each.name, fact, reason, seen.calls, seen.error)
 
@@ -210,4 +284,5 @@ def lines(proofs: list[Proof]) -> list[str]:
     for each in proofs:
         told = f"{each.calls} calls, at most {each.error:.1e} apart" if each.fact is Fact.PROVEN else each.reason
         found.append(f"{each.fact.value}: {each.path}:{each.line} {each.name}: {told}")
+        found += [f"  perhaps {cause}" for cause in each.causes]
     return found

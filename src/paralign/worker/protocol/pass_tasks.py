@@ -119,3 +119,36 @@ class Curved(Ran):
 @dataclass(frozen=True)
 class Second(InRuns[Curved], task="second"):
     """The gradient of a gradient with respect to the inputs."""
+
+
+@dataclass
+class FunctionCall:
+    """One call of a function of the side's own.
+
+    Args:
+        name: ``module:function``.
+        number: of the call, from 1 on.
+        arguments, result: JSON, tensors as numbers of the records ``name#number`` of role ``input`` and ``output``.
+        problem: why it cannot be made again, or compared; '' where it can.
+    """
+
+    name: str
+    number: int
+    arguments: str = ""
+    result: str = ""
+    problem: str = ""
+
+
+@dataclass
+class FunctionCalls:
+    """The calls that were recorded, or made again."""
+
+    calls: List[FunctionCall] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Functions(Task[FunctionCalls], task="functions"):
+    """Record the first ``most`` calls of each of the side's functions ``names``; with the value ``calls``: make those again."""
+
+    names: List[str]
+    most: int = 4
