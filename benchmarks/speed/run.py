@@ -14,8 +14,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 COMPARE = (
-    "All default statistics of paralign (counts, extremes with their index, means, L2, cosine, ulp quantiles, NaN and infinities) "
-    "against reprod_log 1.0.1's three, and against a plain numpy read of the same bytes, in one run."
+    "All statistics of paralign (counts, extremes with their index, means, L2, cosine, ulp quantiles, NaN and infinities), what a verdict "
+    "needs of them, and equal tensors, with the [compiled kernel](kernel.md) and with numpy alone, against reprod_log 1.0.1's three "
+    "figures and a plain numpy read of the same bytes, in one run."
 )
 CAPTURE = "Module-level capture of torchvision's ResNet-50 on a batch of 8 against a plain forward, in one run."
 DEMO = (
