@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from paralign import cli
@@ -165,6 +166,70 @@ def test_quiet_prints_the_verdict_alone(capsys, port):
     code, out, _ = typed(capsys, "status", str(port), "-q")
     assert (code, out.count("\n")) == (1, 1)
     assert "steps done" in out
+
+
+def test_quiet_of_commands_that_list_prints_one_line(capsys, port, monkeypatch):
+    monkeypatch.chdir(port.parent)
+    Path("net.py").write_text("import torch\n\npool = torch.nn.AvgPool2d(2, padding=1)\nx = torch.relu(pool)\n")
+    assert typed(capsys, "scan", "-q", "net.py")[:2] == (0, "2 calls in 1 files: 1 silent, 1 renamed\n")
+    assert typed(capsys, "scan", "net.py", "--quiet", "--fail-on", "silent")[0] == 1
+    for name, values in (("good.log", [1.0, 2.0]), ("bad.log", [1.0, 3.0])):
+        np.save("one.npy", np.array([1.0, 2.0]))
+        np.save("other.npy", np.array(values))
+        typed(capsys, "compare", "one.npy", "other.npy", "--log", name)
+    assert typed(capsys, "log", "checks", "-q", "good.log", "bad.log") == (1, "1 of 2 logs passed\n", "")
+    assert typed(capsys, "log", "checks", "-q", "good.log") == (0, "1 of 1 logs passed\n", "")
+    assert typed(capsys, "pack", "-q", "port") == (4, "nothing was written: 6 checkpoints are not ready\n", "")
+    assert list(port.glob("*.tar.gz")) == []
+
+
+def test_quiet_of_what_watches_prints_a_line_for_each_side(capsys, port):
+    for name in ("reference.py", "candidate.py"):
+        (port / name).write_text(TWICE + LOADER)
+    (port / "candidate.py").write_text(KEEPING + LOADER)
+    code, out, err = typed(capsys, "watch-memory", str(port), "--what", "forward", "--steps", "12", "-q")
+    assert (code, err) == (1, "")
+    reference, candidate = out.splitlines()
+    assert reference == "reference: nothing grows"
+    assert re.fullmatch(r"candidate: .*memory.* grows", candidate)
+    code, out, _ = typed(capsys, "watch-loader", str(port), "--workers", "0", "--seconds", "1", "-q")
+    assert code == 0
+    assert [line.partition(": ")[0] for line in out.splitlines()] == ["reference", "candidate"]
+
+
+LOADER = """
+
+def build_dataloader(split):
+    return [([[1.0, 2.0, 3.0]], [1])] * 8
+"""
+KEEPING = """
+import numpy as np
+
+kept = []
+
+
+def model(x):
+    kept.append(np.ones(1 << 18))
+    return x * 2
+
+
+def build_model():
+    return model
+"""
+
+
+@pytest.mark.parametrize("words", ["--lang zh {}", "{} --lang zh", "--lang=zh {}", "--lang en {} --lang zh"])
+def test_the_language_stands_before_or_behind_the_command(capsys, port, words):
+    code, out, _ = typed(capsys, *words.format(f"check {port} forward -q").split())
+    assert (code, out) == (0, "结论：一致\n")  # noqa: RUF001 - as Chinese is written
+
+
+def test_a_language_before_the_command_is_checked_and_stands_before_words_of_two(capsys, tmp_path):
+    code, _, err = typed(capsys, "--lang", "zhh", "check")
+    assert (code, "there is no --lang 'zhh'; did you mean 'zh'?" in err) == (2, True)
+    for words in ("--lang zh log show x", "log --lang zh show x", "log show --lang zh x"):
+        assert cli.parser().parse_args(words.split()).lang == "zh"
+    assert cli.parser().parse_args(["log", "show", "x"]).lang is None
 
 
 # -- pipes and terminals ---------------------------------------------------------------------------------------------------------------

@@ -119,6 +119,9 @@ def test_the_archive_holds_arrays_logs_and_their_hashes(port, capsys):
     assert "the archive is there already" in capsys.readouterr().err
     assert cli.main(["pack", str(port.folder), *WITHOUT, "--out", str(port.folder / "b.tar.gz")]) == 0
     assert (port.folder / "b.tar.gz").read_bytes() == archive.read_bytes()
+    capsys.readouterr()
+    assert cli.main(["pack", str(port.folder), *WITHOUT, "-q", "--out", str(port.folder / "c.tar.gz")]) == 0
+    assert re.fullmatch(r".*c\.tar\.gz: \d+ files\n", capsys.readouterr().out)
 
 
 def test_open_checkpoints_are_named_and_nothing_is_written(port, capsys):

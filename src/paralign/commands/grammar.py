@@ -124,6 +124,13 @@ def leaves(parser: argparse.ArgumentParser, words: Sequence[str] = ()) -> Iterat
         yield from leaves(each, [*words, name])
 
 
+def inner_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of all commands, and of groups of commands such as ``weights``."""
+    for each in (commands_of(parser) or {}).values():
+        yield each
+        yield from inner_parsers(each)
+
+
 def quiet(parser: argparse.ArgumentParser) -> None:
     """Give a command ``--quiet``: one that prints its conclusion alone."""
     parser.add_argument("-q", "--quiet", action="store_true", help="print the verdict alone, and no progress")
@@ -135,9 +142,12 @@ def verbose(parser: argparse.ArgumentParser) -> None:
 
 
 def add_language(top: argparse.ArgumentParser) -> None:
-    """Give every command ``--lang``."""
-    for _, parser in leaves(top):
-        parser.add_argument("--lang", choices=LANGUAGES, default=None, help=f"language of what is printed (default: {LANGUAGE}, else en)")
+    """Give every command ``--lang``, which may stand before the command as well: the last one counts."""
+    told = f"language of what is printed (default: {LANGUAGE}, else en)"
+    top.add_argument("--lang", choices=LANGUAGES, default=None, help=told)
+    for parser in inner_parsers(top):
+        # a default of its own would replace what was given before the command
+        parser.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS, help=told)
 
 
 def language(given: str | None) -> str:

@@ -47,6 +47,7 @@ def add_commands(commands: Any) -> None:
         description="Read logs of differences, such as forward_diff.log: of reprod_log in both of its formats, and of checks.",
     )
     checks.add_argument("files", nargs="+", metavar="FILE")
+    quiet(checks)
     checks.set_defaults(run=_checks)
     convert = verbs.add_parser("convert", help="write a log in another form")
     convert.add_argument("file", metavar="FILE")
@@ -97,6 +98,9 @@ def _checks(options: argparse.Namespace) -> int:
     for name in options.files:
         log = read_diff_log(name)
         said = {True: "passed", False: "failed", None: log.verdict or "compares nothing"}[log.passed]
+        codes.append({True: 0, False: 1, None: 4}[log.passed])
+        if options.quiet:
+            continue
         print(f"{one_line(name)}: {said}, {len(log.figures)} lines, {len(log.failed)} of them beyond their threshold")
         print(
             "\n".join(f"  {one_line(each.name)}: {each.method} diff {each.value:.6g}" for each in log.failed),
@@ -104,7 +108,8 @@ def _checks(options: argparse.Namespace) -> int:
         )
         print("".join(f"  paralign: {one_line(remark)}\n" for remark in log.remarks), end="")
         print("".join(f"  line {number} is none of such a log: {one_line(text)[:80]}\n" for number, text in log.unread), end="")
-        codes.append({True: 0, False: 1, None: 4}[log.passed])
+    if options.quiet:
+        print(f"{codes.count(0)} of {len(codes)} logs passed")
     return 1 if 1 in codes else max(codes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import quiet
 from paralign.commands.under_way import Progress
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def add_commands(commands: Any) -> None:
     scan.add_argument("--out", metavar="FILE", help="write there instead; nothing is replaced")
     scan.add_argument("--fail-on", metavar="LIST", default="", help=f"exit with 1 where a call is one of these: {','.join(_CHOICES)}")
     scan.add_argument("-v", "--verbose", action="store_true", help="list every call")
+    quiet(scan)
     scan.set_defaults(run=_scan)
 
 
@@ -50,7 +52,7 @@ def _scan(options: argparse.Namespace) -> int:
     from paralign.port.scanning import scan
 
     chosen = _chosen(options.fail_on)
-    with Progress() as progress:
+    with Progress(quiet=options.quiet) as progress:
         inventory = scan(options.paths, options.python, progress=progress.part)
     _write(_rendered(inventory, options), options.out)
     if not inventory.rows:
@@ -93,6 +95,8 @@ def _rendered(inventory: Inventory, options: argparse.Namespace) -> str:
         return inventories.markdown(inventory)
     if options.sarif:
         return inventories.sarif(inventory) + "\n"
+    if options.quiet:
+        return inventories.summary(inventory) + "\n"
     return "\n".join(inventories.terminal(inventory, full=options.verbose)) + "\n"
 
 

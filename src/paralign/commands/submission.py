@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.commands.grammar import quiet
 from paralign.commands.status import add_folder
 from paralign.commands.under_way import Progress
 
@@ -39,6 +40,7 @@ def add_commands(commands: Any) -> None:
     )
     add_folder(pack)
     pack.add_argument("--out", metavar="FILE", help="a new file (default: checkpoints.tar.gz in the project's folder)")
+    quiet(pack)
     pack.set_defaults(run=_pack)
 
 
@@ -70,20 +72,21 @@ def _pack(options: argparse.Namespace) -> int:
     from paralign.progress.packing import plan, write
     from paralign.progress.steps import CODES, UNFINISHED, status
 
-    with Progress() as progress:
+    with Progress(quiet=options.quiet) as progress:
         progress.step("looking at the checkpoints")
         found = status(options.directory, out=options.result, without=options.without)
         packing = plan(found)
     if packing.problems:
-        for problem in packing.problems:
+        for problem in [] if options.quiet else packing.problems:
             why = "" if problem.why == problem.state.value else f": {one_line(problem.why)}"
             print(f"checkpoint {problem.checkpoint} (step {problem.step}) is {problem.state.value}{why}")
-        print("nothing was written")
+        print(f"nothing was written: {len(packing.problems)} checkpoints are not ready" if options.quiet else "nothing was written")
         return CODES.get(packing.state, UNFINISHED)
     path = Path(options.out) if options.out else found.project.folder / "checkpoints.tar.gz"
-    with Progress() as progress:
+    with Progress(quiet=options.quiet) as progress:
         progress.step("writing the archive")
         names = write(packing, found, path, options.lang)
-    print("\n".join(["  " + one_line(name) for name in names]))
+    if not options.quiet:
+        print("\n".join(["  " + one_line(name) for name in names]))
     print(f"{one_line(str(path))}: {len(names)} files")
     return 0

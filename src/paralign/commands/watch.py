@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from paralign.commands.grammar import number, whole
+from paralign.commands.grammar import number, quiet, whole
 from paralign.commands.under_way import Progress
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def add_commands(commands: Any) -> None:
     )
     memory.add_argument("--steps", type=whole, default=30, metavar="N", help="how often, from 8 (default: 30)")
     memory.add_argument("--json", action="store_true", help="print everything as JSON")
+    quiet(memory)
     memory.set_defaults(run=_memory)
     loader = commands.add_parser(
         "watch-loader",
@@ -81,6 +82,7 @@ def add_commands(commands: Any) -> None:
     loader.add_argument("--workers", default="0,4,8", metavar="N,N,…", help="numbers of workers to try (default: 0,4,8)")
     loader.add_argument("--seconds", type=number, default=20.0, help="that one number of workers may take (default: 20)")
     loader.add_argument("--json", action="store_true", help="print everything as JSON")
+    quiet(loader)
     loader.set_defaults(run=_loader)
 
 
@@ -97,7 +99,7 @@ def _memory(options: argparse.Namespace) -> int:
 
     if options.steps < 8:  # noqa: PLR2004 - fewer prove nothing
         raise UsageError(f"--steps must be at least 8, not {options.steps}", hint="growth of fewer steps cannot be told from chance")
-    with Progress() as progress:
+    with Progress(quiet=options.quiet) as progress:
         progress.step("starting both sides")
         with opened(options.directory) as context:
             found = []
@@ -109,7 +111,7 @@ def _memory(options: argparse.Namespace) -> int:
 
         print(json.dumps([asdict(each) for each in found], indent=1))
     else:
-        print("\n".join(line for each in found for line in _told(each)))
+        print("\n".join(line for each in found for line in ([_grows(each)] if options.quiet else _told(each))))
     return 1 if any(each.growing for each in found) else 0
 
 
@@ -164,6 +166,13 @@ def _fixes(found: Growth) -> list[str]:
     return fixes or ["nothing of Python's keeps it: look at what compiled code allocates (custom operators, readers), and at its caches"]
 
 
+def _grows(found: Growth) -> str:
+    """What grows on a side, in a line."""
+    return (
+        f"{found.side}: {', '.join(SERIES[name][0] for name in found.growing)} grows" if found.growing else f"{found.side}: nothing grows"
+    )
+
+
 def _told(found: Growth) -> list[str]:
     from paralign.errors import one_line
 
@@ -206,7 +215,7 @@ def _loader(options: argparse.Namespace) -> int:
     answers: dict[str, LoaderTold] = {}
     sides = _sides(options)
     with (
-        Progress(steps=sides, seconds=dict.fromkeys(sides, options.seconds * len(texts))) as progress,
+        Progress(quiet=options.quiet, steps=sides, seconds=dict.fromkeys(sides, options.seconds * len(texts))) as progress,
         opened(options.directory) as context,
     ):
         for side in sides:
@@ -225,7 +234,7 @@ def _loader(options: argparse.Namespace) -> int:
         print(json.dumps({side: {**asdict(answer), "advice": advice(answer)} for side, answer in answers.items()}, indent=1))
         return 0
     for side, answer in answers.items():
-        print("\n".join(_timed(side, answer)))
+        print(f"{side}: {advice(answer)[0]}" if options.quiet else "\n".join(_timed(side, answer)))
     return 0
 
 

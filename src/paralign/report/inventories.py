@@ -45,6 +45,15 @@ def terminal(inventory: Inventory, *, full: bool = False) -> list[str]:
     return lines + _files(inventory)
 
 
+def summary(inventory: Inventory) -> str:
+    """One line: how many calls of each status, and files that could not be read."""
+    counts = [(sum(row.status is status for row in inventory.rows), status.value) for status in Status]
+    parts = [f"{count} {name}" for count, name in counts if count]
+    unread = len(inventory.unread)
+    parts += [f"{unread} files not read"] if unread else []
+    return f"{len(inventory.rows)} calls in {len(inventory.files)} files: {', '.join(parts) or 'nothing to do'}"
+
+
 def _head(inventory: Inventory) -> list[str]:
     calls = len(inventory.rows)
     lines = sum(each.lines for each in inventory.files)
