@@ -76,7 +76,8 @@ def test_the_sentence_of_a_stage_is_its_cause_or_its_line(result, tmp_path):
     report = told(result.to_dict(), root=tmp_path)
     sentences = {stage.name: stage.sentence for stage in report.stages}
     assert sentences["weights"] == ""
-    assert sentences["forward"] == "right inputs and another result at candidate.py:12: line_12 = 12 (reference: reference.py:12)"
+    line = "candidate.py:12: line_12 = 12 (reference: reference.py:12)"
+    assert sentences["forward"] == f"candidate (conv2d): right inputs, another result at {line}"
     assert sentences["backward"] == "decay 0.1; set 0.01"
     assert sentences["metric"] == "too few"
     assert sentences["loss"] == "nothing was compared"
@@ -122,7 +123,7 @@ def test_names_that_an_address_cannot_hold_are_quoted(result):
 
 def test_remarks_are_one_line_each_whatever_a_message_holds(result, tmp_path):
     lines = remarks(told(result.to_dict(), root=tmp_path), tmp_path).splitlines()
-    assert lines[0].startswith("::error file=candidate.py,line=12,title=paralign forward diverged::right inputs")
+    assert lines[0].startswith("::error file=candidate.py,line=12,title=paralign forward diverged::candidate (conv2d): right inputs")
     assert len(lines) == 5
     assert all(line.startswith(("::error ", "::warning ")) for line in lines)
 

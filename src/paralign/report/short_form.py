@@ -13,6 +13,7 @@ from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
 from paralign.report.findings import changed_lines, words
 from paralign.report.language import say
+from paralign.report.sentences import SENTENCES, operation
 from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
 
 if TYPE_CHECKING:
@@ -34,20 +35,6 @@ FIRST = 4
 
 #: characters of a sentence: two lines of a terminal
 SENTENCE = 200
-
-#: kind of a fault -> what to say of its operation; other kinds say it in their first note
-SENTENCES = {
-    "different": "{op}: right inputs, another result",
-    "missing": "the reference does {step} first, which is missing here",
-    "extra": "{op}: this step is not there in the reference",
-    "miswired": "{op} takes another value than in the reference",
-    "order": "{op}: the right elements, in another order",
-    "given": "a parameter, buffer or constant that goes into {op} is none of the reference's",
-    "region": "computed in other steps than the reference's",
-}
-
-#: what belongs to the name of a framework's operation and tells a porter nothing
-_DIALECT = frozenset({"aten", "prims", "default", "Tensor", "Scalar", "dim", "int", "float", "self", "_C_ops"})
 
 
 @dataclass
@@ -204,20 +191,8 @@ def _of_kind(fault: Divergence) -> str:
 
 
 def _operation(point: Point | None) -> str:
-    """An operation as a porter calls it: the layer, else the function's name.
-
-    >>> from paralign.model import Point
-    >>> _operation(Point("bn", "aten.native_batch_norm.default (BatchNorm2d)")), _operation(Point("", "aten.tanh.default"))
-    ('bn (BatchNorm2d)', 'tanh')
-    """
-    if point is None:
-        return say("the model itself")
-    function, _, layer = point.op.partition(" (")
-    plain = [part for part in function.split(".") if part and part not in _DIALECT]
-    kind = layer.rstrip(")") if layer else ".".join(plain) or function
-    if point.name and kind:
-        return f"{point.name} ({kind})"
-    return point.name or kind or say("the model itself")
+    """An operation as a porter calls it."""
+    return (operation(point.name, point.op) if point is not None else "") or say("the model itself")
 
 
 def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, SourceLine
+from paralign.report.sentences import SENTENCES, operation
 from paralign.report.text import figure
 
 if TYPE_CHECKING:
@@ -317,7 +318,14 @@ def _of_fault(fault: Fault) -> str:
     code = f": {fault.candidate.code}" if fault.candidate.code else ""
     against = f" (reference: {where(fault.reference)})" if fault.reference is not None else ""
     doubt = "" if fault.confirmed else ", not confirmed"
-    return f"right inputs and another result at {where(fault.candidate)}{code}{against}{doubt}"
+    return f"{_said(fault)} at {where(fault.candidate)}{code}{against}{doubt}"
+
+
+def _said(fault: Fault) -> str:
+    """What is wrong at a guilty point, by its kind."""
+    own, step = ("" if place is None else operation(place.module, place.operation) for place in (fault.candidate, fault.reference))
+    said = SENTENCES.get(fault.kind, "right inputs and another result")
+    return said.format(op=own or step or "the model itself", step=step or "something")
 
 
 def _of_pairs(stage: StageTold) -> str:
