@@ -210,3 +210,12 @@ def test_in_chinese():
     assert lines[0] == "forward 前向 不一致: bn (BatchNorm2D)：输入相同，结果不同"
     assert lines[1].startswith("  参考：net.py:5")
     assert lines[-2] == "loss 损失 不一致: 可能只是由 forward 前向 引起：请先看那里"
+
+
+def test_where_no_cause_is_known_the_next_remark_is_shown():
+    hint = "PyTorch's average counts the padding"
+    confirmed = fault(notes=["right inputs, another result", hint], repeats=0)
+    assert f"  {hint}" in below(diverged(found=confirmed))
+    assert f"  {hint}" not in below(diverged(found=fault(notes=confirmed.notes, repeats=0, confirmed=False)))
+    stage = StageResult("forward", DIVERGED, pairs=[pair()], notes=["a tuple of 2 in the reference, a tensor in the candidate"])
+    assert "  a tuple of 2 in the reference, a tensor in the candidate" in below(stage)

@@ -142,6 +142,9 @@ def _diverged(stage: StageResult) -> list[Text]:
     if found is not None:
         changed = [Text(f"    {line}", "cyan") for line in changed_lines(found.patch)[:CHANGED]]
         lines += changed or [Text(say("  fix: {fix}", fix=shortened(one_line(words(found)[1]), SENTENCE)))]
+    remark = _remark(stage, found)
+    if remark:
+        lines.append(Text(f"  {shortened(one_line(remark), SENTENCE)}"))
     evidence = _evidence(stage, found)
     if evidence:
         lines.append(Text(f"  {evidence}"))
@@ -151,6 +154,16 @@ def _diverged(stage: StageResult) -> list[Text]:
     if found is not None and found.stays:
         lines.append(Text(say("  not gone: {stages}", stages=", ".join(found.stays))))
     return lines
+
+
+def _remark(stage: StageResult, found: Finding | None) -> str:
+    """What else is known where no cause is: the second note of a confirmed point, else the stage's first warning or note."""
+    fault = stage.divergence
+    if found is not None or (fault is not None and (fault.repeats or fault.value is not None)):
+        return ""
+    if fault is not None and fault.what:
+        return say(fault.notes[1]) if fault.confirmed and len(fault.notes) > 1 else ""
+    return next(iter((*stage.warnings, *stage.notes)), "")
 
 
 def _cause(stage: StageResult) -> Finding | None:
