@@ -7,6 +7,7 @@ Python's limited API makes one file for every version from 3.11 on. 3.10, whose 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import subprocess
@@ -16,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "native" / "fused.c"
+#: what the file is made of, in this order; this script has the flags. comparison/compiled.py names the same files
+MADE_OF = (SOURCE, SOURCE.with_name("lanes.h"), Path(__file__).resolve())
 #: where it is looked for
 HOME = ROOT / "src" / "paralign" / "comparison"
 #: the first version whose limited API has buffers
@@ -50,6 +53,11 @@ def name() -> str:
     return f"_fused{suffix}"
 
 
+def digest() -> str:
+    """SHA-256 of what the file is made of: compiled in, so that one of other sources is not used."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in MADE_OF)).hexdigest()
+
+
 def compiler() -> list[str]:
     """The C compiler and its first arguments: CC, if it is set, else what Python was built with, else cc."""
     if "CC" in os.environ:
@@ -69,10 +77,10 @@ def compile_kernel(folder: Path = HOME) -> Path:
     if os.name != "posix":
         raise NotCompiled(f"not for {os.name}")
     target, draft = folder / name(), folder / f".{name()}.{os.getpid()}"
-    whole = [] if limited() else ["-DPARALIGN_WHOLE_API"]
+    defined = [f'-DPARALIGN_SOURCES="{digest()}"', *([] if limited() else ["-DPARALIGN_WHOLE_API"])]
     linking = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     include = f"-I{sysconfig.get_paths()['include']}"
-    command = [*compiler(), *FLAGS, *whole, *architectures(), include, str(SOURCE), *linking, "-o", str(draft)]
+    command = [*compiler(), *FLAGS, *defined, *architectures(), include, str(SOURCE), *linking, "-o", str(draft)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
         if done.returncode:

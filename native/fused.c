@@ -18,6 +18,9 @@
 #define INLINE static inline __attribute__((always_inline))
 #define CHUNK 2048 /* elements: two of float64 take 32 KB, a first-level cache */
 #define INTERFACE 1 /* of `compare`; compiled.py expects one, so that a file of another version is not used */
+#ifndef PARALIGN_SOURCES
+#define PARALIGN_SOURCES "" /* build_fused.py gives the digest of what it compiles; compiled.py compares it where the sources are */
+#endif
 #define LOW 1e-200 /* sums of squares of float64 between which no square can have been lost; kernel.py has the same */
 #define HIGH 1e280
 #define VANISHING 1e-290 /* products below it may have lost digits */
@@ -106,10 +109,10 @@ INLINE void widen_brain(const uint16_t *from, float *to, Py_ssize_t n) {
 
 INLINE double value_at(const void *a, Py_ssize_t i, int wide) { return wide ? ((const double *)a)[i] : (double)((const float *)a)[i]; }
 
-/* Where the greatest absolute error of a chunk first stands. */
-INLINE void place_greatest(struct part *p, const void *a, const void *b, Py_ssize_t start, int wide, double top) {
+/* Where the greatest absolute error of a chunk of n elements first stands; never behind its last element. */
+INLINE void place_greatest(struct part *p, const void *a, const void *b, Py_ssize_t start, Py_ssize_t n, int wide, double top) {
     Py_ssize_t i = 0;
-    while (fabs(value_at(a, i, wide) - value_at(b, i, wide)) != top)
+    while (i + 1 < n && fabs(value_at(a, i, wide) - value_at(b, i, wide)) != top)
         i++;
     p->max_abs = top;
     p->max_abs_at = start + i;
@@ -258,7 +261,7 @@ INLINE int add_chunk(int width, struct part *p, const struct job *job, const voi
     if (!s.differing)
         return 1;
     if (s.top > p->max_abs)
-        place_greatest(p, a, b, start, wide, s.top);
+        place_greatest(p, a, b, start, n, wide, s.top);
     if (job->tolerant)
         p->exceeding += beyond(a, b, n, wide, job);
     if (!shown)
@@ -318,9 +321,11 @@ __attribute__((target("avx2,avx512f,avx512vl,avx512dq,avx512bw"))) static void p
 /* The pass for this processor. `level` bounds what of it is used (0: what every one has), for tests: the numbers do not depend on it. */
 static void (*best_pass(int level))(const struct job *, struct part *) {
 #if defined(__x86_64__)
-    if (level > 1 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    int narrow = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); /* both passes use them */
+    int vectors = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+    if (level > 1 && narrow && vectors && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
         return pass_avx512;
-    if (level > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (level > 0 && narrow)
         return pass_avx2;
 #endif
     (void)level;
@@ -391,7 +396,11 @@ static PyMethodDef METHODS[] = {
      "compare(reference, candidate, kind, atol, rtol, tolerant, shown, level): the figures of two buffers, up to where numpy has to go on"},
     {NULL, NULL, 0, NULL}};
 
-static int add_interface(PyObject *module) { return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE); }
+static int add_interface(PyObject *module) {
+    if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "SOURCES", PARALIGN_SOURCES);
+}
 
 static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, add_interface}, {0, NULL}};
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_fused", "Statistics of two tensors in one pass.", 0, METHODS, SLOTS, NULL, NULL, NULL};

@@ -1,7 +1,10 @@
 """The compiled kernel and numpy: the same numbers on anything, and what is said where there is no kernel."""
 
+import ctypes
 import importlib.util
 import math
+import platform
+import subprocess
 import sys
 import types
 from fractions import Fraction
@@ -346,6 +349,107 @@ def test_other_types_are_numpys(library, put, monkeypatch):
     assert compiled.serves("float32", "float32")
     for pair in (("float32", "float64"), ("int64", "int64"), ("complex64", "complex64"), ("float8_e5m2", "float8_e5m2")):
         assert not compiled.serves(*pair)
+
+
+# --- the sources it is made of ---------------------------------------------------------------------------------------
+
+
+def sources_in(folder):
+    folder.mkdir()
+    for name in compiled._MADE_OF:
+        (folder / name).write_bytes((NATIVE / name).read_bytes())
+    return folder
+
+
+def test_a_kernel_of_other_sources_is_not_used(build, library, put, monkeypatch, tmp_path, capsys):
+    from paralign.run.doctor import Diagnosis
+
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert library.SOURCES == build.digest() == compiled._sources()
+    for name in compiled._MADE_OF:
+        native = sources_in(tmp_path / name)
+        monkeypatch.setattr(compiled, "_NATIVE", native)
+        put(library)
+        assert compiled.state() is State.IN_USE
+        with (native / name).open("a") as file:
+            file.write("\n/* changed */\n")
+        put(library)
+        assert compiled.state() is State.STALE
+    monkeypatch.setattr("paralign.run.doctor.diagnose", lambda *_: Diagnosis([]))
+    assert cli.main(["doctor"]) == 0
+    assert "run `python native/build_fused.py`" in capsys.readouterr().out
+    assert measure(RIGHT, RIGHT + 1).mismatched == 8
+    monkeypatch.setattr(compiled, "_NATIVE", tmp_path / "none, as in a wheel")
+    put(library)
+    assert compiled.state() is State.IN_USE
+
+
+def test_a_kernel_that_does_not_say_what_it_is_made_of_is_not_used_beside_sources(put, monkeypatch):
+    monkeypatch.delenv(SWITCH, raising=False)
+    put(types.SimpleNamespace(INTERFACE=compiled._INTERFACE))
+    assert compiled.state() is State.STALE
+
+
+# --- inside --------------------------------------------------------------------------------------------------------
+
+INSIDE = """
+static const char *without = "";
+#define __builtin_cpu_supports(name) (strcmp(name, without) != 0)
+#include "fused.c"
+__attribute__((visibility("default"))) int chosen(int level, const char *missing) {
+    without = missing;
+    void (*pass)(const struct job *, struct part *) = best_pass(level);
+#if defined(__x86_64__)
+    return pass == pass_avx512 ? 2 : pass == pass_avx2;
+#else
+    return pass == pass_plain ? 0 : -1;
+#endif
+}
+__attribute__((visibility("default"))) Py_ssize_t placed(const double *a, const double *b, Py_ssize_t n, double top) {
+    struct part part = {.max_abs_at = -1};
+    place_greatest(&part, a, b, 100, n, 1, top);
+    return part.max_abs_at;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def inside(build, library, tmp_path_factory):
+    """Functions of the source that the module does not offer; the processor's abilities are said to it."""
+    assert library
+    folder = tmp_path_factory.mktemp("inside")
+    (folder / "inside.c").write_text(INSIDE)
+    flags = [flag for flag in build.FLAGS if flag != "-O3"]
+    include = [f"-I{NATIVE}", f"-I{build.sysconfig.get_paths()['include']}"]
+    linking = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
+    whole = [] if build.limited() else ["-DPARALIGN_WHOLE_API"]
+    command = [*build.compiler(), "-O1", *flags, *whole, *include, str(folder / "inside.c"), *linking, "-o", str(folder / "inside.so")]
+    subprocess.run(command, check=True, timeout=build.LIMIT, capture_output=True)
+    found = ctypes.CDLL(str(folder / "inside.so"))
+    found.placed.restype, found.placed.argtypes = ctypes.c_ssize_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double]
+    return found
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the passes of other processors need nothing")
+@pytest.mark.parametrize("missing", ["avx2", "fma", "f16c"])
+def test_no_pass_is_taken_whose_instructions_the_processor_lacks(inside, missing):
+    assert [inside.chosen(level, missing.encode()) for level in (0, 1, 2)] == [0, 0, 0]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the passes of other processors need nothing")
+@pytest.mark.parametrize("missing", ["avx512f", "avx512vl", "avx512dq", "avx512bw"])
+def test_without_all_of_avx512_the_narrower_pass_is_taken(inside, missing):
+    assert [inside.chosen(level, missing.encode()) for level in (0, 1, 2)] == [0, 1, 1]
+    assert [inside.chosen(level, b"") for level in (0, 1, 2)] == [0, 1, 2]
+
+
+def test_the_place_of_the_greatest_error_is_never_behind_the_last_element(inside):
+    a, b = np.zeros(64), np.zeros(64)
+    b[5] = b[9] = b[20] = 3.0
+    assert inside.placed(a.ctypes.data, b.ctypes.data, 16, 3.0) == 105
+    b[5] = b[9] = 0
+    assert inside.placed(a.ctypes.data, b.ctypes.data, 16, 3.0) == 115  # it stands behind the chunk
+    assert inside.placed(a.ctypes.data, b.ctypes.data, 16, math.nan) == 115
 
 
 # --- compiling ------------------------------------------------------------------------------------------------------

@@ -95,6 +95,7 @@ def _of_kernel() -> str:
         State.ABSENT: say("its kernel was not compiled: there was no C compiler, or no headers of Python, when it was installed"),
         State.BROKEN: say("its kernel is of another system or another Python; install paralign again"),
         State.OUTDATED: say("its kernel is of another version; install paralign again"),
+        State.STALE: say("its kernel was compiled from other sources than `native/` has now: run `python native/build_fused.py`"),
     }
     found = state()
     if found is State.IN_USE:

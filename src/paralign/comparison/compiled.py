@@ -7,10 +7,12 @@ code for, numpy does the same. Counts, greatest values and their places are equa
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 from enum import Enum
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +30,10 @@ SWITCH = "PARALIGN_KERNEL"
 KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 #: what the module's ``INTERFACE`` has to be; the same number stands in ``native/fused.c``
 _INTERFACE = 1
+#: where the sources lie beside an editable installation; a wheel has none
+_NATIVE = Path(__file__).resolve().parents[3] / "native"
+#: what the module is made of, in the order of ``native/build_fused.py``
+_MADE_OF = ("fused.c", "lanes.h", "build_fused.py")
 #: uses all that the processor has; tests lower it
 _LEVEL = 2
 #: elements that numpy takes over where the kernel stops: float64 with NaN, infinities, or squares that leave float64
@@ -42,6 +48,7 @@ class State(Enum):
     ABSENT = "not compiled: no C compiler, or no headers of Python"
     BROKEN = "of another system or another Python"
     OUTDATED = "of another version of paralign"
+    STALE = "compiled from other sources than those beside it"
 
 
 class _Library(Protocol):
@@ -166,4 +173,15 @@ def _load() -> tuple[_Library | None, State]:
         return None, State.BROKEN
     if getattr(library, "INTERFACE", None) != _INTERFACE:
         return None, State.OUTDATED
+    if _sources() not in (None, getattr(library, "SOURCES", "")):
+        return None, State.STALE
     return library, State.IN_USE
+
+
+def _sources() -> str | None:
+    """SHA-256 of what the module would be made of now; None where its sources are not there, as in a wheel."""
+    paths = [_NATIVE / name for name in _MADE_OF]
+    try:
+        return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+    except OSError:
+        return None

@@ -163,6 +163,8 @@ CHINESE: dict[str, str] = {
         "安装时没有 C 编译器或 Python 头文件，内核未编译",
     "its kernel is of another system or another Python; install paralign again": "内核属于其他系统或其他 Python，请重新安装 paralign",
     "its kernel is of another version; install paralign again": "内核属于其他版本，请重新安装 paralign",
+    "its kernel was compiled from other sources than `native/` has now: run `python native/build_fused.py`":
+        "内核的源码与 `native/` 现有内容不同：请运行 `python native/build_fused.py`",
     "paralign compares with its compiled kernel": "paralign 使用编译的内核进行比较",
     "paralign compares with numpy alone, some three times slower: {why}": "paralign 只用 numpy 进行比较，速度约慢三倍：{why}",
     "matters": "有影响",
