@@ -15,7 +15,7 @@ from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
-    from paralign.model import Record
+    from paralign.model import Finding, Pair, Record
     from paralign.run.project import Settings
     from paralign.run.recorder import Recorder
     from paralign.weights import Plan
@@ -32,6 +32,21 @@ FOLLOWED = 64
 
 #: likeness from which a function of the side's own is held to be a misspelt one: ``build_modle``, ``los``, ``metrics``
 LIKE = 0.8
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """What an experiment with the optimizers alone has found: one of them clips gradients by itself, the other does not.
+
+    ``side`` clips (0: the reference), by ``kind`` to ``threshold``; ``alone``: nothing else differs. ``pairs`` are of the experiment.
+    """
+
+    side: int
+    kind: str
+    threshold: float
+    alone: bool
+    finding: Finding
+    pairs: list[Pair]
 
 
 @dataclass
@@ -60,6 +75,7 @@ class Context:
     plan: Plan | None = None
     drawn: bool = False
     forwarded: bool = False
+    clipping: Clipping | None = None
     guessed: bool = False
     used: dict[str, dict[str, str]] = field(default_factory=dict)
     replays: dict[str, Any] = field(default_factory=dict)

@@ -260,6 +260,40 @@ def test_clipping_in_the_loop_of_one_side_and_in_the_optimizer_of_the_other(step
     assert made_up is (step is clipped and verdict == ALIGNED)
 
 
+def decayed(model, optimizer, batch):
+    loss = mse(model(batch[0]), batch[1])
+    optimizer.zero_grad()
+    loss.backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.grad += 0.05 * parameter
+    optimizer.step()
+
+
+def test_what_the_steps_do_otherwise_does_not_excuse_a_clipping_that_nothing_reaches():
+    def ours(model):
+        clip = paddle.nn.ClipGradByGlobalNorm(5.0)
+        return paddle.optimizer.Momentum(0.1, 0.9, model.parameters(), weight_decay=0.05, grad_clip=clip)
+
+    both = sides(decayed, unclipped, optimizers=(adam, ours), models=SMOOTH, loss=mse)
+    result = check(*both, inputs=X, labels=Y, stages=["backward", "optimizer"])
+    assert result["optimizer"].verdict == DIVERGED, told(result["optimizer"])
+
+
+def test_a_decay_too_small_to_be_seen_in_steps_is_not_excused_by_a_clipping():
+    def theirs(model):
+        return torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.01)
+
+    def ours(model):
+        clip = paddle.nn.ClipGradByGlobalNorm(0.01)
+        return paddle.optimizer.AdamW(1e-6, parameters=model.parameters(), weight_decay=0.02, grad_clip=clip)
+
+    both = sides(clipped, unclipped, optimizers=(theirs, ours), models=SMOOTH, loss=mse)
+    result = check(*both, inputs=X, labels=Y, stages=["optimizer"])["optimizer"]
+    assert result.verdict == DIVERGED, told(result)
+    assert "weight decay" in result.findings[0].cause
+
+
 def test_the_stage_optimizer_asks_own_steps_too():
     for norm, verdict in ((0.01, ALIGNED), (0.02, DIVERGED)):
         both = sides(clipped, unclipped, optimizers=(adam, clipping(norm)), models=SMOOTH)

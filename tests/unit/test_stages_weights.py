@@ -133,7 +133,7 @@ def test_equal_names_decide_what_no_run_shows():
     }
     plan = end(moves_of=moves.get, ambiguous=[])
     names = list(moves)
-    for proof in (end(right=True, ambiguous=[end(seen=False, reference=names, candidate=[])]), None):
+    for proof in (end(right=True, ambiguous=[end(seen=False, laid_out=False, reference=names, candidate=[])]), None):
         plan.ambiguous = [] if proof else [end(reference=names)]
         result = StageResult("weights", pairs=[Pair(name, None, None, verdict=ALIGNED) for name in names])
         _say_unproven(result, plan, proof)

@@ -31,12 +31,14 @@ class Alike:
     """Tensors of the candidate that the run cannot tell apart: it is right whichever of their sources each of them takes.
 
     ``seen`` says that the outputs do depend on them (branches that are added up, say): then each assignment is as right as the other.
-    Else nothing shows which is right (heads that only training uses).
+    Else nothing shows which is right (heads that only training uses). ``laid_out`` says that it is their layout that is open, not only
+    their place.
     """
 
     candidate: list[str]
     reference: list[str]
     seen: bool
+    laid_out: bool = False
 
     def told(self) -> str:
         """The ambiguity as a line of text."""
@@ -234,7 +236,8 @@ def _doubt(proof: Proof, search: _Search) -> None:
         ours = dict.fromkeys(m.reference.name for m in moves if m.reference is not None)
         theirs = dict.fromkeys(m.candidate.name for m in moves if m.candidate is not None)
         seen = any(_seen(proof.plan, option, search) for option in options)
-        proof.ambiguous.append(Alike(list(theirs), list(ours), seen))
+        laid_out = any(option.routes for option in options)
+        proof.ambiguous.append(Alike(list(theirs), list(ours), seen, laid_out))
 
 
 def _seen(plan: Plan, option: Option, search: _Search) -> bool:

@@ -27,9 +27,9 @@ def undecided(plan: Plan, alikes: Iterable[Alike]) -> list[str]:
     return [
         name
         for alike in unseen
-        if not numbered_alike(plan, alike.reference)
+        if alike.laid_out or not numbered_alike(plan, alike.reference)
         for name in alike.reference
-        if not beside_its_siblings(plan, name, alike.candidate, silent)
+        if alike.laid_out or not beside_its_siblings(plan, name, alike.candidate, silent)
     ]
 
 
@@ -72,7 +72,7 @@ def beside_its_siblings(plan: Plan, name: str, rivals: Sequence[str], open_: Col
     """
     own = [move.candidate.name for move in plan.moves_of(name) if move.candidate is not None]
     module = _module(name)
-    while module and len(own) == 1:
+    while module and len(own) == 1 and len(rivals) > 1:
         inside = [source.name for source in plan.sources if source.name not in open_ and _below(source.name, module)]
         there = [move.candidate.name for other in inside for move in plan.moves_of(other) if move.candidate is not None]
         if there:

@@ -4,56 +4,95 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.model import ALIGNED, DIVERGED, Unjudged, overall
 from paralign.stages.common.places import Kind, key_of
-from paralign.stages.steps import update
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.context import Clipping, Context
     from paralign.model import Pair, StageResult
 
-#: findings of what a step may do to gradients by hand and an optimizer does elsewhere: only these differences are made up for
-_BY_HAND = frozenset(f"update/{term}" for term in update.BY_HAND)
+#: how far gradients clipped by us may be from those that the other side's loop has clipped, relative
+SAME = 1e-5
 
-#: findings of the update that accuse nobody
-_INHERENT = "update/inherent"
+#: what PyTorch's clipping adds to a norm
+SLACK = 1e-6
 
-#: what no training step makes up for
-_APART = (Kind.RATE, Kind.SCHEDULE)
-
-
-def may_be(result: StageResult) -> bool:
-    """Whether all that is said of the optimizers alone is what a step may do by hand."""
-    blamed = [finding for finding in result.findings if finding.rule != _INHERENT]
-    return result.verdict == DIVERGED and bool(blamed) and all(finding.rule in _BY_HAND for finding in blamed)
+#: what follows from an update, besides the experiment with the optimizers alone
+_FOLLOWS = (Kind.LOSS, Kind.GRADIENT, Kind.CHANGE)
 
 
-def excuse(result: StageResult, own: StageResult, *, other_gradients: bool) -> None:
-    """Take back what was said of the optimizers alone where both sides' own steps come to the same.
+def may_be(context: Context, result: StageResult) -> bool:
+    """Whether all that is said is that one optimizer clips and the other does not."""
+    apart = context.clipping
+    if apart is None or not apart.alone or result.verdict != DIVERGED or result.divergences:
+        return False
+    return all(_follows(pair, apart) for pair in result.wrong)
+
+
+def excuse(context: Context, result: StageResult, own: StageResult, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Take back what was said of the optimizers alone where both sides' own steps come to the same, and are seen to clip alike.
 
     PyTorch's programs clip in their training loop, Paddle's give ``grad_clip`` to the optimizer: fed equal gradients, the optimizers
     differ, although the trainings do not.
 
     Args:
+        context: the check, in which the experiment with the optimizers has left what clips.
         result: of the stage without the own steps; changed in place.
         own: of the own steps.
-        other_gradients: whether other gradients reach the first update of the own steps, as where one side has clipped before.
+        gradients: those that reach the first update of the own steps, of the reference and of the candidate, a pair for each parameter.
     """
-    if not may_be(result) or own.verdict != ALIGNED or not own.pairs or not other_gradients:
+    apart = context.clipping
+    if apart is None or not may_be(context, result) or own.verdict != ALIGNED or not own.pairs or not _clips_alike(apart, gradients):
         return
-    blamed = [finding for finding in result.findings if finding.rule != _INHERENT]
-    wrong = result.wrong
-    if not all(map(_is_of_updates, wrong)):
-        return
-    for pair in wrong:
+    for pair in result.wrong:
         pair.leave_out(Unjudged.ELSEWHERE, "what the optimizers alone do differs, what train_step does with them agrees")
-    causes = "; ".join(finding.cause for finding in blamed)
-    result.notes.append(f"the optimizers differ by themselves ({causes}), but train_step of both sides comes to the same: not a difference")
-    result.findings = [finding for finding in result.findings if finding not in blamed]
-    result.divergence, result.divergences = None, []
+    result.notes.append(
+        f"the optimizers differ by themselves ({apart.finding.cause}), but train_step of both sides comes to the same: not a difference"
+    )
+    result.findings = [finding for finding in result.findings if finding is not apart.finding]
+    result.divergence = None
     result.verdict = overall([pair.verdict for pair in result.pairs if pair.judged])
 
 
-def _is_of_updates(pair: Pair) -> bool:
-    """Whether a pair follows from what an update did; those of an experiment with the optimizers alone are of no place."""
+def _follows(pair: Pair, apart: Clipping) -> bool:
+    """Whether a pair is of the experiment with the optimizers alone, or follows from what an update did."""
+    if any(pair is each for each in apart.pairs):
+        return True
     place = key_of(pair)
-    return place is None or not (place.is_before_updates or place.kind in _APART)
+    return place is not None and place.kind in _FOLLOWS and not place.is_before_updates
+
+
+def _clips_alike(apart: Clipping, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Whether what reaches the optimizer that clips is, clipped as it does, what reaches the other one; and is clipped at all."""
+    before = [pair[apart.side].astype(np.float64).ravel() for pair in gradients]
+    after = [pair[1 - apart.side].astype(np.float64).ravel() for pair in gradients]
+    if not before:
+        return False
+    clipped = _clipped(before, apart)
+    size = _length(clipped)
+    norm = min((length for length in map(_length, ([b] for b in before)) if length), default=0.0)
+    allowed = SAME + (SLACK / norm if norm else 0.0)
+    is_active = _length([one - other for one, other in zip(before, clipped, strict=True)]) > allowed * size
+    return is_active and _length([one - other for one, other in zip(after, clipped, strict=True)]) <= allowed * size
+
+
+def _clipped(gradients: list[np.ndarray], apart: Clipping) -> list[np.ndarray]:
+    """Gradients as the optimizer clips them; as they are where it clips in a way that is not known here."""
+    if apart.kind == "value":
+        return [np.clip(value, -apart.threshold, apart.threshold) for value in gradients]
+    if apart.kind == "tensor":
+        return [value * _factor(_length([value]), apart.threshold) for value in gradients]
+    factor = _factor(_length(gradients), apart.threshold) if apart.kind == "global" else 1.0
+    return [value * factor for value in gradients]
+
+
+def _factor(norm: float, most: float) -> float:
+    return most / norm if norm > most else 1.0
+
+
+def _length(values: list[np.ndarray]) -> float:
+    return float(np.sqrt(sum(float(value @ value) for value in values)))

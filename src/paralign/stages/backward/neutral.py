@@ -39,7 +39,7 @@ def locate(context: Context, result: StageResult) -> bool:
     confirmed = [divergence for divergence in found.divergences if divergence.confirmed]
     if found.verdict != DIVERGED or not confirmed:
         return False
-    result.divergences, result.divergence = found.divergences, found.divergences[0]
+    result.divergences, result.divergence = found.divergences, confirmed[0]
     result.notes.append(
         f"the forward pass agrees as long as constant parameters are as constructed; with {len(values)} of them moved by noise, the same "
         "on both sides, it diverges at the place that is named"

@@ -12,6 +12,7 @@ import numpy as np
 
 from paralign.comparison import compare_pair
 from paralign.context import PERTURBED, spent
+from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import (
     DIVERGED,
@@ -119,17 +120,21 @@ class Steps:
 def weigh(context: Context, result: StageResult) -> None:
     """Take back what was said of the optimizers alone where both sides' own steps make up for it; nothing else is added."""
     both = all(context.has(side, "train_step") for side in ("reference", "candidate"))
-    if not both or not made_up.may_be(result) or context.inputs is None or context.plan is None:
+    if not both or not made_up.may_be(context, result) or context.inputs is None or context.plan is None:
         return
-    steps = _record(context)
+    try:
+        steps = _record(context)
+    except WorkerFailed as failure:
+        result.notes.append(f"train_step could not be asked whether it makes up for it: the {failure.side} failed: {failure.what}")
+        return
     if steps is None:
         return
     part = StageResult("backward")
     method, _ = choose(steps.reference, steps.candidate)
     judged = _judge(context, part, steps, method)
+    spent(result, steps.reference, steps.candidate)
     if judged is not None:
-        spent(result, steps.reference, steps.candidate)
-        made_up.excuse(result, part, other_gradients=_gets_other_gradients(*judged))
+        made_up.excuse(context, result, part, _first_gradients(*judged))
 
 
 def judge(context: Context, result: StageResult) -> StageResult:
@@ -150,7 +155,7 @@ def judge(context: Context, result: StageResult) -> StageResult:
     part.notes += notes
     judged = _judge(context, part, steps, method)
     if judged is not None:
-        made_up.excuse(result, part, other_gradients=_gets_other_gradients(*judged))
+        made_up.excuse(context, result, part, _first_gradients(*judged))
     return _joined(result, part, steps)
 
 
@@ -188,10 +193,10 @@ def _judge(context: Context, part: StageResult, steps: Steps, method: Method) ->
     return steps, method
 
 
-def _gets_other_gradients(steps: Steps, method: Method) -> bool:
-    """Whether other gradients reach the first update of the candidate than of the reference."""
-    first = _ratio(steps, (method.reference_run, method.candidate_run), 0)
-    return first is not None and not first.alike
+def _first_gradients(steps: Steps, method: Method) -> list[tuple[Any, Any]]:
+    """The gradients that reach the first update, of both sides, a pair for each parameter that has some on both."""
+    found = steps.values("gradient", (method.reference_run, method.candidate_run), 0)
+    return [(here.array, there.array) for _, _, here, there in found if there is not None and here.array.size]
 
 
 def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> Steps | None:
@@ -251,9 +256,11 @@ def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
 def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]) -> None:
     """Leave out what is zero but for rounding in float64: changes and buffers, and what an update makes of gradients that are."""
     runs = method.reference_run, method.candidate_run
-    gradients = {record.name: value for record, _, value, _ in steps.values("gradient", runs, step)}
+    given = steps.values("gradient", runs, step)
+    gradients = {record.name: value for record, _, value, _ in given}
+    others = {record.name: _length([value]) for record, _, _, value in given if value is not None}
     least = running.CANCELLED * _length(gradients.values())
-    vanishing = {name for name, value in gradients.items() if _length([value]) <= least}
+    vanishing = {name for name, value in gradients.items() if 0.0 < max(_length([value]), others.get(name, 0.0)) <= least}
     for role in ("parameter", "buffer"):
         own = [p for p in pairs if p.reference is not None and p.stats is not None and p.reference.role == role]
         total = math.sqrt(sum(p.stats.rms_reference**2 * p.stats.count for p in own if p.stats is not None))
@@ -343,10 +350,11 @@ def _explain(part: StageResult, steps: Steps, method: Method) -> None:
         _explain_later(part, steps, runs, wrong)
         return
     if first.factor is not None:
+        clips = steps.context.clipping is not None  # one side's optimizer, by itself, so that other gradients may well reach it
         cause = f"the gradients that reach the first update are {first.factor:.6g} times the reference's"
         known = "a loss that is not divided by the number of accumulated batches, a scale that is not taken back, or clipping"
         part.findings.append(
-            Finding("own_step/scale", cause, f"look for {known}", proven=True, error_before=first.error, error_after=first.left)
+            Finding("own_step/scale", cause, f"look for {known}", not clips, error_before=first.error, error_after=first.left)
         )
         part.divergence = _at(steps, wrong, "clip" if first.factor < 1 else "backward(", "clip", "backward(")
         return

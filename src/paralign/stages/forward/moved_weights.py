@@ -52,6 +52,7 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
     recorders = context.reference, context.candidate
     known = [(recorder.identity, recorder.folder) for recorder in recorders]
     kept = dict(context.artifacts), dict(context.replays)
+    drawn, forwarded = context.drawn, context.forwarded
     mark = uuid4().hex
     try:
         _load(context, values)
@@ -61,6 +62,7 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
     finally:
         for recorder, (identity, folder) in zip(recorders, known, strict=True):
             recorder.identity, recorder.folder = identity, folder
+        context.drawn, context.forwarded = drawn, forwarded
         for current, before in zip((context.artifacts, context.replays), kept, strict=True):
             current.clear()
             current.update(before)

@@ -55,11 +55,14 @@ def run(context: Context) -> StageResult:
     scheduled = _schedules(context, result)
     experiment = _updates(context, result)
     if experiment is not None:
-        resumption.judge(context, result, experiment, across=all(p.verdict == ALIGNED for p in result.pairs))
-    conclude(result, METHOD)
-    own_step.weigh(context, result)
-    if experiment is not None:
+        alike = all(p.verdict == ALIGNED for p in result.pairs)
+        conclude(result, METHOD)
         result.tables += groups.tell(result, experiment)
+        own_step.weigh(context, result)
+        resumption.judge(context, result, experiment, across=alike)
+        if not alike and all(p.verdict == ALIGNED for p in result.pairs if p.judged):
+            result.notes.append("no update was made from the other side's state: one of the optimizers clips by itself")
+    conclude(result, METHOD)
     if result.verdict == DIVERGED:
         tracing_back.follow_rates(context, scheduled)
         result.divergence = scheduled or result.divergence

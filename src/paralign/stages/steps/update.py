@@ -13,7 +13,7 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
 from paralign.comparison.judge import LOUD
-from paralign.context import spent
+from paralign.context import Clipping, spent
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
@@ -50,9 +50,6 @@ LITTLE = 32
 
 #: rounding of a parameter in a step, in float64
 ROUNDING = 1e-14
-
-#: terms of an update that the user's own step may add by hand: where both sides have one, others are named before them
-BY_HAND = ("clip", "decay")
 
 #: what an inherent difference of the update does not explain
 _APART = (Kind.RATE, Kind.SCHEDULE, Kind.BUFFER)
@@ -152,6 +149,7 @@ def explain(context: Context, result: StageResult, given: Given, *, agreed: bool
     Returns:
         What both sides did; None where a side failed, or nothing could be given.
     """
+    context.clipping = None
     try:
         experiment = _record(context, given, result)
     except WorkerFailed as failed:
@@ -184,8 +182,9 @@ def _say_why(
     known = _identified(experiment, traces, limits)
     found = _causes(known, traces, limits)
     if all(context.has(side, "train_step") for side in ("reference", "candidate")):
-        found.sort(key=lambda difference: difference.terms[0] in BY_HAND)
+        found.sort(key=lambda difference: difference.terms[0] == "clip")  # which the step itself may do: others are named before
     _tell(result, pairs, found, known, experiment, traces, limits, agreed=agreed and not strict, whole=whole, strict=strict)
+    _keep_clipping(context, result, found, known, pairs)
     if not agreed or result.divergence is not None:
         return
     blamed = next((d for d in found if d.terms[0] != "inherent"), None)
@@ -194,6 +193,19 @@ def _say_why(
     if not _choose(result.divergence, found, known, experiment):
         _trace_back(context, result.divergence, experiment, blamed)
     _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
+
+
+def _keep_clipping(context: Context, result: StageResult, found: list[Difference], known: tuple[Known, Known], pairs: list[Pair]) -> None:
+    """Leave word where one side's optimizer clips and the other's does not: the own steps may make up for it."""
+    clips = next((d for d in found if d.terms[0] == "clip" and bool(d.reference[0]) != bool(d.candidate[0])), None)
+    finding = next((each for each in result.findings if each.rule == "update/clip"), None)
+    if clips is None or finding is None:
+        return
+    others = [each for each in result.findings if each is not finding and each.rule != "update/inherent"]
+    unknown = any(side.left or not side.recipe for side in known)
+    side = 0 if clips.reference[0] else 1
+    kind, threshold = (clips.reference, clips.candidate)[side][:2]
+    context.clipping = Clipping(side, kind, float(threshold), not others and not unknown, finding, list(pairs))
 
 
 def _say_alike(result: StageResult, pairs: list[Pair], *, seen: bool, whole: bool) -> None:

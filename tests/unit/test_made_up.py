@@ -1,0 +1,100 @@
+"""What own steps may make up for: a clipping in the loop of one side and in the optimizer of the other, and nothing else."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from paralign.context import Clipping
+from paralign.model import ALIGNED, DIVERGED, Divergence, Finding, Pair, Point, Record, StageResult
+from paralign.stages.backward.made_up import excuse, may_be
+
+GRADIENTS = [np.array([3.0, 0.0]), np.array([[0.0, 4.0]])]  # of norm 5 together
+CLIPS = {
+    "global": (1.0, [g / 5 for g in GRADIENTS]),
+    "tensor": (1.0, [np.array([1.0, 0.0]), np.array([[0.0, 1.0]])]),
+    "value": (2.0, [np.array([2.0, 0.0]), np.array([[0.0, 2.0]])]),
+}
+
+
+def pair(role, step=2, verdict=DIVERGED):
+    """A pair of a training in eval mode."""
+    name = "loss" if role == "scalar" else "fc.weight"
+    record = Record(0, name, "backward", role, "float64", (2,), run="float64:eval", step=step)
+    return Pair(f"{role}_{step}", record, record, verdict=verdict)
+
+
+def case(kind="global", threshold=1.0, *, alone=True, pairs=(), divergences=()):
+    """A stage that diverges as optimizers do of which one clips, the check, and own steps that agree."""
+    finding = Finding("update/clip", "gradient clipping", "clip alike", proven=True)
+    moved = Pair("moved fc.weight", None, None, verdict=DIVERGED)
+    result = StageResult(
+        "backward", DIVERGED, pairs=[moved, pair("scalar", 1, ALIGNED), *pairs], findings=[finding], divergences=list(divergences)
+    )
+    context = SimpleNamespace(clipping=Clipping(1, kind, threshold, alone, finding, [moved]))
+    return context, result, StageResult("backward", ALIGNED, pairs=[pair("parameter", verdict=ALIGNED)])
+
+
+@pytest.mark.parametrize("kind", CLIPS)
+def test_steps_that_clip_alike_make_up_for_it(kind):
+    threshold, clipped = CLIPS[kind]
+    context, result, own = case(kind, threshold, pairs=[pair("scalar"), pair("gradient"), pair("parameter")])
+    excuse(context, result, own, list(zip(clipped, GRADIENTS, strict=True)))
+    assert (result.verdict, result.findings, result.divergence) == (ALIGNED, [], None)
+    assert "comes to the same" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    "reaching",
+    [GRADIENTS, [g / 4 for g in GRADIENTS], [g + 0.05 for g in GRADIENTS]],
+    ids=["as they are", "clipped to another norm", "with a decay added"],
+)
+def test_steps_whose_gradients_are_not_so_clipped_do_not(reaching):
+    context, result, own = case()
+    excuse(context, result, own, list(zip(reaching, GRADIENTS, strict=True)))
+    assert result.verdict == DIVERGED
+
+
+def test_a_clipping_that_nothing_reaches_is_not_made_up_for():
+    context, result, own = case(threshold=100.0)
+    excuse(context, result, own, list(zip(GRADIENTS, GRADIENTS, strict=True)))
+    assert result.verdict == DIVERGED
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"alone": False},
+        {"kind": "group"},
+        {"pairs": [pair("buffer", 0)]},
+        {"pairs": [pair("gradient", 0)]},
+        {"pairs": [pair("scalar", 0)]},
+        {"pairs": [Pair("resumed updates of the candidate", None, None, verdict=DIVERGED)]},
+        {"divergences": [Divergence(None, Point("dropout", ""), None)]},
+    ],
+    ids=[
+        "another difference",
+        "by groups",
+        "a buffer",
+        "a first gradient",
+        "a first loss",
+        "a state that is lost",
+        "a line that was confirmed",
+    ],
+)
+def test_what_else_differs_is_never_made_up_for(more):
+    context, result, own = case(**more)
+    clipped = CLIPS["global"][1]
+    excuse(context, result, own, list(zip(clipped, GRADIENTS, strict=True)))
+    assert result.verdict == DIVERGED
+    assert result.findings
+
+
+def test_own_steps_that_differ_or_were_not_compared_make_up_for_nothing():
+    for own in (StageResult("backward", DIVERGED, pairs=[pair("parameter")]), StageResult("backward", ALIGNED)):
+        context, result, _ = case()
+        assert may_be(context, result)
+        excuse(context, result, own, list(zip(CLIPS["global"][1], GRADIENTS, strict=True)))
+        assert result.verdict == DIVERGED
