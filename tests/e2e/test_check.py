@@ -284,7 +284,7 @@ def test_vanishing_outputs_are_warned_about_and_still_judged(project):
             'return x @ self.parameters["weight"] + self.parameters["bias"]',
             f'return (x @ self.parameters["weight"]) * x.dtype.type({factor})',
         )
-    done = project.check("forward")
+    done = project.check("forward", "-v")
     assert done.code == 1
     assert "the outputs vanish" in done.out
     assert "Use weights that were trained a little" in done.out
