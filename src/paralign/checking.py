@@ -232,9 +232,16 @@ def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bo
     if last.verdict == DIVERGED:
         last.follows = [name for name in BY_NAME[last.name].follows if name in wrong or (hidden and name == "weights")]
     if guessed and last.verdict == DIVERGED and BY_NAME[last.name].needs_weights and last.name != "weights":
-        last.warnings.insert(0, GUESSED)
-    if hidden and BY_NAME[last.name].needs_weights and not any(_speaks_of_weights(s) for s in result.stages):
-        last.warnings.insert(0, UNCARRIED)
+        if "weights" in {stage.name for stage in before}:
+            last.warnings.insert(0, GUESSED)  # the stage `weights` tells the doubt
+        else:
+            last.doubt(GUESSED)
+    if not hidden or not BY_NAME[last.name].needs_weights:
+        return
+    if not any(_speaks_of_weights(s) for s in result.stages):
+        last.doubt(UNCARRIED)
+    elif "weights" in last.follows:
+        last.doubts.append(UNCARRIED)  # the warning is what it follows
 
 
 def _speaks_of_weights(stage: StageResult) -> bool:

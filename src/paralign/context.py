@@ -125,13 +125,16 @@ class Context:
 
     def lacking(self, stage: str, *functions: str) -> StageResult | None:
         """The result ``not tested`` of a stage that needs functions of both sides which are not there, else None."""
-        notes = []
+        notes: list[str] = []
+        lacks: list[str] = []
         for function in functions:
             without = [side for side in ("reference", "candidate") if not self.has(side, function)]
             if without:
                 who = "neither side has" if len(without) == 2 else f"the {without[0]} has no"  # noqa: PLR2004 - both of two
                 notes.append(f"{who} {SIGNATURES[function]}{self._misspelt(function, without)}")
-        return StageResult(stage, NOT_TESTED, notes=notes) if notes else None
+                where = "" if len(without) == 2 else f" in the {without[0]}"  # noqa: PLR2004 - both of two
+                lacks.append(f"{SIGNATURES[function]}{where}")
+        return StageResult(stage, NOT_TESTED, notes=notes, lacks=lacks) if notes else None
 
     def _misspelt(self, function: str, without: list[str]) -> str:
         """What to say where a side that lacks a function defines one of nearly its name."""
@@ -200,7 +203,8 @@ class Context:
                 raise
             self.labels, self.unlabelled = None, False
             why = f"loss(outputs, None) fails in the reference with {failed.type}: {failed.message}"
-            return StageResult(order.task, NOT_TESTED, notes=[f"no labels: define labels() in the reference, or set [labels]; {why}"])
+            note = f"no labels: define labels() in the reference, or set [labels]; {why}"
+            return StageResult(order.task, NOT_TESTED, notes=[note], lacks=["labels() in the reference"])
 
     @property
     def label_notes(self) -> list[str]:

@@ -415,6 +415,8 @@ class StageResult:
     ``divergences`` are all guilty points that were found, ``divergence`` the first; several may have one fault. ``follows`` names earlier
     stages that diverged, whose fault this one may only have inherited.
     ``coverage`` says, in numbers, how much was looked at of what is only looked at in part. ``tables`` are shown as they are.
+    ``doubts`` say that all rests on less than it seems: in the shortest form, too, which leaves out most ``warnings``.
+    ``lacks`` names the functions without which nothing could be tested.
     """
 
     name: str
@@ -432,6 +434,13 @@ class StageResult:
     coverage: List[Coverage] = field(default_factory=list)
     follows: List[str] = field(default_factory=list)
     tables: List[Listing] = field(default_factory=list)
+    doubts: List[str] = field(default_factory=list)
+    lacks: List[str] = field(default_factory=list)
+
+    def doubt(self, warning: str) -> None:
+        """Warn, first of all, of what the verdict rests on."""
+        self.warnings.insert(0, warning)
+        self.doubts.append(warning)
 
     def list_first(self) -> "StageResult":
         """Put ``divergence`` at the head of ``divergences``, where a stage set it alone; returns itself."""

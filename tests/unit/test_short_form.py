@@ -8,6 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
+from paralign.checking import GUESSED, UNCARRIED, say_follows
 from paralign.model import (
     ALIGNED,
     DIVERGED,
@@ -219,3 +220,77 @@ def test_where_no_cause_is_known_the_next_remark_is_shown():
     assert f"  {hint}" not in below(diverged(found=fault(notes=confirmed.notes, repeats=0, confirmed=False)))
     stage = StageResult("forward", DIVERGED, pairs=[pair()], notes=["a tuple of 2 in the reference, a tensor in the candidate"])
     assert "  a tuple of 2 in the reference, a tensor in the candidate" in below(stage)
+
+
+def test_stages_that_are_weak_for_other_reasons_have_a_line_each():
+    weak = [
+        StageResult("weights", UNDERPOWERED, warnings=["two layers alike"]),
+        StageResult("loss", UNDERPOWERED, warnings=["all labels equal"]),
+        StageResult("infer", UNDERPOWERED, warnings=["two layers alike"]),
+    ]
+    lines = below(diverged(), *weak)
+    assert lines[-3:-1] == ["weights, infer underpowered: two layers alike", "loss underpowered: all labels equal"]
+
+
+def test_what_is_to_be_defined_is_said_on_one_line():
+    untested = [
+        StageResult("metric", NOT_TESTED, notes=["neither side has metric(outputs, labels)"], lacks=["metric(outputs, labels)"]),
+        StageResult("loss", NOT_TESTED, notes=["no labels: …"], lacks=["labels() in the reference"]),
+        StageResult("backward", NOT_TESTED, notes=["no labels: …"], lacks=["labels() in the reference"]),
+        StageResult("infer", NOT_TESTED, notes=["the candidate's framework has no gradients"]),
+    ]
+    line = "metric, loss, backward not tested: define metric(outputs, labels), labels() in the reference"
+    assert below(diverged(), *untested)[-2] == line
+    assert len(below(*(diverged(f"stage{n}") for n in range(40)), *untested)) <= LINES
+    with speaking("zh"):
+        assert "请定义 metric(outputs, labels)" in "".join(below(diverged(), *untested))
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_what_all_rests_on_is_shown_whatever_else_is_there(count):
+    stages = [diverged(f"stage{n}", warnings=["w"] * 9, notes=["n"]) for n in range(count)]
+    stages[-1].doubt("the reference is not deterministic")
+    stages[-1].doubt("not all weights could be carried over")
+    stages[0].doubt("not all weights could be carried over")
+    lines = below(*stages)
+    assert len(lines) <= LINES
+    for doubt in ("the reference is not deterministic", "not all weights could be carried over"):
+        assert sum(doubt in line for line in lines) == 1
+
+
+def test_a_doubt_that_makes_a_stage_weak_is_said_once():
+    weak = StageResult("weights", UNDERPOWERED)
+    weak.doubt("places are guessed " + "z" * 500)
+    lines = below(diverged(), weak)
+    assert sum("places are guessed" in line for line in lines) == 1
+
+
+def carried(verdict):
+    return StageResult("weights", verdict)
+
+
+@pytest.mark.parametrize(
+    ("names", "guessed", "weights", "doubts"),
+    [
+        (("forward",), True, ALIGNED, [GUESSED]),
+        (("weights", "forward"), True, ALIGNED, []),  # the stage `weights` has told it
+        (("forward",), False, DIVERGED, [UNCARRIED]),
+        (("weights", "forward"), False, DIVERGED, []),
+        (("forward",), False, ALIGNED, []),
+    ],
+)
+def test_what_a_check_rests_on_is_a_doubt_of_it(names, guessed, weights, doubts):
+    proven = [Finding("x", "cause", "fix", proven=True)]
+    result = CheckResult([carried(weights) if name == "weights" else diverged(name, findings=proven) for name in names])
+    say_follows(result, carried(weights), guessed=guessed)
+    assert result.stages[-1].doubts == doubts
+    lines = below(*result.stages)
+    assert [line for line in lines if line.startswith("warning: ")] == [f"warning: {doubt}" for doubt in doubts]
+
+
+def test_what_was_not_carried_over_is_told_of_a_check_that_follows_it_by_chance_only():
+    result = CheckResult([StageResult("forward", ALIGNED), diverged("loss")])
+    for number in (1, 2):
+        say_follows(CheckResult(result.stages[:number]), carried(DIVERGED))
+    assert result.stages[0].doubts == result.stages[0].warnings == [UNCARRIED]
+    assert sum(UNCARRIED in line for line in below(*result.stages)) == 1

@@ -42,6 +42,7 @@ def test_a_loss_that_needs_labels_says_so():
     assert [s.verdict for s in result.stages] == [NOT_TESTED] * 3
     for name in ("loss", "backward"):
         assert result[name].notes[0].startswith("no labels: define labels() in the reference, or set [labels]; loss(outputs, None) fails")
+        assert result[name].lacks == ["labels() in the reference"]
 
 
 def test_the_time_of_a_stage_has_its_search_in_it():

@@ -390,6 +390,7 @@ def test_sides_that_differ_from_themselves_are_told(size, verdict):
     result = run(unsteady, unsteady, ratio=1e9)
     assert result.verdict == verdict
     assert any("the reference is not deterministic" in w for w in result.warnings) == (size > 1e-5)
+    assert any("the reference is not deterministic" in w for w in result.doubts) == (size > 1e-5)
 
 
 def test_points_of_the_model_are_left_out_of_a_loss_that_has_its_own():

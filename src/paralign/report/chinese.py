@@ -122,6 +122,7 @@ CHINESE: dict[str, str] = {
     "{key} differs": "{key} 不同",
     ", and {count} more values": "，另有 {count} 个值不同",
     "the test is too weak": "检验强度不足",
+    "define {functions}": "请定义 {functions}",
     "gone with the patch of {first}": "随 {first} 的补丁消失",
     "proven: with this changed the error goes from {before} to {after}": "已证实：改正后误差由 {before} 变为 {after}",
     "further lines: {lines}": "其他可疑行：{lines}",

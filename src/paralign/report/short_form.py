@@ -33,6 +33,9 @@ FURTHER, CHANGED = 4, 4
 #: lines that every block gets before one gets more: the sentence, both lines of code, the fix
 FIRST = 4
 
+#: lines of what all rests on: guessed weights, weights that were not carried over, a side that is not deterministic, the other
+DOUBTS = 4
+
 #: characters of a sentence: two lines of a terminal
 SENTENCE = 200
 
@@ -59,10 +62,22 @@ def render(result: CheckResult, root: Path | None = None, *, verbose: bool = Fal
 
 
 def _lines(result: CheckResult) -> list[Text]:
-    """At most ``LINES`` lines: the head of every block, then as much of each block as there is room for."""
-    blocks = [block for block in _blocks(result) if block.lines]
-    left_out = _left_out(result)
-    room = LINES - (1 if left_out else 0)
+    """At most ``LINES`` lines: what the stages say, what that rests on, how much is left out."""
+    left_out, doubts = _left_out(result), _doubts(result)
+    lines = _dealt([block for block in _blocks(result) if block.lines], LINES - len(doubts) - (1 if left_out else 0))
+    said = "\n".join(line.plain for line in lines)
+    lines += [Text.assemble((say("warning: "), "yellow"), doubt) for doubt in doubts if doubt not in said]
+    return [*lines, Text(left_out, "dim")] if left_out else lines
+
+
+def _doubts(result: CheckResult) -> list[str]:
+    """What all that is said rests on, where that is less than it seems; each once."""
+    doubts = (shortened(one_line(doubt), SENTENCE) for stage in result.stages for doubt in stage.doubts)
+    return list(dict.fromkeys(doubts))[:DOUBTS]
+
+
+def _dealt(blocks: list[Block], room: int) -> list[Text]:
+    """The head of every block, then as much of each as there is room for."""
     if len(blocks) > room:
         more = Text(say("… and {count} more in report.json", count=len(blocks) - room + 1), "dim")
         blocks = [*blocks[: room - 1], Block([more])]
@@ -73,15 +88,14 @@ def _lines(result: CheckResult) -> list[Text]:
             further = min(room, max(0, min(most, len(block.lines)) - shown[number]))
             shown[number] += further
             room -= further
-    lines = [line for number, block in enumerate(blocks) for line in block.lines[: shown[number]]]
-    return [*lines, Text(left_out, "dim")] if left_out else lines
+    return [line for number, block in enumerate(blocks) for line in block.lines[: shown[number]]]
 
 
 def _blocks(result: CheckResult) -> Iterator[Block]:
-    """The stages that say something: faults of their own, what failed, what only follows, what was too weak to judge."""
+    """The stages that say something: faults of their own, what failed, what only follows, what was not judged."""
     behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
     following: dict[str, list[StageResult]] = {}
-    weak: list[StageResult] = []
+    weak: dict[str, list[StageResult]] = {}
     failures: list[object] = []
     for stage in result.stages:
         if stage.name in behind:
@@ -96,11 +110,13 @@ def _blocks(result: CheckResult) -> Iterator[Block]:
         elif stage.verdict == DIVERGED:
             yield Block(_diverged(stage))
         elif stage.verdict == UNDERPOWERED:
-            weak.append(stage)
-    for why, stages in following.items():
+            weak.setdefault(_weakness(stage), []).append(stage)
+    for why, stages in (*following.items(), *weak.items()):
         yield Block([_together(stages, why)])
-    if weak:
-        yield Block([_together(weak, _weakness(weak[0]))])
+    lacking = [stage for stage in result.stages if stage.verdict == NOT_TESTED and stage.lacks]
+    if lacking:
+        functions = ", ".join(dict.fromkeys(name for stage in lacking for name in stage.lacks))
+        yield Block([_together(lacking, say("define {functions}", functions=functions))])
 
 
 def _together(stages: list[StageResult], why: str) -> Text:

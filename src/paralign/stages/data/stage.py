@@ -34,7 +34,9 @@ def _split(context: Context) -> StageResult:
     """Judge one split."""
     lacking = [context.lacking("data", name) for name in ("build_dataset", "build_dataloader")]
     if all(lacking):
-        return StageResult("data", NOT_TESTED, notes=[note for result in lacking if result is not None for note in result.notes])
+        none = [result for result in lacking if result is not None]
+        notes = [note for result in none for note in result.notes]
+        return StageResult("data", NOT_TESTED, notes=notes, lacks=[name for result in none for name in result.lacks])
     settings = context.settings
     order = Data(settings.split, settings.samples, settings.batches, settings.most, settings.patience, settings.limit)
     reference, candidate = context.record_both("data", order)
@@ -117,6 +119,8 @@ def merged(results: list[tuple[str, StageResult]]) -> StageResult:
         whole.coverage += result.coverage
         whole.notes += [f"{split}: {note}" for note in result.notes]
         whole.warnings += [f"{split}: {warning}" for warning in result.warnings]
+        whole.doubts += [f"{split}: {doubt}" for doubt in result.doubts]
+        whole.lacks += [name for name in result.lacks if name not in whole.lacks]
         whole.divergence = whole.divergence or result.divergence
         for side, seconds in result.seconds.items():
             whole.seconds[side] = whole.seconds.get(side, 0.0) + seconds

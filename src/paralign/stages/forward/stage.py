@@ -186,7 +186,7 @@ def _say_repeatability(result: StageResult, reference: Capture, candidate: Captu
         far = Forward.answer(capture).repeat
         if far <= REPEATED:
             continue
-        result.warnings.append(
+        result.doubt(
             f"the {side} is not deterministic: two equal runs in eval mode, seeded alike, differ by {far:.2g}. "
             "Nothing smaller can be seen: switch off what is random, or make its kernels deterministic"
         )

@@ -36,9 +36,8 @@ def run(context: Context) -> StageResult:
     if missing:
         return missing
     if not context.has("reference", "build_dataloader") and (context.inputs is None or context.labels is None or context.unlabelled):
-        return StageResult(
-            "metric", notes=["no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"]
-        )
+        note = "no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"
+        return StageResult("metric", notes=[note], lacks=["labels() in the reference"])
     evaluation = context.evaluation()
     reference, candidate = context.record_both("metric", Metric(), {"evaluation": evaluation})
     result = spent(StageResult("metric"), reference, candidate)

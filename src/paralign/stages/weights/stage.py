@@ -58,7 +58,8 @@ def run(context: Context) -> StageResult:
     context.guessed = proof is not None and not proof.right and bool(plan.ambiguous)
     lost = [_lost(move, guessed=context.guessed) for move in (*plan.missing, *plan.extra)]
     result.pairs = _pairs(plan, reference, candidate) + lost
-    result.warnings += [GUESSED] if context.guessed else []
+    if context.guessed:
+        result.doubt(GUESSED)
     result.notes += _notes(plan, settled=proof is not None and proof.right)
     _say_unproven(result, plan, proof)
     if proof is not None and proof.right:
