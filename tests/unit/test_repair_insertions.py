@@ -10,6 +10,7 @@ from paralign.model import Divergence, Point
 from paralign.repair.edited_source import Source
 from paralign.repair.fault_sites import Library, sites
 from paralign.repair.ranking import ranked
+from paralign.repair.translated import translated
 
 HEAD = "import paddle\nfrom paddle import nn\nfrom paddle.nn import functional as F\n"
 THEIRS = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -162,3 +163,36 @@ def test_long_and_odd_sources_are_left_alone(tmp_path):
         Source(tmp_path / "candidate.py", each.edit.applied())
         assert len(each.edit.text) < 1000
     assert not [p for p in found if p.rule == "statement"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "refused"),
+    [
+        ("    scale = x * x  #@\n    h = h * scale\n", "2.0 = "),  # the reference's own `scale`, not the module's
+        ("    h = h * scale  #@\n    scale = x.mean()\n", "h * 2.0"),
+        ("    scale += x * x  #@\n", "2.0 +="),
+        ("    h, scale = x, h  #@\n", "2.0 ="),
+    ],
+)
+def test_a_name_that_the_reference_binds_itself_is_no_constant_of_its_module(tmp_path, steps, refused):
+    own = "def f(x):\n    h = x - 1.0  #@\n    return h\n"
+    theirs = f"scale = 2.0\ndef f(x):\n    h = x - 1.0\n{steps}    return h\n"
+    _, found = proposed(tmp_path, own, theirs, framework="numpy", what="missing")
+    assert not [p for p in found if refused in p.edit.applied().decode()]
+    for each in found:
+        ast.parse(each.edit.applied())
+
+
+def test_a_constant_of_the_module_is_still_written_as_its_value(tmp_path):
+    own = "def f(x):\n    h = x - 1.0  #@\n    return h\n"
+    theirs = "scale = 2.0\ndef f(x):\n    h = x - 1.0\n    h = h * scale  #@\n    return h\n"
+    _, found = proposed(tmp_path, own, theirs, framework="numpy", what="missing")
+    assert place_of(found, "h = h * 2.0", "statement") < FEW
+
+
+def test_a_piece_that_does_not_parse_is_none(tmp_path, monkeypatch):
+    theirs = "def f(x):\n    h = x - 1.0\n    h = h * 3.0  #@\n    return h\n"
+    own = "def f(x):\n    h = x - 1.0  #@\n    return h\n"
+    site, _ = proposed(tmp_path, own, theirs, framework="numpy", what="missing")
+    monkeypatch.setattr("paralign.repair.translated.ast.unparse", lambda _: "2.0 = x")
+    assert translated(site, site.beside[0], site.beside[0].statement) == ""

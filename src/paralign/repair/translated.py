@@ -22,7 +22,7 @@ _KEYWORDS = {"dim": "axis", "keepdims": "keepdim"}
 
 
 def translated(site: Site, beside: Beside, node: ast.AST, renamed: Mapping[str, str] | None = None) -> str:
-    """An expression or statement of the reference's as the candidate can write it; '' where it takes a name that the candidate lacks.
+    """An expression or statement of the reference's as the candidate can write it; '' where that takes what the candidate lacks.
 
     Args:
         site: where it is to stand.
@@ -30,28 +30,44 @@ def translated(site: Site, beside: Beside, node: ast.AST, renamed: Mapping[str, 
         node: the piece.
         renamed: names of the reference's function -> those of the candidate's.
     """
-    changed = _Words(site, beside, renamed or {}).visit(copy.deepcopy(node))
+    changed = _Words(site, beside, renamed or {}, _stored(node)).visit(copy.deepcopy(node))
     if changed is None:
         return ""
     text = ast.unparse(ast.fix_missing_locations(changed))
-    if len(text) > LONGEST or not _is_known(site, changed):
+    if len(text) > LONGEST or not _is_known(site, changed) or not _parses(text):
         return ""
     return text
+
+
+def _parses(text: str) -> bool:
+    """Whether a piece is still Python after its words were changed."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _stored(node: ast.AST) -> set[str]:
+    """Names that a piece, or a function, binds: they are no constants of the module's there."""
+    found = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    return found | {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
 
 
 class _Words(ast.NodeTransformer):
     """Renames what a piece calls and takes."""
 
-    def __init__(self, site: Site, beside: Beside, renamed: Mapping[str, str]) -> None:
+    def __init__(self, site: Site, beside: Beside, renamed: Mapping[str, str], stored: set[str]) -> None:
         self.site, self.renamed = site, renamed
-        self.constants = _constants(beside.source.tree)
+        local = stored if isinstance(beside.function, ast.Module) else stored | _stored(beside.function)
+        self.constants = {name: value for name, value in _constants(beside.source.tree).items() if name not in local}
         self.built = imported(site)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """A local name as the candidate has it; a constant of the reference's module as its value."""
         if node.id in self.renamed:
             return ast.Name(self.renamed[node.id], node.ctx)
-        if node.id in self.constants and node.id not in self.site.identifiers:
+        if isinstance(node.ctx, ast.Load) and node.id in self.constants and node.id not in self.site.identifiers:
             return copy.deepcopy(self.constants[node.id])
         return node
 
