@@ -371,6 +371,7 @@ class Finding:
 
     ``patch`` is a unified diff of the candidate that was applied to a copy and checked; ``gone`` and ``stays`` name the other stages
     that were aligned with it, or still diverged. ``cause_zh`` and ``fix_zh`` are the texts in Chinese, '' where there are none.
+    ``together`` names the places (``file:line``) of the other edits without which this one proves nothing; the errors are those of all.
     """
 
     rule: str
@@ -384,6 +385,7 @@ class Finding:
     stays: List[str] = field(default_factory=list)
     cause_zh: str = ""
     fix_zh: str = ""
+    together: List[str] = field(default_factory=list)
 
 
 @dataclass

@@ -236,7 +236,10 @@ def test_what_a_port_lacks_is_written_in_and_two_faults_of_the_model_are_undone(
     patch = (folder / "result" / "repair.patch").read_text()
     for line in ("+        x = x * torch.sigmoid(x)", "weight_decay=0.05"):
         assert line in patch
-    assert len(findings(folder)["forward"]) == 2
+    found = findings(folder)["forward"]
+    assert len(found) == 2
+    assert all(other["fix"].count(place) == 1 for one, other in (found, found[::-1]) for place in one["together"])
+    assert [len(each["together"]) for each in found] == [1, 1]
     assert [f["rule"] for f in findings(folder)["backward"]] == ["repair/catalogue"]
 
 

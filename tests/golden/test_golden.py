@@ -268,4 +268,4 @@ def test_the_report_has_the_documented_fields():
     forward_stage = next(s for s in report["stages"] if s["name"] == "forward")
     assert {"name", "op", "source"} <= set(forward_stage["divergence"]["reference"])
     texts = {"rule", "cause", "fix", "cause_zh", "fix_zh", "patch"}
-    assert set(forward_stage["findings"][0]) == texts | {"proven", "error_before", "error_after", "gone", "stays"}
+    assert set(forward_stage["findings"][0]) == texts | {"proven", "error_before", "error_after", "gone", "stays", "together"}

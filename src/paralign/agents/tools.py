@@ -93,8 +93,8 @@ OFFERS = (
     ),
     Offer(
         "repair",
-        "Check a project and try edits of one statement on a copy of the candidate: causes, and the patch that was proven. The candidate's "
-        "own files are not changed: read the patch, and write it yourself.",
+        "Check a project and try edits of one statement on a copy of the candidate: causes, and the patch that was proven. Edits that name "
+        "each other in `together` prove nothing alone. The candidate's own files are not changed: read the patch, and write it yourself.",
         (
             Argument("project", Kind.PATH, "the folder of paralign.toml", required=True),
             Argument("stages", Kind.CHOICES, "left out: those of the project", choices=_NAMES),
@@ -233,7 +233,7 @@ class Tools:
             "edits": [
                 {
                     "stage": name,
-                    **{key: each[key] for key in ("rule", "cause", "fix", "proven", "gone", "stays")},
+                    **{key: each[key] for key in ("rule", "cause", "fix", "proven", "together", "gone", "stays")},
                     "patch": each["patch"].splitlines(),
                 }
                 for name, each in found

@@ -109,7 +109,7 @@ def repair(project: Project, result: CheckResult, out: Path, seconds: float, pro
         search.done.trials = room.trials
     done = search.done
     done.after = search.edited
-    for name, finding in done.findings:
+    for name, finding in reversed(done.findings):  # the first one stays the first: later patches are made on top of it
         of(result, name).findings.insert(0, finding)
     done.patch = b"".join(_diff(project, path, done.before[path], content) for path, content in sorted(done.after.items()))
     return done
@@ -295,7 +295,8 @@ def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
     gone = [each.name for each in whole.stages if before.get(each.name) == DIVERGED and each.verdict == ALIGNED]
     stays = [each.name for each in whole.stages if each.verdict in (DIVERGED, ERROR)]
     for step in steps:
-        finding = _told(search, stage, step.proposal, _after(whole, stage.name))
+        others = [_place(search.project, each.proposal) for each in steps if each is not step]
+        finding = _told(search, stage, step.proposal, _after(whole, stage.name), others)
         finding.gone, finding.stays = [name for name in gone if name != stage.name], stays
         search.done.findings.append((stage.name, finding))
     search.edited = edited
@@ -303,20 +304,27 @@ def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
     return True
 
 
-def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: float | None) -> Finding:
-    """A proven edit as a finding."""
-    path = proposal.edit.path
+def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: float | None, others: list[str]) -> Finding:
+    """A proven edit as a finding; ``others`` are the places of edits without which it proves nothing."""
+    place = _place(search.project, proposal)
+    joined = (f", together with the edit at {', '.join(others)}", f"，须与 {', '.join(others)} 处的修改一起") if others else ("", "")  # noqa: RUF001 - Chinese
     return Finding(
         f"{RULE}{proposal.rule}",
         proposal.cause.en,
-        f"{proposal.fix.en} at {_shown(search.project, path)}:{_line(proposal)}",
+        f"{proposal.fix.en} at {place}{joined[0]}",
         proven=True,
         error_before=stage.worst.error if stage.worst is not None else None,
         error_after=error_after,
         patch=_text_of(search.project, proposal),
         cause_zh=proposal.cause.zh,
-        fix_zh=f"{proposal.fix.zh}({_shown(search.project, path)}:{_line(proposal)})",
+        fix_zh=f"{proposal.fix.zh}({place}){joined[1]}",
+        together=others,
     )
+
+
+def _place(project: Project, proposal: Proposal) -> str:
+    """Where an edit is, as ``file:line``."""
+    return f"{_shown(project, proposal.edit.path)}:{_line(proposal)}"
 
 
 def _worse(before: CheckResult, after: CheckResult) -> bool:

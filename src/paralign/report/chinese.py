@@ -76,6 +76,8 @@ CHINESE: dict[str, str] = {
     "the model itself": "模型本身",
     "right inputs, another result": "输入相同，结果不同",
     "proven cause: ": "已证实的原因：",
+    "  proven together with the edit at {places}: with both the stage is aligned, with one it is not (error {before}, then {after})":
+        "  与 {places} 处的修改一起已证实：两处都改后对齐，只改一处则不行（误差 {before} → {after}）",
     "  proven: with this edit the stage is aligned (error {before}, then {after})": "  已证实：修改后对齐（误差 {before} → {after}）",
     "  gone with this patch: {stages}": "  随此补丁消失：{stages}",
     "  not gone: {stages}": "  仍有差异：{stages}",
@@ -124,6 +126,8 @@ CHINESE: dict[str, str] = {
     "the test is too weak": "检验强度不足",
     "define {functions}": "请定义 {functions}",
     "gone with the patch of {first}": "随 {first} 的补丁消失",
+    "proven together with the edit at {places}: with both the error goes from {before} to {after}":
+        "与 {places} 处的修改一起已证实：两处都改后误差由 {before} 变为 {after}",
     "proven: with this changed the error goes from {before} to {after}": "已证实：改正后误差由 {before} 变为 {after}",
     "further lines: {lines}": "其他可疑行：{lines}",
     "the same at {count} more places": "另有 {count} 处相同",

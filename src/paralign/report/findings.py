@@ -44,7 +44,13 @@ def patched(stage: str, finding: Finding) -> list[str]:
     cause, fix = words(finding)
     lines = [f"{stage}: {cause}", f"  {fix}", *(f"    {line}" for line in changed_lines(finding.patch)[:SHOWN])]
     before, after = ("-" if error is None else f"{error:.3g}" for error in (finding.error_before, finding.error_after))
-    lines.append(say("  proven: with this edit the stage is aligned (error {before}, then {after})", before=before, after=after))
+    if finding.together:
+        both = (
+            "  proven together with the edit at {places}: with both the stage is aligned, with one it is not (error {before}, then {after})"
+        )
+        lines.append(say(both, places=", ".join(finding.together), before=before, after=after))
+    else:
+        lines.append(say("  proven: with this edit the stage is aligned (error {before}, then {after})", before=before, after=after))
     if finding.gone:
         lines.append(say("  gone with this patch: {stages}", stages=", ".join(finding.gone)))
     if finding.stays:

@@ -243,6 +243,9 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
     """The experiment, or the numbers, on a line."""
     if found is not None and found.error_after is not None:
         before, after = figure(found.error_before), figure(found.error_after)
+        if found.together:
+            both = "proven together with the edit at {places}: with both the error goes from {before} to {after}"
+            return say(both, places=", ".join(map(one_line, found.together)), before=before, after=after)
         return say("proven: with this changed the error goes from {before} to {after}", before=before, after=after)
     if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
         return measured(stage.divergence)
