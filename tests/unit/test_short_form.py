@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from paralign.checking import GUESSED, UNCARRIED, say_follows
+from paralign.context import Context
 from paralign.model import (
     ALIGNED,
     DIVERGED,
@@ -28,6 +30,7 @@ from paralign.model import (
 )
 from paralign.report.language import speaking
 from paralign.report.short_form import LINES, SENTENCES, render
+from paralign.stages.data.stage import merged
 
 PATCH = "--- a/net.py\n+++ b/net.py\n@@ -1,3 +1,3 @@\n x = 1\n-y = x * 0.1\n+y = x * 0.2\n z = y\n"
 
@@ -294,3 +297,12 @@ def test_what_was_not_carried_over_is_told_of_a_check_that_follows_it_by_chance_
         say_follows(CheckResult(result.stages[:number]), carried(DIVERGED))
     assert result.stages[0].doubts == result.stages[0].warnings == [UNCARRIED]
     assert sum(UNCARRIED in line for line in below(*result.stages)) == 1
+
+
+def test_a_stage_names_the_functions_that_it_needs_and_the_side_that_lacks_them():
+    about = {"reference": ["build_model"], "candidate": []}
+    context = SimpleNamespace(about=about, has=lambda side, name: name in about[side], _misspelt=lambda *_: "")
+    missing = Context.lacking(context, "metric", "metric", "build_model")
+    assert missing.lacks == ["metric(outputs, labels)", "build_model() in the candidate"]
+    splits = [("train", StageResult("data", lacks=["build_dataset(split)"])), ("val", StageResult("data", lacks=["build_dataset(split)"]))]
+    assert merged(splits).lacks == ["build_dataset(split)"]

@@ -30,6 +30,7 @@ def test_a_loss_that_needs_no_labels_is_judged_without_any():
     own = lambda outputs, labels: outputs.square().mean()  # noqa: E731, ARG005 - the names are the contract
     result = checked(own, own)
     assert [s.verdict for s in result.stages] == [NOT_TESTED, ALIGNED, ALIGNED]  # metric, loss, backward
+    assert result["metric"].lacks == ["labels() in the reference"]
     assert all(LABELLESS in result[name].notes for name in ("loss", "backward"))
     wrong = checked(own, lambda outputs, labels: outputs.square().sum())  # noqa: ARG005 - as above
     assert [wrong[name].verdict for name in ("loss", "backward")] == [DIVERGED, DIVERGED]

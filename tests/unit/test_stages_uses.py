@@ -108,7 +108,9 @@ def test_a_wrong_port_of_such_a_model_diverges_at_its_line_under_the_likeliest_p
     assert [s.verdict for s in result.stages] == [UNDERPOWERED, DIVERGED]
     assert mapped(result)["steps.4.log_s"] == "mix.1.middle"
     assert any("places are guessed by order and use" in warning for warning in result["weights"].warnings)
+    assert any("places are guessed by order and use" in doubt for doubt in result["weights"].doubts)
     assert any("the places of some weights are guessed" in warning for warning in result["forward"].warnings)
+    assert not result["forward"].doubts
     assert "factor" in result["forward"].divergence.candidate.code
 
 
