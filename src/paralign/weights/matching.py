@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.weights import packed, projections, stacked
 from paralign.weights.alternatives import choices
 from paralign.weights.layouts import CELLS, COUNTERS
-from paralign.weights.likeness import Group, Likeness, Unit, grouped
+from paralign.weights.likeness import TABLES, Group, Likeness, Unit, grouped
 from paralign.weights.plan import SHARED, Ambiguity, Move, Plan
 from paralign.weights.rules import Rules, learn
 from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, as_products, bare, fits, is_convolution, linear_twins, read, route
@@ -196,7 +196,8 @@ class _Matching:
             known = {name(t): t for t in self.reference if t not in taken}
             pairs += [(known.pop(name(t)), t) for t in self.candidate if t not in taken and name(t) in known]
         for reference, candidate in pairs:
-            if reference.kind and candidate.kind and reference.kind != candidate.kind:
+            tables = {reference.kind, candidate.kind} <= TABLES
+            if _contrary_kinds(reference, candidate) and not tables:
                 self.unlike.append((reference, candidate))
             elif not self._misfit(reference, candidate):
                 self._pair(reference, candidate, "name")
