@@ -34,11 +34,12 @@ FOLLOWED = 64
 LIKE = 0.8
 
 
-@dataclass(frozen=True)
+@dataclass
 class Clipping:
     """What an experiment with the optimizers alone has found: one of them clips gradients by itself, the other does not.
 
     ``side`` clips (0: the reference), by ``kind`` to ``threshold``; ``alone``: nothing else differs. ``pairs`` are of the experiment.
+    ``excused``: the own steps were seen to make up for it.
     """
 
     side: int
@@ -47,6 +48,7 @@ class Clipping:
     alone: bool
     finding: Finding
     pairs: list[Pair]
+    excused: bool = False
 
 
 @dataclass

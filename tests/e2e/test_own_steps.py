@@ -248,6 +248,11 @@ def clipping(norm):
     return lambda model: paddle.optimizer.Momentum(0.1, 0.9, model.parameters(), grad_clip=paddle.nn.ClipGradByGlobalNorm(norm))
 
 
+def test_clipping_in_loop_and_optimizer_with_gradients_that_cancel_out():
+    result = checked(clipped, unclipped, optimizers=(adam, clipping(0.01)), loss=mse)  # a bias before a batch normalisation
+    assert result.verdict == ALIGNED, told(result)
+
+
 @pytest.mark.parametrize(
     ("step", "norm", "verdict"),
     [(clipped, 0.01, ALIGNED), (clipped, 0.02, DIVERGED), (plain, 0.01, DIVERGED), (plain, 1e6, ALIGNED)],
@@ -258,6 +263,19 @@ def test_clipping_in_the_loop_of_one_side_and_in_the_optimizer_of_the_other(step
     assert result.verdict == verdict, told(result)
     made_up = any("comes to the same" in note for note in result.notes)
     assert made_up is (step is clipped and verdict == ALIGNED)
+
+
+def test_a_clipping_of_some_parameters_only_is_not_made_up_for():
+    def theirs(model):
+        return torch.optim.Adam(model.parameters(), lr=1e-5)
+
+    def ours(model):
+        model[2].weight.need_clip = False
+        return paddle.optimizer.Adam(1e-5, parameters=model.parameters(), grad_clip=paddle.nn.ClipGradByGlobalNorm(0.01))
+
+    both = sides(clipped, unclipped, optimizers=(theirs, ours), models=SMOOTH, loss=mse)
+    for stage in check(*both, inputs=X, labels=Y, stages=["backward", "optimizer"]).stages:
+        assert stage.verdict == DIVERGED, told(stage)
 
 
 def decayed(model, optimizer, batch):

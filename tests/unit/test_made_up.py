@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paralign.context import Clipping
-from paralign.model import ALIGNED, DIVERGED, Divergence, Finding, Pair, Point, Record, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Finding, Pair, Point, Record, StageResult
 from paralign.stages.backward.made_up import excuse, may_be
 
 GRADIENTS = [np.array([3.0, 0.0]), np.array([[0.0, 4.0]])]  # of norm 5 together
@@ -26,14 +26,15 @@ def pair(role, step=2, verdict=DIVERGED):
     return Pair(f"{role}_{step}", record, record, verdict=verdict)
 
 
-def case(kind="global", threshold=1.0, *, alone=True, pairs=(), divergences=()):
+def case(kind="global", threshold=1.0, *, alone=True, pairs=(), divergences=(), batches=None):
     """A stage that diverges as optimizers do of which one clips, the check, and own steps that agree."""
     finding = Finding("update/clip", "gradient clipping", "clip alike", proven=True)
     moved = Pair("moved fc.weight", None, None, verdict=DIVERGED)
     result = StageResult(
         "backward", DIVERGED, pairs=[moved, pair("scalar", 1, ALIGNED), *pairs], findings=[finding], divergences=list(divergences)
     )
-    context = SimpleNamespace(clipping=Clipping(1, kind, threshold, alone, finding, [moved]))
+    settings = SimpleNamespace(pace=SimpleNamespace(batches=batches, accumulate=1))
+    context = SimpleNamespace(settings=settings, clipping=Clipping(1, kind, threshold, alone, finding, [moved]))
     return context, result, StageResult("backward", ALIGNED, pairs=[pair("parameter", verdict=ALIGNED)])
 
 
@@ -57,10 +58,11 @@ def test_steps_whose_gradients_are_not_so_clipped_do_not(reaching):
     assert result.verdict == DIVERGED
 
 
-def test_a_clipping_that_nothing_reaches_is_not_made_up_for():
+def test_a_clipping_that_nothing_reaches_is_neither_right_nor_wrong():
     context, result, own = case(threshold=100.0)
     excuse(context, result, own, list(zip(GRADIENTS, GRADIENTS, strict=True)))
-    assert result.verdict == DIVERGED
+    assert (result.verdict, result.findings) == (UNDERPOWERED, [])
+    assert "never reach it" in result.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,7 @@ def test_a_clipping_that_nothing_reaches_is_not_made_up_for():
     [
         {"alone": False},
         {"kind": "group"},
+        {"batches": 4},
         {"pairs": [pair("buffer", 0)]},
         {"pairs": [pair("gradient", 0)]},
         {"pairs": [pair("scalar", 0)]},
@@ -77,6 +80,7 @@ def test_a_clipping_that_nothing_reaches_is_not_made_up_for():
     ids=[
         "another difference",
         "by groups",
+        "batches that the own steps do not see",
         "a buffer",
         "a first gradient",
         "a first loss",

@@ -48,7 +48,9 @@ def test_what_a_call_is_given_comes_back_as_it_was():
 
 
 @pytest.mark.parametrize(
-    "value", [object(), lambda x: x, {1: 2}, SimpleNamespace(a=1), [np.ones(1)] * (TENSORS + 1), {"a", "b"}, range(3)], ids=repr
+    "value",
+    [object(), lambda x: x, {1: 2}, SimpleNamespace(a=1), [np.ones(1)] * (TENSORS + 1), {"a", "b"}, range(3)],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_data_is_refused(value):
     with pytest.raises(NotPlain):

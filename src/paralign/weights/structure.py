@@ -27,7 +27,7 @@ def undecided(plan: Plan, alikes: Iterable[Alike]) -> list[str]:
     return [
         name
         for alike in unseen
-        if alike.laid_out or not numbered_alike(plan, alike.reference)
+        if not numbered_alike(plan, alike.reference)
         for name in alike.reference
         if alike.laid_out or not beside_its_siblings(plan, name, alike.candidate, silent)
     ]

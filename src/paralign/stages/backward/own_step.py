@@ -125,7 +125,7 @@ def weigh(context: Context, result: StageResult) -> None:
     try:
         steps = _record(context)
     except WorkerFailed as failure:
-        result.notes.append(f"train_step could not be asked whether it makes up for it: the {failure.side} failed: {failure.what}")
+        result.notes.append(f"train_step could not be asked whether it makes up for it: {failure.what}")
         return
     if steps is None:
         return
@@ -230,8 +230,11 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
 def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
     """The pairs of the first and the last step, and the verdict."""
     last, tolerance = context.settings.steps - 1, context.settings.tolerance_of("backward")
+    slack = made_up.slack(context, _first_gradients(steps, method))
     for step in dict.fromkeys((0, last)):
         pairs = steps.pairs(method, step)
+        for pair in pairs if slack is not None else ():
+            pair.noise = max((n for n in (pair.noise, slack) if n is not None), key=lambda n: n.value)
         settle(pairs, replace(method, limit=method.limit * (LATER if step else 1.0)), tolerance)
         _excuse_variances(context, pairs)
         if method.candidate_run == DOUBLE:
@@ -265,7 +268,7 @@ def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]
         own = [p for p in pairs if p.reference is not None and p.stats is not None and p.reference.role == role]
         total = math.sqrt(sum(p.stats.rms_reference**2 * p.stats.count for p in own if p.stats is not None))
         for pair in own:
-            if pair.verdict != DIVERGED or pair.stats is None or pair.reference is None:
+            if pair.verdict not in (DIVERGED, UNDERPOWERED) or pair.stats is None or pair.reference is None:
                 continue
             greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)
             if greatest <= running.CANCELLED * total or pair.reference.name in vanishing:

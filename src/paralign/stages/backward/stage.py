@@ -21,7 +21,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import tracing_back
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult, Unjudged
-from paralign.stages.backward import drawn_steps, feeding, neutral, own_step, untrained
+from paralign.stages.backward import drawn_steps, feeding, made_up, neutral, own_step, untrained
 from paralign.stages.common import coarse, lowered, nonfinite, precision
 from paralign.stages.common.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.common.places import Kind, PairKey, key_of
@@ -54,15 +54,23 @@ LATER = 4.0
 STORAGE = 3.0
 
 
+#: the artifact with the captures of the steps
+_STEPS = "steps of backward"
+
+
 def run(context: Context) -> StageResult:
     """Judge every step in every mode; without an optimizer, one forward and backward pass."""
+    context.clipping = None
     with feeding.fed(context) as fed:
         if fed.refused is not None:
             return fed.refused
         result = _run(context)
         result = _run(context) if _draws_in_eval(context, result) else result
         feeding.judge(context, result, fed)
-    return own_step.judge(context, result)
+    judged = own_step.judge(context, result)
+    if made_up.has_excused(context, judged):
+        _judge_native(context, judged, context.artifacts[_STEPS])  # which is not asked of steps that diverge
+    return judged
 
 
 def _run(context: Context) -> StageResult:
@@ -78,7 +86,7 @@ def _run(context: Context) -> StageResult:
     captures = context.record_labelled(order, {"inputs": context.inputs}, sparing)
     if isinstance(captures, StageResult):
         return captures
-    reference, candidate = captures
+    reference, candidate = context.artifacts[_STEPS] = captures
     untested = [f"{note}: no update was tested" for note in idle.notes] if idle else []
     result = spent(StageResult("backward", notes=[*context.label_notes, *untested]), reference, candidate)
     methods = _judge_modes(context, result, captures, order)

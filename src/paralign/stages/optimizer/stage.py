@@ -13,7 +13,7 @@ from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
 from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
-from paralign.stages.backward import own_step
+from paralign.stages.backward import made_up, own_step
 from paralign.stages.common.judging import conclude
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.optimizer import groups, resumption
@@ -51,6 +51,7 @@ def run(context: Context) -> StageResult:
     missing = context.lacking("optimizer", "build_model", "build_optimizer") or context.untrainable("optimizer")
     if missing:
         return missing
+    context.clipping = None
     result = StageResult("optimizer")
     scheduled = _schedules(context, result)
     experiment = _updates(context, result)
@@ -60,7 +61,7 @@ def run(context: Context) -> StageResult:
         result.tables += groups.tell(result, experiment)
         own_step.weigh(context, result)
         resumption.judge(context, result, experiment, across=alike)
-        if not alike and all(p.verdict == ALIGNED for p in result.pairs if p.judged):
+        if not alike and made_up.has_excused(context, result):
             result.notes.append("no update was made from the other side's state: one of the optimizers clips by itself")
     conclude(result, METHOD)
     if result.verdict == DIVERGED:

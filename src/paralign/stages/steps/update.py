@@ -203,9 +203,11 @@ def _keep_clipping(context: Context, result: StageResult, found: list[Difference
         return
     others = [each for each in result.findings if each is not finding and each.rule != "update/inherent"]
     unknown = any(side.left or not side.recipe for side in known)
+    moving = {name for name, terms in known[1].recipe.items() if terms.moves}
+    all_clipped = set(clips.parameters) >= moving
     side = 0 if clips.reference[0] else 1
     kind, threshold = (clips.reference, clips.candidate)[side][:2]
-    context.clipping = Clipping(side, kind, float(threshold), not others and not unknown, finding, list(pairs))
+    context.clipping = Clipping(side, kind, float(threshold), all_clipped and not others and not unknown, finding, list(pairs))
 
 
 def _say_alike(result: StageResult, pairs: list[Pair], *, seen: bool, whole: bool) -> None:
