@@ -48,13 +48,7 @@ def slack(context: Context, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) 
     """How far PyTorch's clipping alone brings own steps of which the other side's optimizer clips; None where neither does so."""
     apart = context.clipping
     frameworks = {context.framework(side) for side in ("reference", "candidate")}
-    if (
-        apart is None
-        or apart.kind not in ("global", "tensor")
-        or context.settings.strict
-        or "torch" not in frameworks
-        or len(frameworks) == 1
-    ):
+    if apart is None or apart.kind not in ("global", "tensor") or context.settings.strict or len(frameworks) == 1:
         return None
     size = _length([pair[apart.side].astype(np.float64).ravel() for pair in gradients])
     if not size > apart.threshold:
