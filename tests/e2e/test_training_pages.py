@@ -20,7 +20,7 @@ def test_the_page_runs(page, tmp_path, capsys):
     settings = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0]
     for name, content in (("reference.py", reference), ("candidate.py", candidate), ("paralign.toml", settings)):
         (tmp_path / name).write_text(content, encoding="utf-8")
-    assert cli.main(["check", str(tmp_path)]) == 1
+    assert cli.main(["check", str(tmp_path), "-v"]) == 1
     shown = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     told = re.findall(r"```\n(train diverged\n.*?)```", text, re.DOTALL)[0].splitlines()
     assert shown[shown.index(told[0]) :][: len(told)] == told
