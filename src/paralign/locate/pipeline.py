@@ -32,7 +32,19 @@ if TYPE_CHECKING:
 MIRRORS = 6
 
 
-def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergence], list[str]]:
+@dataclass
+class Searched:
+    """What watching the forward pass came to: guilty operations, remarks.
+
+    ``blurred``: the outputs differ by what coordinates that a kernel computes in float32 explain, and by no more.
+    """
+
+    divergences: list[Divergence] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    blurred: bool = False
+
+
+def forward(context: Context, *, diverged: bool = False) -> Searched:
     """The guilty operations of the forward pass in eval mode, and remarks; nothing where a side's operations cannot be watched.
 
     Args:
@@ -43,16 +55,19 @@ def forward(context: Context, *, diverged: bool = False) -> tuple[list[Divergenc
         WorkerFailed: a side fails when it is watched.
     """
     if context.inputs is None or not context.observed:
-        return [], []
+        return Searched()
     watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs})
     judgement = watched.judgement()
-    found, notes = guilty(watched, watched.judgement(fine=True)) if diverged and not judgement.wrong_outputs() else ([], [])
+    blurred = judgement.is_blurred()
+    unexplained = diverged and not blurred and not judgement.wrong_outputs()
+    found, notes = guilty(watched, watched.judgement(fine=True)) if unexplained else ([], [])
     if not any(guilt.confirmed for guilt in found):
         found, notes = guilty(watched, judgement)
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
     divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)])
     natives = watched.natives()
-    return divergences + element_types.lowered(judgement, natives), notes + watched.remarks() + element_types.raised(natives)
+    lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
+    return Searched(divergences + lowered, notes + watched.remarks() + raised, blurred)
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:

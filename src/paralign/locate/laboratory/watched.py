@@ -12,8 +12,9 @@ from paralign.errors import WorkerFailed
 from paralign.locate.gradients.gradient_faults import GradientPatch, Gradients
 from paralign.locate.laboratory.recorded_values import fetch, lost, repeated
 from paralign.locate.lines import tables
+from paralign.locate.runs.counterparts import ordered_distance
 from paralign.locate.runs.dataflow import Graph
-from paralign.locate.runs.judgement import Judgement, Scale
+from paralign.locate.runs.judgement import COORDINATES, Judgement, Scale
 from paralign.model import Manifest
 from paralign.run.recorder import Outdated, both
 from paralign.worker.protocol import Constants, Operations, Stepping, runs_of
@@ -74,8 +75,16 @@ class Recorded:
         return {v.record.name: v.record.name for v in self._graph.values.values() if v.record.role == "parameter"}
 
     def _noise(self) -> dict[int, float]:
-        """How far the reference's native run is from its float64 run, value by value."""
-        return self._distances(lambda value: value.digest)
+        """How far the reference's native run is from its float64 run, value by value; where coordinates are computed, in order."""
+        found = self._distances(lambda value: value.digest)
+        if self._again is None:
+            return found
+        for number, record in self._graph.noise_of(self._again).items():
+            value = self._graph.values[number]
+            if value.maker is not None and value.maker.kind in COORDINATES:
+                in_order = ordered_distance(value, self._again.values[record.id]) or 0.0
+                found[number] = max(found.get(number, 0.0), min(1.0, in_order))
+        return found
 
     def _gradient_noise(self) -> dict[int, float]:
         return self._distances(lambda value: value.gradient.digest if value.gradient is not None else None)

@@ -71,6 +71,9 @@ class Judgement:
         self.matches = matches or Matches(reference, scale.equal)
         self.backwards = Matches(candidate, scale.equal)
         self.error: dict[Value, float] = {}
+        #: values behind coordinates that were computed in float32 -> how far their elements are from the reference's, in order.
+        #: Digests, which do not see order, show less: such an error is a shift of pictures, which hardly moves their figures.
+        self.blur: dict[Value, float] = {}
         self.wrong: set[Value] = set()
         self._twins: dict[Operation, Operation | None] = {}
         self._disordered: dict[Value, bool] = {}
@@ -90,7 +93,8 @@ class Judgement:
 
     def _judge(self, operation: Operation) -> None:
         known = [self.error[value] for value in operation.inputs if value not in self.wrong]
-        before = max((e for e in known if math.isfinite(e)), default=0.0)
+        blurred = max((self.blur.get(v, 0.0) for v in operation.inputs), default=0.0)
+        before = max([blurred, *(e for e in known if math.isfinite(e))])
         for value in operation.outputs:
             if value.digest is None or value.digest == "e1:0":
                 self.error[value] = 0.0
@@ -99,14 +103,44 @@ class Judgement:
             self.error[value] = far
             if far > self.scale.equal and (partner is None or far > self.allowed(partner, before)) and not _is_trivial(value):
                 self.wrong.add(value)
+            if value in self.wrong and blurred:  # another way of computing the same hands it on
+                self.blur[value] = blurred
+            elif far > 0 and partner is not None:
+                self._blur(value, partner, operation, blurred)
+
+    def _blur(self, value: Value, partner: Value, maker: Operation, before: float) -> None:
+        """Keep how far a right value is from the reference's by coordinates in float32, its own operation's or those before it."""
+        own = self.noise.get(partner.record.id, 0.0) if maker.kind in COORDINATES else 0.0
+        limit = self.scale.own * max(own, self._gain(partner) * before)
+        in_order = ordered_distance(partner, value)
+        far = before if in_order is None else in_order  # where the order cannot be seen: as far as what it is made of
+        if 0 < far <= limit:
+            self.blur[value] = far
+            self.error[value] = max(self.error[value], far)
+
+    def blurring(self) -> list[tuple[Value, Value]]:
+        """The right results whose own operation computes coordinates in float32, each with the reference's."""
+        made = [v for o in self.candidate.operations if o.kind in COORDINATES and not o.written for v in o.outputs if v in self.blur]
+        known = [(v, [p for p in self.partners(v) if p.shape == v.shape]) for v in made if v not in self.wrong]
+        return [(v, min(due, key=lambda p: ordered_distance(p, v) or 0.0)) for v, due in known if due]
+
+    def is_blurred(self) -> bool:
+        """Whether outputs differ, and all that do by no more than coordinates in float32 explain."""
+        apart_by = [(second, far) for _, second, far in self.outputs if far > self.scale.equal]
+        explained = [second not in self.wrong and far <= self.scale.own * self.blur.get(second, 0.0) for second, far in apart_by]
+        return bool(explained) and all(explained)
+
+    def _gain(self, partner: Value) -> float:
+        """By how much an operation of the reference enlarges the noise of its inputs; at least 1."""
+        maker = partner.maker
+        behind = max((self.noise.get(v.record.id, 0.0) for v in maker.inputs), default=0.0) if maker else 0.0
+        return max(1.0, self.noise.get(partner.record.id, 0.0) / max(behind, self.scale.floor / 2))
 
     def allowed(self, partner: Value, before: float) -> float:
         """The greatest distance from a reference's value that is no fault of the operation, given that of its inputs."""
         maker = partner.maker
-        behind = max((self.noise.get(v.record.id, 0.0) for v in maker.inputs), default=0.0) if maker else 0.0
-        gain = max(1.0, self.noise.get(partner.record.id, 0.0) / max(behind, self.scale.floor / 2))
         own = self.noise.get(partner.record.id, 0.0) if maker is not None and maker.kind in COORDINATES else 0.0
-        return self.scale.own * max(self.scale.floor, gain * before, own)
+        return self.scale.own * max(self.scale.floor, self._gain(partner) * before, own)
 
     def is_right(self, value: Value) -> bool:
         """Whether the reference has this value, but for noise."""

@@ -85,6 +85,7 @@ def guilty(
             much comes nearer to some value of the reference.
     """
     hunt = _Hunt(laboratory, judgement, runs, outright=outright)
+    hunt.clear()
     notes: list[str] = []
     while len(hunt.lines) < most:
         if not hunt.next():
@@ -108,6 +109,14 @@ class _Hunt:
         self.lines: set[str | None] = set()
         self.failed: set[tuple[int, int, int]] = set()
         self.spent = 0
+
+    def clear(self) -> None:
+        """Put the reference's values where kernels compute coordinates in float32, so that nothing behind is hidden by their rounding."""
+        patches = self._patches_of(self.judgement.blurring())
+        judged = self._judged(patches) if patches else None
+        if judged is not None:
+            self.patches.update({(each.number, each.place): each for each in patches})
+            self.judgement = judged
 
     def next(self) -> bool:
         """Look for one more fault; False where none is left, or none can be confirmed."""

@@ -500,7 +500,8 @@ class Steps:
 
     def _settle(self, pairs: list[Pair], method: Method, least: float = 0.0) -> None:
         settle(pairs, method, self.tolerance, least=least)
-        coarse.excuse(pairs, self.noises.both, self._restored)
+        if self.tolerance.ratio is None:
+            coarse.excuse(pairs, self.noises.both, self._restored)
 
     def _restored(self, first: Record, second: Record) -> Typed | None:
         """A candidate's value in the layout of the reference's."""

@@ -185,7 +185,8 @@ def paired(
         pair.noise = noises.of(first) if first is not None else None
         pairs.append(pair)
     settle(pairs, method, tolerance)
-    coarse.excuse(pairs, noises.both, lambda _, second: _value(candidate, second))
+    if tolerance.ratio is None:
+        coarse.excuse(pairs, noises.both, lambda _, second: _value(candidate, second))
     for pair in pairs:
         if pair.verdict != ALIGNED:
             complete(pair, *(_value(*side) for side in ((reference, pair.reference), (candidate, pair.candidate))))
