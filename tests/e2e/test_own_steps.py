@@ -570,3 +570,35 @@ def test_mixed_precision_has_its_own_noise_and_is_missed_where_one_side_has_it_a
     assert result.findings[0].rule == "own_step/precision"
     assert "torch.autocast" in result.divergence.candidate.code
     assert any("mixed precision on one side only?" in w for w in both(lowered, plain).warnings)
+
+
+def _as_dict(batch):
+    return {"image": batch[0], "target": batch[1]}
+
+
+def _theirs(model, optimizer, batch):
+    batch = dict(batch)
+    target = batch.pop("target")
+    return plain(model, optimizer, (batch.pop("image"), target))
+
+
+def _ours(model, optimizer, batch):
+    images, target = batch
+    assert type(batch) is list
+    return ported(model, optimizer, (images, target))
+
+
+def test_each_side_gets_batches_as_its_own_loader_gives_them():
+    first, second = sides(_theirs, _ours)
+    first.functions["build_dataloader"] = lambda split: [_as_dict([torch.from_numpy(X), torch.from_numpy(Y)])]  # noqa: ARG005
+    second.functions["build_dataloader"] = lambda split: [[paddle.to_tensor(X), paddle.to_tensor(Y)]]  # noqa: ARG005
+    result = check(first, second, inputs=X, labels=Y, stages=["backward"])["backward"]
+    assert result.verdict == ALIGNED, told(result)
+
+
+def test_a_loader_that_fails_leaves_batches_as_they_were():
+    def broken(split):
+        raise RuntimeError(f"no split {split}")
+
+    result = check(*sides(plain, ported, build_dataloader=broken), inputs=X, labels=Y, stages=["backward"])["backward"]
+    assert result.verdict == ALIGNED, told(result)

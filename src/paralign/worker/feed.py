@@ -53,16 +53,40 @@ def _form(batch: Any) -> Dict[str, str]:
     return {"kind": "list" if isinstance(batch, list) else "tuple"}
 
 
-def joined(inputs: Any, labels: Any, form: Dict[str, str]) -> Any:
-    """A batch as the loader gave it, of its inputs and labels.
+def joined(inputs: Any, labels: Any, form: Dict[str, Any]) -> Any:
+    """A batch as a loader gives it, of its inputs and labels; inputs that do not fill the form's names stay as they are.
 
     >>> joined(1, 2, {"kind": "list"}), joined({"image": 1}, 2, {"kind": "dict", "key": "label"}), joined((1, 3), 2, {})
     ([1, 2], {'image': 1, 'label': 2}, (1, 3, 2))
+    >>> joined({"a": 1, "b": 2}, 3, {"kind": "tuple", "parts": 2}), joined((1, 2), 3, {"kind": "dict", "key": "y", "names": ["a", "b"]})
+    ((1, 2, 3), {'a': 1, 'b': 2, 'y': 3})
     """
-    if isinstance(inputs, dict):
+    names, kind = form.get("names", ()), form.get("kind")
+    parts = list(inputs.values()) if isinstance(inputs, dict) else [*inputs] if isinstance(inputs, tuple) else [inputs]
+    if isinstance(inputs, dict) and (kind in (None, "dict") or len(parts) != form.get("parts")):
         return {**inputs, form.get("key", "labels"): labels}
-    parts = [*inputs, labels] if isinstance(inputs, tuple) else [inputs, labels]
-    return parts if form.get("kind") == "list" else tuple(parts)
+    if kind == "dict" and len(parts) == len(names):
+        return {**dict(zip(names, parts)), form["key"]: labels}
+    return [*parts, labels] if kind == "list" else (*parts, labels)
+
+
+def own_form(session: "Session") -> Dict[str, Any]:
+    """How inputs and labels lie in the batches of the side's own loader; empty where it has none, or none that can be split.
+
+    The side's training step is written for those, whichever way the values came.
+    """
+    if "build_dataloader" not in session.functions:
+        return {}
+    session.seed()
+    try:
+        first = next(iter(session.function("build_dataloader")("train")), None)
+        inputs, _ = split_batch(first)
+    except Exception:  # noqa: BLE001 - what a loader of the user's raises is told by the stages that read it
+        return {}
+    form: Dict[str, Any] = dict(_form(first))
+    if isinstance(inputs, dict):
+        return {**form, "names": list(inputs)}
+    return {**form, "parts": len(inputs) if isinstance(inputs, tuple) else 1}
 
 
 def batches(session: "Session", values: "Dict[str, Capture]", run: str) -> List[Tuple[Any, Any]]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from paralign.errors import UnsupportedTensor
-from paralign.worker.feed import batches, form_of, joined
+from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.files import system_folders
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.optimizers import construction, steps
@@ -40,9 +40,10 @@ def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, valu
     counts them). Where draws are kept, replaced or listed, everything random is on.
     """
     answer = OwnStepped(defined=_defined(session))
+    form = own_form(session) or form_of(values)
     with session.untouched() as state:
         for run in options.runs:
-            act = partial(_steps, session, writer, run, state, options, values, answer)
+            act = partial(_steps, session, writer, run, state, options, values, form, answer)
             attempt_run(answer, run, act, partial(session.restore, state))
     return answer
 
@@ -59,6 +60,7 @@ def _steps(
     state: "Dict[str, Typed]",
     options: OwnSteps,
     values: "Dict[str, Capture]",
+    form: Dict[str, Any],
     answer: OwnStepped,
 ) -> None:
     adapter = trainer(session)
@@ -74,7 +76,7 @@ def _steps(
     with construction(steps) as built:
         optimizer, scheduler = optimizer_of(session)
     answer.optimizer = built.source(next(iter(_optimizers(optimizer)), optimizer))
-    form, counted = form_of(values), []
+    counted = []
     for step in range(options.steps):
         inputs, labels = given[step % len(given)]
         batch = session.fresh(joined(inputs, labels, form))
