@@ -175,6 +175,39 @@ def _chance(one: Any, other: Any) -> float:
     return float(2 * student().sf(abs(gap) / math.sqrt(variance), freedom))
 
 
+def paired(differences: Sequence[float]) -> tuple[float, float, float]:
+    """The mean of differences, and the interval at ``1 - 2 * LEVEL`` that it lies in; NaN ends for a single one.
+
+    >>> paired([0.5, 0.5, 0.5])
+    (0.5, 0.5, 0.5)
+    """
+    values = np.asarray(differences, np.float64)
+    mean, spread = float(values.mean()), _spread(values)
+    if not spread > 0:
+        return mean, mean + 0 * spread, mean + 0 * spread
+    width = student().ppf(1 - LEVEL, len(values) - 1) * spread / math.sqrt(len(values))
+    return mean, mean - width, mean + width
+
+
+def spreads_apart(one: Sequence[float], other: Sequence[float]) -> float:
+    """The probability by chance of spreads that differ as these do (two-sided F test).
+
+    Args:
+        one: at least two figures.
+        other: the same.
+
+    >>> round(spreads_apart([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), 3)
+    1.0
+    """
+    first, second = (_spread(np.asarray(side, np.float64)) ** 2 for side in (one, other))
+    if first == second:
+        return 1.0
+    if min(first, second) == 0:
+        return 0.0
+    below = student().below(first / second, len(one) - 1, len(other) - 1)
+    return 2 * min(below, 1 - below)
+
+
 class Student:
     """Student's t, by ``scipy.special``: importing ``scipy.stats`` takes seconds."""
 
@@ -188,6 +221,10 @@ class Student:
     def sf(self, value: float, freedom: float) -> float:
         """The probability of more."""
         return float(self._special.stdtr(freedom, -value))
+
+    def below(self, ratio: float, above: float, under: float) -> float:
+        """The probability of a smaller ratio of two variances of so many degrees of freedom (Fisher's F)."""
+        return float(self._special.fdtr(above, under, ratio))
 
 
 def student() -> Student:

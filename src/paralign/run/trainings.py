@@ -21,6 +21,7 @@ KEYS: dict[str, Any] = {
     "margin_in": str,
     "one_sided": bool,
     "cross": str,
+    "initialisations": int,
     "reference_log": (str, list),
     "candidate_log": (str, list),
 }
@@ -43,6 +44,7 @@ class Trainings:
         margin_in: ``share`` (of the reference's mean) or ``units`` (of the metric).
         one_sided: the candidate may be better by any amount.
         cross: cross experiments ``auto`` (where the trainings differ), ``always`` or ``never``.
+        initialisations: initial weights that the dependence on the initialisation is measured with; 0 for none.
         logs: finished logs of the reference's and the candidate's trainings, in place of runs.
     """
 
@@ -55,6 +57,7 @@ class Trainings:
     margin_in: str = "share"
     one_sided: bool = False
     cross: str = "auto"
+    initialisations: int = 0
     logs: tuple[list[Path], list[Path]] = field(default_factory=lambda: ([], []))
 
 
@@ -66,9 +69,14 @@ def read_trainings(table: dict[str, Any], path: Path) -> Trainings:
     """
     own = {k: v for k, v in table.items() if k in KEYS}
     found = Trainings(**{k: v for k, v in own.items() if k not in ("reference_log", "candidate_log")})
-    for key, least in (("runs", 0), ("exact_steps", 0), ("margin", 0)):
+    for key, least in (("runs", 0), ("exact_steps", 0), ("margin", 0), ("initialisations", 0)):
         if not least <= getattr(found, key) < math.inf:
             raise UsageError(f"{key!r} must be at least {least}", where=f"{path}: [training] {key}")
+    if found.initialisations == 1:
+        told = "'initialisations' must be 0 or at least 2"
+        raise UsageError(
+            told, where=f"{path}: [training] initialisations", hint="a spread needs two; 5 tell a spread of three times the other"
+        )
     if not 0 < found.seconds < math.inf:
         raise UsageError("'seconds' must be above 0", where=f"{path}: [training] seconds")
     for key, choices in (("better", ("", "higher", "lower")), ("margin_in", ("share", "units")), ("cross", ("auto", "always", "never"))):

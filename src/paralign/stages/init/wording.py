@@ -43,6 +43,9 @@ DEVIATIONS: tuple[Rule, ...] = (
 #: kinds of layers that make a network a transformer for what the guide says of sensitivity
 ATTENTIVE = frozenset({"multiheadattention", "layernorm", "transformerencoder", "transformerdecoder"})
 
+#: how to know instead of being told
+MEASURED = "the stage train measures it where [training] initialisations is set"
+
 #: those that make it a convolutional one
 CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
 
@@ -116,12 +119,13 @@ def _short(number: float) -> str:
 
 
 def sensitivity(kinds: set[str]) -> list[str]:
-    """What the migration guide says of how much initialisation matters to such a network (3.8)."""
+    """What the migration guide says of how much initialisation matters to such a network (3.8), and what measures it."""
     known = {layer(kind) for kind in kinds if kind}
     if known & ATTENTIVE:
-        return ["transformers are sensitive to initialisation (guide, 3.8): mend this before trainings are compared"]
+        return [f"transformers are sensitive to initialisation (guide, 3.8): mend this before trainings are compared; {MEASURED}"]
     if known & CONVOLUTIONS:
         return [
-            "convolutional classifiers are less sensitive to initialisation than transformers, networks that generate more (guide, 3.8)"
+            "convolutional classifiers are less sensitive to initialisation than transformers, networks that generate more (guide, 3.8); "
+            + MEASURED
         ]
     return []

@@ -38,7 +38,7 @@ def compare(result: StageResult, sides: tuple[list[Run], list[Run]], settings: T
     if not shared:
         result.notes.append("the trainings have no figure in common: log.step(loss=...), log.evaluation(acc=...)")
         return []
-    decides = _deciding(shared, settings)
+    decides = deciding(shared, settings)
     end = _end(sides, decides, settings, result)
     apart = _parting(sides, shared, result)
     if end.verdict == ALIGNED:
@@ -48,7 +48,7 @@ def compare(result: StageResult, sides: tuple[list[Run], list[Run]], settings: T
     return [end, *apart]
 
 
-def _deciding(shared: list[tuple[str, str]], settings: Trainings) -> tuple[str, str]:
+def deciding(shared: list[tuple[str, str]], settings: Trainings) -> tuple[str, str]:
     """Kind and figure that decide: the project's, else the first evaluated one that is no loss, else the first evaluated one."""
     evaluated = [key for key in shared if key[0] == EVAL]
     if settings.metric:

@@ -14,7 +14,7 @@ from paralign.model import DIVERGED, NOT_TESTED, Manifest, Pair, StageResult, ov
 from paralign.run.recorder import both
 from paralign.run.turns import is_mine
 from paralign.stages.common.judging import CONSTANTS
-from paralign.stages.train import continued, crossed, seeded, speed, trajectory, unsound
+from paralign.stages.train import continued, crossed, dependence, seeded, speed, trajectory, unsound
 from paralign.stages.train.curves import Run, common, of_log
 from paralign.stages.train.unsound import Trial
 from paralign.training import compare_logs, read_log
@@ -62,6 +62,8 @@ def run(context: Context) -> StageResult:
     differs = bool(result.wrong)
     if training.cross == "always" or (training.cross == "auto" and differs):
         crossed.explain(context, result, exact, steps)
+    if training.initialisations:
+        dependence.measure(context, result)
     result.method = "; ".join(["step by step"] * (exact is not None) + [f"{training.runs} seeds a side"] * bool(training.runs))
     return _concluded(result)
 

@@ -111,7 +111,8 @@ def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
         part = max(1, len(values) // 10)
         first, last = float(np.mean(values[:part])), float(np.mean(values[-part:]))
         with np.errstate(all="ignore"):
-            share = float(np.nanmedian(norms[1:, 1] / norms[1:, 0])) if np.isfinite(norms[1:]).all(axis=1).any() else np.nan
+            shares = norms[1:, 1] / norms[1:, 0]
+        share = float(np.median(shares[np.isfinite(shares)])) if np.isfinite(shares).any() else np.nan
         if not last <= GROWN * abs(first):
             rate = "" if run.rate is None or not len(run.rate) else f" at a rate of {float(np.max(run.rate)):.3g}"
             line = run.lines.get("optimizer")
