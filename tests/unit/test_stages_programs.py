@@ -184,6 +184,43 @@ def test_both_metrics_get_the_references_outputs():
     assert result.verdict == ALIGNED
 
 
+def _uneven(split):  # noqa: ARG001 - the name is the contract
+    return [(X[:6], LABELS[:6]), (X[6:], LABELS[6:])]
+
+
+def _top(least, wrong=0.0):
+    def top(outputs, labels):
+        if len(outputs) < least:
+            raise ValueError(f"{least} of {len(outputs)} samples")
+        return {"top": float((outputs.argmax(1) == labels)[:least].mean()) + wrong}
+
+    return top
+
+
+def test_a_batch_too_small_for_the_metric_is_left_out_and_told():
+    result = run(metric(_top(3), dataloader=_uneven), metric(_top(3), dataloader=_uneven), "metric")
+    assert result.verdict == ALIGNED
+    assert [p.key for p in result.pairs if p.judged] == ["batch_0.top", "all.top"]
+    assert [(c.compared, c.total) for c in result.coverage if c.what == "batches with a metric"] == [(1, 2)]
+    assert "the reference's metric fails on batch 1 (ValueError: 3 of 2 samples), as the candidate's does: left out" in result.notes
+
+
+def test_and_what_differs_on_the_others_is_still_found():
+    result = run(metric(_top(3), dataloader=_uneven), metric(_top(3, wrong=0.01), dataloader=_uneven), "metric")
+    assert result.verdict == DIVERGED
+
+
+def test_a_metric_that_fails_in_the_port_alone_is_its_failure():
+    result = run(metric(_top(1), dataloader=_uneven), metric(_top(3), dataloader=_uneven), "metric")
+    assert result.verdict == ERROR
+    assert (result.failure["side"], result.failure["message"]) == ("candidate", "3 of 2 samples")
+
+
+def test_a_metric_that_fails_on_every_batch_is_an_error():
+    result = run(metric(_top(9), dataloader=_uneven), metric(_top(9), dataloader=_uneven), "metric")
+    assert (result.verdict, result.failure["message"]) == (ERROR, "9 of 2 samples")
+
+
 def test_inputs_that_are_not_batched_first_are_not_halved():
     def graph(x, edges):
         return x + x[edges[0]].sum() + x[edges[1]].sum()

@@ -94,21 +94,35 @@ def metric(session: Session, writer: CaptureWriter, options: Metric, values: Dic
     """
     given = values["evaluation"]
     if options.noise:
-        return _metric_noise(session, writer, given)
+        return _metric_noise(session, writer, given, options.skip)
     count = Evaluate.answer(given).batches
     function = stateful.function_of(session)
+    failed: Dict[str, str] = {}
+
+    def take(name: str, outputs: Any, labels: Any, *, tolerate: bool) -> None:
+        act = partial(_take, session, writer, name, function, outputs, labels)
+        problem = attempt(act, tolerate=tolerate)
+        if problem:
+            failed[name] = problem
+
     session.seed()
     with session.adapter.no_grad():
         for number in range(count):
-            add_leaves(session, writer, f"batch_{number}", function(*batch_of(session, given, number)), role="scalar")
+            others = number < count - 1 or len(failed) < number  # one batch at least has to succeed
+            take(f"batch_{number}", *batch_of(session, given, number), tolerate=options.tolerant and others)
         whole_set = joined_batches(given, count)
         if whole_set is not None:
-            tensors = as_tensors(session, whole_set[0]), as_tensors(session, whole_set[1])
-            add_leaves(session, writer, "all", function(*tensors), role="scalar")
-        result = stateful.running(session, (batch_of(session, given, number) for number in range(count)))
+            take("all", as_tensors(session, whole_set[0]), as_tensors(session, whole_set[1]), tolerate=options.tolerant)
+        kept = [number for number in range(count) if f"batch_{number}" not in failed]
+        result = stateful.running(session, (batch_of(session, given, number) for number in kept))
         if result is not None:
             add_leaves(session, writer, "running", result, role="scalar")
-    return MetricTaken(count, result is not None)
+    return MetricTaken(count, result is not None, failed=failed)
+
+
+def _take(session: Session, writer: CaptureWriter, name: str, function: Callable[..., Any], outputs: Any, labels: Any) -> None:
+    """Record what a metric makes of outputs and labels."""
+    add_leaves(session, writer, name, function(outputs, labels), role="scalar")
 
 
 def batch_of(session: Session, given: Capture, number: int) -> Tuple[Any, Any]:
@@ -137,7 +151,9 @@ def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str,
             for given in loader:
                 inputs, labels = (_tensors(session, part) for part in split_batch(given))
                 outputs = session.call(session.fresh(inputs))
-                add_leaves(session, writer, f"own_{answer.batches}", function(outputs, labels), role="scalar")
+                act = partial(_take, session, writer, f"own_{answer.batches}", function, outputs, labels)
+                # the metric of the whole set is what counts; one of a last batch that is too small for it says nothing
+                attempt(act, tolerate=answer.batches > 0)
                 answer.batches += 1
                 answer.samples += _first_axis(session, labels)
                 size += sum(_bytes(leaf) for part in (outputs, labels) for _, leaf in leaves(part, session.adapter.is_tensor))
@@ -206,13 +222,14 @@ Arrays = Tuple[Dict[str, Any], Dict[str, Any]]
 MOVED, MOVED_DOUBLE, REVERSED = ("perturbed-0", "perturbed-1", "perturbed-2"), "float64-perturbed", "reversed"
 
 
-def _metric_noise(session: Session, writer: CaptureWriter, given: Capture) -> MetricTaken:
+def _metric_noise(session: Session, writer: CaptureWriter, given: Capture, skip: Tuple[str, ...]) -> MetricTaken:
     """The metric on values that differ by rounding alone, each way a run of its own; one that raises has no records."""
     count = Evaluate.answer(given).batches
     failed: Dict[str, str] = {}
     batches = [(f"batch_{n}", [arrays_of(given, f"{what}_{n}") for what in ("output", "labels")]) for n in range(count)]
     whole_set = joined_batches(given, count)
-    points = [*batches, *([("all", list(whole_set))] if whole_set is not None else [])]
+    whole = [("all", list(whole_set))] if whole_set is not None else []
+    points = [(name, arrays) for name, arrays in (*batches, *whole) if name not in skip]
     with session.adapter.no_grad():
         for run in (*MOVED, DOUBLE, MOVED_DOUBLE, REVERSED):
             act = partial(_metric_run, session, writer, run, points)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.dtypes import Typed
 
+#: the metric of all batches joined
+WHOLE = "all"
+
 #: a continuous metric moves by this factor less where its values move in the last place of a float64, not of a float32 (2**29 less)
 CONTINUOUS = 1e2
 
@@ -39,11 +42,11 @@ def run(context: Context) -> StageResult:
         note = "no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"
         return StageResult("metric", notes=[note], lacks=["labels() in the reference"])
     evaluation = context.evaluation()
-    reference, candidate = context.record_both("metric", Metric(), {"evaluation": evaluation})
+    reference, candidate = context.record_both("metric", Metric(tolerant=True), {"evaluation": evaluation})
     result = spent(StageResult("metric"), reference, candidate)
-    result.pairs = paired(
-        reference, candidate, points_of(reference.records, candidate.records), ROUNDING, context.settings.tolerance_of("metric")
-    )
+    left_out = _say_failed(context, result, reference, candidate, evaluation)
+    taken = [[r for r in capture.records if r.name not in left_out] for capture in (reference, candidate)]
+    result.pairs = paired(reference, candidate, points_of(*taken), ROUNDING, context.settings.tolerance_of("metric"))
     _grant_noise(context, result, reference, evaluation)
     probing.probe(context, result, evaluation, "metric")
     evaluating.compare(context, result)
@@ -61,6 +64,25 @@ def run(context: Context) -> StageResult:
         if not _trace_back(context, result, evaluation):
             metric_lines.follow(context, result, evaluation)
     return result
+
+
+def _say_failed(context: Context, result: StageResult, reference: Capture, candidate: Capture, evaluation: Capture) -> dict[str, str]:
+    """Batches on which the reference's metric fails, as one of too few samples for it does: left out, and told.
+
+    Raises:
+        WorkerFailed: the candidate's fails where the reference's does not.
+    """
+    left_out, failed = (Metric.answer(capture).failed for capture in (reference, candidate))
+    if any(name not in left_out for name in failed):
+        context.candidate.record("metric-alone", Metric(), {"evaluation": evaluation})
+    for name, why in left_out.items():
+        other = "as the candidate's does" if name in failed else "the candidate's does not"
+        result.notes.append(f"the reference's metric fails on {name.replace('_', ' ')} ({why}), {other}: left out")
+    batches = [name for name in left_out if name != WHOLE]
+    if batches:
+        count = Metric.answer(reference).batches
+        result.coverage.append(Coverage("batches with a metric", count - len(batches), count))
+    return left_out
 
 
 def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> bool:
@@ -85,7 +107,8 @@ def _grant_noise(context: Context, result: StageResult, reference: Capture, eval
     wrong = [p for p in wrong if p.stats is not None and p.noise is not None and p.reference is not None]
     if not wrong:
         return
-    capture = context.reference.record("metric-noise", Metric(noise=True), {"evaluation": evaluation})
+    skipped = tuple(Metric.answer(reference).failed)
+    capture = context.reference.record("metric-noise", Metric(noise=True, skip=skipped), {"evaluation": evaluation})
     runs = {(r.name, r.leaf, r.run): capture.value(r) for r in capture.records if r.location is not None}
     for pair in wrong:
         record = pair.reference

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, Optional
+from typing import Dict, Optional, Tuple
 
 from paralign.worker.protocol.task import Task
 
@@ -28,18 +28,24 @@ class Evaluate(Task[Evaluated], task="evaluate"):
 
 @dataclass
 class MetricTaken:
-    """``batches`` of the metric, whether it has a state; and run -> why there is no such noise."""
+    """``batches`` of the metric, whether it has a state; run -> why there is no such noise; point -> how the metric ``failed`` there."""
 
     batches: int = 0
     stateful: bool = False
     without: Dict[str, str] = field(default_factory=dict)
+    failed: Dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Metric(Task[MetricTaken], task="metric"):
-    """The side's metric on the reference's outputs; or, for ``noise``, how far rounding moves it."""
+    """The side's metric on the reference's outputs; or, for ``noise``, how far rounding moves it.
+
+    ``tolerant``: a batch on which it raises is left out and told, as long as there is another. ``skip``: points that are left out.
+    """
 
     noise: bool = False
+    tolerant: bool = False
+    skip: Tuple[str, ...] = ()
 
 
 @dataclass

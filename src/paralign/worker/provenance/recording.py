@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 import numpy as np
 
 from paralign.errors import UnsupportedTensor
+from paralign.worker.forward import attempt
 from paralign.worker.metrics import arrays_of, as_tensors
 from paralign.worker.pacing import advancing, wants_metric
 from paralign.worker.program import takes
@@ -151,13 +153,18 @@ def _optimizer(run: _Run) -> None:
             advance(number)
 
 
+def _metric_of(run: _Run, number: int, outputs: Any, labels: Any) -> None:
+    run.leaves(f"batch_{number}", run.recorder.run(run.functions["metric"], {"outputs": outputs, "labels": labels})[1])
+
+
 def _metric(run: _Run) -> None:
     """The metric of every batch of outputs and labels."""
     given = run.values["evaluation"]
     with run.session.adapter.no_grad():
         for number in range(Evaluate.answer(given).batches):
             outputs, labels = (as_tensors(run.session, arrays_of(given, f"{name}_{number}")) for name in ("output", "labels"))
-            run.leaves(f"batch_{number}", run.recorder.run(run.functions["metric"], {"outputs": outputs, "labels": labels})[1])
+            act = partial(_metric_of, run, number, outputs, labels)
+            attempt(act, tolerate=number > 0)  # a last batch may be too small for it
 
 
 def _infer(run: _Run) -> None:
