@@ -9,6 +9,7 @@ from typing import Any
 
 from paralign.capture.bounds import checked_path
 from paralign.errors import UsageError, quoted
+from paralign.trainlog.band import ENOUGH
 
 #: key -> its type in the project file
 KEYS: dict[str, Any] = {
@@ -22,6 +23,7 @@ KEYS: dict[str, Any] = {
     "one_sided": bool,
     "cross": str,
     "initialisations": int,
+    "stop_when_parted": bool,
     "reference_log": (str, list),
     "candidate_log": (str, list),
 }
@@ -45,6 +47,7 @@ class Trainings:
         one_sided: the candidate may be better by any amount.
         cross: cross experiments ``auto`` (where the trainings differ), ``always`` or ``never``.
         initialisations: initial weights that the dependence on the initialisation is measured with; 0 for none.
+        stop_when_parted: a candidate's run ends where its curves leave the band of the reference's runs, which are then made first.
         logs: finished logs of the reference's and the candidate's trainings, in place of runs.
     """
 
@@ -58,6 +61,7 @@ class Trainings:
     one_sided: bool = False
     cross: str = "auto"
     initialisations: int = 0
+    stop_when_parted: bool = False
     logs: tuple[list[Path], list[Path]] = field(default_factory=lambda: ([], []))
 
 
@@ -77,6 +81,9 @@ def read_trainings(table: dict[str, Any], path: Path) -> Trainings:
         raise UsageError(
             told, where=f"{path}: [training] initialisations", hint="a spread needs two; 5 tell a spread of three times the other"
         )
+    if found.stop_when_parted and found.runs < ENOUGH:
+        told = f"'stop_when_parted' needs runs = {ENOUGH} or more: fewer do not say how far seeds alone are apart"
+        raise UsageError(told, where=f"{path}: [training] stop_when_parted", hint=f"set runs = {ENOUGH}")
     if not 0 < found.seconds < math.inf:
         raise UsageError("'seconds' must be above 0", where=f"{path}: [training] seconds")
     for key, choices in (("better", ("", "higher", "lower")), ("margin_in", ("share", "units")), ("cross", ("auto", "always", "never"))):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from paralign.errors import UsageError
+from paralign.trainlog.band import Band, Parted
 from paralign.trainlog.checkpoints import Checkpoints
 from paralign.trainlog.lines import EVAL, STYLES, TRAIN, Row, as_json
 
@@ -34,6 +35,7 @@ class TrainLog:
         seed: of the training, for ``train(log)``; nothing is seeded here.
         folder: where the training writes its checkpoints.
         resume: whether :meth:`resume` is to go on from one that lies there.
+        against: the band of the reference's trainings; where a curve leaves it, the training ends with :class:`~paralign.trainlog.Parted`.
 
     Raises:
         UsageError: an unknown style, ``every`` below 1, or a file that cannot be written.
@@ -59,6 +61,7 @@ class TrainLog:
         seed: int = 0,
         folder: str = ".",
         resume: bool = False,
+        against: "Optional[Band]" = None,
     ) -> None:
         if style not in STYLES:
             raise UsageError(f"there is no style {style!r} of log lines", hint="choose one of: " + ", ".join(STYLES))
@@ -67,6 +70,7 @@ class TrainLog:
         self.rank = own_rank() if rank is None else rank
         self.seed, self.folder, self.resuming = seed, folder, resume
         self.rows: List[Row] = []
+        self._against, self._left = against, ""
         self._every, self._style, self._show, self._warmup = every, STYLES[style], show, warmup
         self._synchronize = synchronize or _wait_for_device
         self._files = [_opened(p) for p in (path, _beside(path))] if path is not None and self.rank == 0 else []
@@ -97,7 +101,9 @@ class TrainLog:
             number += 1
             if number % self._every == 0:
                 self._write_interval()
+                self._end_where_left()
         self._write_interval()
+        self._end_where_left()
 
     def step(self, samples: int, **values: Any) -> None:
         """What a batch came to: its size, and figures such as ``loss``, ``lr``, ``acc`` (numbers, or tensors of one element)."""
@@ -117,6 +123,7 @@ class TrainLog:
     def evaluation(self, epoch: int, **values: Any) -> None:
         """What an evaluation came to."""
         self._write(Row(EVAL, epoch, -1, {name: number(name, value) for name, value in values.items()}))
+        self._end_where_left()
 
     def checkpoint(self, epoch: int, save: Callable[[str], Any]) -> None:
         """Write ``model_N`` and ``latest`` below :attr:`folder`, on rank 0; see :class:`~paralign.trainlog.Checkpoints`."""
@@ -138,6 +145,18 @@ class TrainLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _end_where_left(self) -> None:
+        if self._left:
+            self._part(self._left)
+
+    def _part(self, why: str) -> None:
+        """End the training.
+
+        Raises:
+            Parted: always.
+        """
+        raise Parted(why, hint="what comes next would be trained for nothing: compare the two programs up to there, or give a wider band")
+
     def _timed(self, read: float, whole: float) -> None:
         self._seen += 1
         if self._seen > self._warmup:
@@ -157,6 +176,8 @@ class TrainLog:
     def _write(self, row: Row) -> None:
         row.time = time.time()
         self.rows.append(row)
+        if self._against is not None and not self._left:
+            self._left = self._against.look(row)
         if self.rank != 0:
             return
         line = self._style(row)

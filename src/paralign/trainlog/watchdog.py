@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 from paralign.errors import ParalignError, UsageError
+from paralign.trainlog.band import Band, Parted
+from paralign.trainlog.lines import TRAIN, Row
 from paralign.trainlog.log import number
 
 
@@ -30,6 +32,8 @@ class Watchdog:
         retries: how often the training may go back; 0 for a training that is to end at once.
         samples: ``samples(path)`` writes samples, as a grid of pictures; None for none.
         samples_every: steps between two of them.
+        against: the band of the reference's trainings, whose logs tell the step as the batch of epoch 0; a training that leaves it ends
+            with :class:`~paralign.trainlog.Parted`: going back would not mend it.
 
     Raises:
         UsageError: a number of steps below 1, or retries below 0.
@@ -55,6 +59,7 @@ class Watchdog:
         retries: int = 3,
         samples: Optional[Callable[[str], Any]] = None,
         samples_every: int = 500,
+        against: Optional[Band] = None,
     ) -> None:
         if min(every, samples_every) < 1 or retries < 0:
             raise UsageError(
@@ -64,7 +69,7 @@ class Watchdog:
         self.left = retries
         self._save, self._load, self._samples = save, load, samples
         self._folder, self._limits = Path(folder), dict(limits or {})
-        self._every, self._samples_every = every, samples_every
+        self._every, self._samples_every, self._against = every, samples_every, against
         self._last: Optional[int] = None
 
     def path(self, step: int) -> str:
@@ -79,10 +84,15 @@ class Watchdog:
 
         Raises:
             Unstable: a breakdown without a checkpoint to go back to, or after all retries.
+            Parted: the figures have left the reference's band.
         """
-        wrong = self._wrong({name: number(name, value) for name, value in values.items()})
+        figures = {name: number(name, value) for name, value in values.items()}
+        wrong = self._wrong(figures)
         if wrong:
             return self._back(step, wrong)
+        left = "" if self._against is None else self._against.look(Row(TRAIN, 0, step, figures))
+        if left:
+            raise Parted(left, hint="compare the two programs up to there, or give a wider band")
         if (step + 1) % self._every == 0:
             self._keep(step)
         if self._samples is not None and (step + 1) % self._samples_every == 0:

@@ -16,8 +16,8 @@ from paralign.adapters import _modes
 from paralign.adapters.base import Observing, Training
 from paralign.dtypes import Typed, is_complex, is_floating, widen
 from paralign.errors import UsageError
-from paralign.trainlog import TrainLog
-from paralign.trainlog.lines import EVAL
+from paralign.trainlog import Band, TrainLog
+from paralign.trainlog.lines import EVAL, TRAIN, Row
 from paralign.worker.files import system_folders
 from paralign.worker.handed_outputs import Outputs
 from paralign.worker.handover import Given, Keeping
@@ -79,7 +79,8 @@ class WatchedLog(TrainLog):
         writer: of the run's capture.
         orders: what the run is to be.
         given: captures of what is put in place: ``state`` (initial weights by this side's names), ``batches``, ``bounds``, ``forced``
-            (parameters before single steps), ``draws`` and ``outputs`` (another training's, kept).
+            (parameters before single steps), ``draws`` and ``outputs`` (another training's, kept), ``band N`` (trainings whose band this
+            one is ended for leaving).
         folder: a folder for files that the training writes, removed afterwards.
         resume: the training goes on from the checkpoint in it.
     """
@@ -87,7 +88,7 @@ class WatchedLog(TrainLog):
     def __init__(
         self, session: "Session", writer: "CaptureWriter", orders: Train, given: "Dict[str, Capture]", folder: str, *, resume: bool = False
     ) -> None:
-        super().__init__(None, every=1, show=False, rank=0, folder=folder, resume=resume)
+        super().__init__(None, every=1, show=False, rank=0, folder=folder, resume=resume, against=_band(given))
         self.seed = orders.seed
         self.checkpoints, self.resumed = 0, False
         self.orders, self.steps = orders, []  # type: Train, List[Step]
@@ -166,6 +167,7 @@ class WatchedLog(TrainLog):
             self._end(0, number)
             self._write_interval()
             self._look()
+            self._end_where_left()
             self._limit()
 
     def checkpoint(self, epoch: int, save: Any) -> None:
@@ -278,6 +280,9 @@ class WatchedLog(TrainLog):
         if self._parted is not None and at - self._parted >= AFTER:
             raise Stopped("parted", f"the curves part at step {self._parted}; {AFTER} more steps were made")
 
+    def _part(self, why: str) -> None:
+        raise Stopped("left", why)
+
     @property
     def _small(self) -> bool:
         return sum(int(value.size) for value in self.first.values()) <= LOOKED_AT
@@ -346,6 +351,25 @@ def _by_step(capture: "Optional[Capture]") -> Dict[int, Dict[str, Typed]]:
     for record in [] if capture is None else [r for r in capture.records if r.role == "parameter" and r.run in ("", "before")]:
         found.setdefault(record.step, {})[record.name] = capture.value(record)  # type: ignore[union-attr]
     return found
+
+
+def _band(given: "Dict[str, Capture]") -> "Optional[Band]":
+    """The band of the trainings that are given; None without any, or where they have no figure in common."""
+    captures = [capture for name, capture in given.items() if name.startswith("band ")]
+    return Band.of_rows([_rows(capture) for capture in captures]) if captures else None
+
+
+def _rows(capture: "Capture") -> List[Row]:
+    """The rows of a training that was recorded, as a log has them."""
+    places = {r.run: capture.array(r).tolist() for r in capture.select(name="place")}
+    rows = {
+        kind: [Row(kind, int(epoch), int(number) if kind == TRAIN else -1) for epoch, number in found] for kind, found in places.items()
+    }
+    for record in capture.select(name="curve"):
+        if not record.leaf.startswith(RATE):
+            for row, value in zip(rows[record.run], capture.array(record).tolist()):
+                row.values[record.leaf] = value
+    return [row for found in rows.values() for row in found]
 
 
 def _bounds(capture: "Optional[Capture]") -> Dict[str, Tuple[Any, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.context import spent
-from paralign.model import DIVERGED, NOT_TESTED, Manifest, Pair, StageResult, overall
+from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, StageResult, overall
 from paralign.run.recorder import both
 from paralign.run.turns import is_mine
 from paralign.stages.common.judging import CONSTANTS
@@ -55,7 +55,8 @@ def run(context: Context) -> StageResult:
         trials += free
         sides: Sides = [t.run for t in free if t.side == "reference"], [t.run for t in free if t.side == "candidate"]
         result.pairs += _settings(sides)
-        result.pairs += seeded.compare(result, sides, training)
+        left = _left(sides)
+        result.pairs += left or seeded.compare(result, sides, training)
         result.notes += speed.told(sides, at_once=not is_mine())
         _align_files(context, sides)
     result.pairs += unsound.look(context, result, trials)
@@ -91,16 +92,39 @@ def _free(context: Context, result: StageResult) -> list[Trial]:
     """Trainings as each side makes them, each under a seed of its own."""
     settings, recorders = context.settings, (context.reference, context.candidate)
     trials = []
+    known = _reference_first(context) if settings.training.stop_when_parted else []
+    band = {f"band {number}": capture for number, capture in enumerate(known)}
     for number in range(settings.training.runs):
         seeds = [(settings.seed + 1 + number + side * settings.training.runs) % 2**32 for side in (0, 1)]
         orders = [Train(seed, settings.training.seconds) for seed in seeds]
-        captures = both(*(partial(r.record, f"train-{number}", o) for r, o in zip(recorders, orders, strict=True)))
+        if settings.training.stop_when_parted:
+            captures = known[number], context.candidate.record(f"train-{number}", orders[1], band)
+        else:
+            captures = both(*(partial(r.record, f"train-{number}", o) for r, o in zip(recorders, orders, strict=True)))
         spent(result, *captures)
         for recorder, capture, order in zip(recorders, captures, orders, strict=True):
             trials.append(Trial(recorder.side, recorder, capture, order, name=f"seed {order.seed}"))
             kind, why = trials[-1].run.stopped
             result.notes += [f"{recorder.side}, {trials[-1].name}: ended early: {why}"] if kind else []
     return trials
+
+
+def _reference_first(context: Context) -> list[Capture]:
+    """The reference's trainings, which say how far seeds alone are apart before the candidate trains."""
+    settings = context.settings
+    seeds = [(settings.seed + 1 + number) % 2**32 for number in range(settings.training.runs)]
+    return [context.reference.record(f"train-{n}", Train(seed, settings.training.seconds)) for n, seed in enumerate(seeds)]
+
+
+def _left(sides: Sides) -> list[Pair]:
+    """What is to be said of candidates that were ended where they left the reference's band."""
+    left = [run for run in sides[1] if run.stopped[0] == "left"]
+    if not left:
+        return []
+    count = len(sides[1])
+    most = 2 * len(left) > count
+    told = f"{len(left)} of {count} trainings of the candidate were ended early: {left[0].stopped[1]}"
+    return [Pair("band of the reference's trainings", None, None, verdict=DIVERGED if most else UNDERPOWERED, notes=[told])]
 
 
 def _settings(sides: Sides) -> list[Pair]:
