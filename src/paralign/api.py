@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 from paralign import streaming
 from paralign.capture import Capture
 from paralign.capture.bounds import checked_path, near
-from paralign.checking import describe, given_tensors, run_stages, sides
+from paralign.checking import UNCARRIED, describe, given_tensors, run_stages, sides
 from paralign.context import Context
 from paralign.conversion import Conversion, carried, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed, plain_text
 from paralign.formats.saving import check_destination
 from paralign.locate import pipeline
+from paralign.locate.gradients.asked import asked
 from paralign.locate.laboratory import watched
-from paralign.model import CheckResult, Side, Tolerance
+from paralign.model import DIVERGED, CheckResult, Side, Tolerance
 from paralign.progress import kept
+from paralign.registry import BY_NAME
 from paralign.repair import applying, trying
 from paralign.repair.trying import Repaired
 from paralign.report import artifacts, notebook, page, pictures
@@ -37,6 +39,7 @@ from paralign.run.project import DEFAULTS, STAGES, Settings, check_stages, read
 from paralign.run.recorder import Outdated, Recorder
 from paralign.run.trainings import Trainings
 from paralign.run.turns import turn
+from paralign.stages import run as run_stage
 from paralign.stages.offline.from_captures import arrays_of, compare_captures, compare_files
 from paralign.weights import Rules
 
@@ -371,6 +374,31 @@ def opened(directory: str | Path) -> Iterator[Context]:
                 yield context
         except WorkerFailed as failure:
             raise _without_log(failure) from failure
+
+
+def gradient_of(directory: str | Path, what: str, mode: str = "eval", progress: Callable[[str], None] = lambda _: None) -> CheckResult:
+    """Both sides' gradients of what is named, and where the backward passes part; nothing is kept.
+
+    Args:
+        directory: of a project.
+        what: a parameter, a module, ``file.py:12``, ``outputs`` or ``loss``, as either side calls it.
+        mode: ``eval``, or ``train`` with what is random switched off.
+        progress: is told what is done.
+
+    Raises:
+        UsageError: the project file is wrong, or neither side has what is named.
+        WorkerFailed: a side fails.
+    """
+    progress("starting both sides")
+    with opened(directory) as context:
+        progress("weights")
+        result = CheckResult([run_stage(BY_NAME["weights"], context)])
+        if context.plan is None:
+            return result
+        progress(f"gradients of {what}")
+        stage = asked(context, what, mode)
+        stage.warnings += [UNCARRIED] if result.stages[0].verdict == DIVERGED else []
+    return CheckResult([stage.list_first()])
 
 
 def _without_log(failure: WorkerFailed) -> WorkerFailed:

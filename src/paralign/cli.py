@@ -17,6 +17,7 @@ from paralign.commands import (
     dataset,
     doctor,
     explain,
+    gradient,
     grammar,
     guide,
     log,
@@ -87,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     rank_logs.add_commands(commands)
     doctor.add_commands(commands)
     watch.add_commands(commands)
+    gradient.add_commands(commands)
     guide.add_commands(commands)
     explain.add_commands(commands)
     dataset.add_commands(commands)
