@@ -184,7 +184,7 @@ def test_both_metrics_get_the_references_outputs():
     assert result.verdict == ALIGNED
 
 
-def _uneven(split):  # noqa: ARG001 - the name is the contract
+def _uneven(split):
     return [(X[:6], LABELS[:6]), (X[6:], LABELS[6:])]
 
 
