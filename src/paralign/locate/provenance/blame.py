@@ -25,6 +25,9 @@ _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
 #: roles in a call that are no arguments
 _CALLED = frozenset({"self", "function"})
 
+#: kinds of expressions that read a value from an object
+READINGS = frozenset({"attribute", "item"})
+
 #: kinds of expressions whose result is as wrong as what they take
 _FAITHFUL = frozenset({"operation", "call"})
 
@@ -120,8 +123,8 @@ class Search:
         if each.is_copy:
             return (None if self._is_call_at_fault(each) else each.values[0][1]), due
         known = [(role, inner) for role, inner in each.values if inner.kind != "input"]
-        if not known:
-            return None, due
+        if not known or (each.kind in READINGS and each.mark[0] == "s" and each.numbers is not None and self.seen.has(each)):
+            return None, due  # what an object holds besides that number is no part of it
         beside = self._beside(each, due)
         wrong = []
         for role, inner in known:

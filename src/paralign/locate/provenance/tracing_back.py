@@ -10,8 +10,8 @@ from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
-from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind, of_numbers_alone
+from paralign.locate.provenance.blame import READINGS, TELLING, Blamed, Search, is_equal
+from paralign.locate.provenance.value_graph import COMMON, Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal, TracedValue
@@ -101,7 +101,7 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     if wrong is None or due is None:
         return None
     led = [root for name in right if (root := sides.candidate.root(name)) is not None]
-    return Search(wrong, due, defaults=sides.reference.expressions, excused=led).first()
+    return _wrong_itself(sides, Search(wrong, due, defaults=sides.reference.expressions, excused=led).first())
 
 
 def of_operation(
@@ -127,10 +127,40 @@ def of_operation(
         if inner is None:  # left to a default of the framework's: then that is what differs
             return None
         known = behind(due) if due is not None else [e for call in calls[1] for e in behind(call)]
-        blamed = Search(inner, due, Seen(known), sides.reference.expressions, sound=right).first()
+        blamed = _wrong_itself(sides, Search(inner, due, Seen(known), sides.reference.expressions, sound=right).first())
         if blamed is not None:
             found[blamed.source] = blamed
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
+    """What is blamed, without a number that is only taken at a wrong place: the reference writes it as often.
+
+    Then what takes it is at fault, which the line of the operation tells.
+    """
+    each = found.expression if found is not None else None
+    if each is None or not is_number(each.scalar) or each.scalar in COMMON or not (each.kind == "constant" or each.kind in READINGS):
+        return found
+    written = [_origins(graph, each.scalar) for graph in (sides.candidate, sides.reference)]
+    return None if 0 < written[0] <= written[1] else found
+
+
+def _origins(graph: ValueGraph, number: float) -> int:
+    """In how many places a number is written; at least one where it was read from anywhere."""
+    alike = [e for e in graph.expressions if is_number(e.scalar) and not e.is_copy and _is_close(float(e.scalar), number)]
+    return len({(e.source, e.label) for e in alike if e.kind == "constant"}) or int(bool(alike))
+
+
+def of_computing(sides: Sides) -> Blamed | None:
+    """The one line of the candidate's building whose result the reference has nowhere, although it has all that goes in.
+
+    For settings that a formula makes for each group of parameters. None where there are several such lines.
+    """
+    parts = [graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")] for graph in (sides.candidate, sides.reference)]
+    seen = Seen(parts[1])
+    computed = [e for e in parts[0] if e.kind == "operation" and is_number(e.scalar) and e.file]
+    wrong = [e for e in computed if not seen.has(e) and all(seen.has(inner) for _, inner in e.values)]
+    return Blamed(wrong[0], [wrong[0]]) if len({e.source for e in wrong}) == 1 else None
 
 
 def _made_of(graph: ValueGraph, numbers: Mapping[str, Collection[float]]) -> set[Expression]:
@@ -227,7 +257,8 @@ def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
     wrong = next((inner for each in users for _, inner in each.values if _is(inner, number)), None)
     if wrong is None:
         return None
-    return Search(wrong, None, Seen(of_numbers_alone(sides.reference.expressions)), sides.reference.expressions).first()
+    found = Search(wrong, None, Seen(of_numbers_alone(sides.reference.expressions)), sides.reference.expressions).first()
+    return _wrong_itself(sides, found)
 
 
 def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
@@ -249,7 +280,7 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
         return None
     if wrong[0].kind == "call" and roots[1][1] is not None and wrong[0].mark[0] == "k":
         twin = roots[1][1]  # a schedule: the reference's is an object of its own
-    found = Search(wrong[0], twin, Seen(known), sides.reference.expressions).first()
+    found = _wrong_itself(sides, Search(wrong[0], twin, Seen(known), sides.reference.expressions).first())
     return found if found is not None and (found.expression.numbers is not None or found.expression.scalar is not None) else None
 
 
@@ -298,7 +329,14 @@ def follow_rates(context: Context, divergence: Divergence | None) -> None:
     """Name the expression that made a schedule's rates wrong: in a function that the schedule calls, else among what it was built of."""
     sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
     if sides is not None:
-        name(divergence, of_rates(sides) or of_setting(sides, RATES) or of_building(sides))
+        name(divergence, of_rates(sides) or of_setting(sides, RATES) or of_building(sides) or of_computing(sides))
+
+
+def follow_computing(context: Context, divergence: Divergence | None) -> None:
+    """Name the line whose formula makes a setting of groups wrong, where there is one: no choice among right settings then."""
+    sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
+    if sides is not None:
+        name(divergence, of_computing(sides))
 
 
 def _rate(graph: ValueGraph, expressions: list[Expression], rate: float) -> Expression | None:

@@ -200,6 +200,11 @@ def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
     return list(found)
 
 
+def _is_path(text: str) -> bool:
+    """Whether a text names a place in a file system: where a side's files lie is its own matter."""
+    return "/" in text or "\\" in text
+
+
 class Seen:
     """The values that some expressions have: every number, every text, every array in its order."""
 
@@ -230,7 +235,7 @@ class Seen:
     def has(self, each: Expression) -> bool | None:
         """Whether a value was seen, arrays by their numbers; None for what cannot be told: objects, few common numbers."""
         if isinstance(each.scalar, str):
-            return each.scalar in self.texts
+            return each.scalar in self.texts or _is_path(each.scalar)
         if each.numbers is None or each.numbers.size == 0:
             return None
         found = self.has_numbers(each.numbers)

@@ -192,6 +192,8 @@ def _say_why(
     result.divergence = _divergence(found, [p for p in pairs if p.verdict == DIVERGED], experiment, context)
     if not _choose(result.divergence, found, known, experiment):
         _trace_back(context, result.divergence, experiment, blamed)
+    elif _blamed_term(blamed, experiment) == "rates":
+        tracing_back.follow_computing(context, result.divergence)
     _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
 
 
@@ -498,7 +500,9 @@ def _trace_back(context: Context, divergence: Divergence | None, experiment: Exp
         return
     sides = tracing_back.recorded(context, "optimizer", steps=tracing_back.STEPS)
     if sides is not None:
-        tracing_back.name(divergence, tracing_back.of_setting(sides, words) or tracing_back.of_building(sides))
+        tracing_back.name(
+            divergence, tracing_back.of_setting(sides, words) or tracing_back.of_building(sides) or tracing_back.of_computing(sides)
+        )
 
 
 def _choose(divergence: Divergence | None, found: list[Difference], known: tuple[Known, Known], experiment: Experiment) -> bool:

@@ -88,7 +88,7 @@ def rewritten(functions: "Dict[str, Any]", recorder: "Recorder") -> "Iterator[Di
         del sys.modules[name]
     sys.meta_path.insert(0, finder)
     try:
-        yield {name: _again(function, mine, recorder) for name, function in functions.items()}
+        yield {name: _again(name, function, mine, recorder) for name, function in functions.items()}
     finally:
         sys.meta_path.remove(finder)
         for name in [n for n, m in list(sys.modules.items()) if (f := _file(m)) is not None and is_users(f, system) and n != "__main__"]:
@@ -101,8 +101,14 @@ def _file(module: Any) -> Optional[str]:
     return found if isinstance(found, str) else None
 
 
-def _again(function: Any, mine: "Dict[str, ModuleType]", recorder: "Recorder") -> Any:
-    """The same function of its module imported again; one of no module of the user's, as it is."""
+def _again(known_as: str, function: Any, mine: "Dict[str, ModuleType]", recorder: "Recorder") -> Any:
+    """The same function of its module imported again; one of no module of the user's, as it is.
+
+    What a module holds under the side's name for it is taken from there: a closure, a partial, an object that is called.
+    """
+    holder = next((m for m in mine.values() if vars(m).get(known_as) is function), None)
+    if holder is not None:
+        return getattr(sys.modules.get(holder.__name__) or _imported(holder, recorder), known_as)
     name, inner = getattr(function, "__module__", None), str(getattr(function, "__qualname__", ""))
     module = mine.get(name or "")
     if module is None or "<" in inner:
