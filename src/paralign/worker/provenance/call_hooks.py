@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from paralign.worker.provenance.events import Call, Frame, is_common, is_same, same
 from paralign.worker.provenance.value_hooks import ValueHooks
+from paralign.worker.provenance.value_marks import attribute
 
 if TYPE_CHECKING:
     from paralign.worker.provenance.expressions import FunctionSite
@@ -81,14 +82,14 @@ class CallHooks(ValueHooks):
             return copied
         inputs = [pair for pair in self._children(frame, site) if pair[1] is not None]
         inputs += self._roles(function, call.arguments)
-        name = str(getattr(function, "__name__", ""))
+        name = str(attribute(function, "__name__", ""))
         number = self._add(site, "call", inputs, value)
         if number is None:
             return None
-        owner = getattr(function, "__self__", None)
+        owner = attribute(function, "__self__", None)
         if (name in _CHANGING or (name.endswith("_") and not name.endswith("__"))) and owner is not None and not isinstance(owner, type):
             self._change(call, owner, name)
-        if isinstance(function, type) or (value is not None and hasattr(value, "__dict__")):
+        if isinstance(function, type) or (value is not None and attribute(value, "__dict__") is not None):
             self._made[self._keep(value)] = (value, number)
         self._hold(call, value)
         return number
@@ -122,7 +123,7 @@ class CallHooks(ValueHooks):
     def _copied(self, call: Call, value: Any) -> Optional[int]:
         """The event of what a call only looks up: ``getattr``, ``dict.get``, ``dict.pop``."""
         function, arguments = call.function, call.arguments
-        name, owner = str(getattr(function, "__name__", "")), getattr(function, "__self__", None)
+        name, owner = str(attribute(function, "__name__", "")), attribute(function, "__self__", None)
         found = None
         if function is getattr and len(arguments) > 1 and isinstance(arguments[1][1], str):
             found = self._attribute_of(arguments[0][1], arguments[1][1], value)
@@ -144,13 +145,13 @@ class CallHooks(ValueHooks):
             self._bound[self._keep(value)] = [*self._bound.get(id(arguments[0][1]), ()), *arguments[1:]] if arguments else []
         elif isinstance(value, (zip, enumerate)) or (function in (reversed, iter) and arguments):
             self._bound[self._keep(value)] = list(arguments)
-        elif isinstance(getattr(function, "__self__", None), dict) and function.__name__ in ("items", "values", "keys"):
+        elif isinstance(attribute(function, "__self__", None), dict) and function.__name__ in ("items", "values", "keys"):
             self._bound[self._keep(value)] = [("", function.__self__, None)]
         elif function in _COPYING and isinstance(value, _COPYING):
             self._copy(arguments, value)
-        elif hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        elif hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
             self._fields(list(value.__dataclass_fields__), arguments, value, function)
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        elif isinstance(value, tuple) and hasattr(type(value), "_fields"):
             self._fields(list(value._fields), arguments, value, function)
         elif isinstance(value, (types.SimpleNamespace,)):
             self._fields([], arguments, value, function)
@@ -185,7 +186,7 @@ class CallHooks(ValueHooks):
                 given[names[place]] = (held, number)
                 place += 1
         for name, known in given.items():
-            if is_same(getattr(value, name, None), known[0]):
+            if is_same(attribute(value, name, None), known[0]):
                 self._attributes[(self._keep(value), name)] = known
         if isinstance(value, tuple):
             self._entries[self._keep(value)] = {n: given[name] for n, name in enumerate(names) if name in given}
@@ -299,7 +300,9 @@ class CallHooks(ValueHooks):
             return 0
         first = given[function.parameters[0]]
         called = call.function.func if isinstance(call.function, functools.partial) else call.function
-        own = first is called or first is getattr(called, "__self__", object()) or (isinstance(called, type) and isinstance(first, called))
+        own = (
+            first is called or first is attribute(called, "__self__", object()) or (isinstance(called, type) and isinstance(first, called))
+        )
         return 1 if own else 0
 
     def classed(self, frame: Frame, prefix: str, made: Any) -> None:
@@ -308,7 +311,7 @@ class CallHooks(ValueHooks):
             return
         for key in [k for k in frame.names if k.startswith(prefix)]:
             name = key[len(prefix) :]
-            value = getattr(made, "_field_defaults", {}).get(name, getattr(made, name, None))  # of a named tuple
+            value = attribute(made, "_field_defaults", {}).get(name, attribute(made, name, None))  # of a named tuple
             self._attributes[(self._keep(made), name)] = (value, frame.names[key])
 
     def imported(self, frame: Frame, module: str, level: int, own: str, names: Tuple[Tuple[str, str], ...]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 from paralign.worker.provenance.call_hooks import CallHooks
 from paralign.worker.provenance.events import Frame
 from paralign.worker.provenance.expressions import Site
-from paralign.worker.provenance.value_marks import mark
+from paralign.worker.provenance.value_marks import attribute, mark
 
 if TYPE_CHECKING:
     from paralign.worker.provenance.rewriting import Rewriter
@@ -47,7 +47,7 @@ class Recorder(CallHooks):
 
     def held_by(self, value: Any, name: str) -> Optional[int]:
         """The event that made what an object holds under a name."""
-        return self._attribute_of(value, name, getattr(value, name, None))
+        return self._attribute_of(value, name, attribute(value, name, None))
 
     # -- calls from outside ------------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Recorder(CallHooks):
             Exception: whatever the function raises.
         """
         site = len(self.sites)
-        self.sites.append(Site(0, "call", str(getattr(function, "__name__", ""))))
+        self.sites.append(Site(0, "call", str(attribute(function, "__name__", ""))))
         self.files.append("")
         frame = Frame(None)
         self.begin(frame, site, function)

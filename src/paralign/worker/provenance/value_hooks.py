@@ -6,6 +6,7 @@ import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from paralign.worker.provenance.events import TIMES, Frame, Ledger
+from paralign.worker.provenance.value_marks import attribute
 
 
 class ValueHooks(Ledger):
@@ -127,7 +128,7 @@ class ValueHooks(Ledger):
         if self._is_off() or site not in frame.held:
             return
         owner, name = frame.held[site], self.sites[site].label
-        value = getattr(owner, name, None)
+        value = attribute(owner, name, None)
         number = frame.last.get(store)
         if number is not None and self._targets.get(store) and self._targets[store][0][0] == "tuple":
             number = self._add(site, "attribute", [("object", number)], value)
@@ -183,7 +184,7 @@ class ValueHooks(Ledger):
         owner, known = frame.held[site], self.sites[site]
         held: Any = owner
         if known.kind == "attribute":
-            value = getattr(owner, known.label, None)
+            value = attribute(owner, known.label, None)
             before = self._attributes.get((id(owner), known.label))
             right = [pair for pair in self._children(frame, site) if pair[0] == "right"]
             number = self._add(site, "operation", [("left", before[1] if before is not None else None), *right], value)

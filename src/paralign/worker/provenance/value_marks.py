@@ -25,6 +25,14 @@ LARGEST = 1 << 20
 _TURNS = 0.7, 1.9
 
 
+def attribute(value: Any, name: str, default: Any = None) -> Any:
+    """An attribute of a value of the user's, whose ``__getattr__`` may raise anything for a name that it does not know."""
+    try:
+        return getattr(value, name, default)
+    except Exception:  # noqa: BLE001 - a dictionary with attributes raises KeyError
+        return default
+
+
 def array_of(value: Any) -> Optional[Typed]:
     """An array of numpy as a typed one; None for all else."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
@@ -82,7 +90,7 @@ def mark(value: Any, convert: "Convert" = array_of, numbers: Optional[Numbers] =
     known = convert(value)
     if known is not None:
         return _array(known, numbers)
-    return ["k", str(getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__qualname__)]
+    return ["k", str(attribute(value, "__qualname__", None) or attribute(value, "__name__", None) or type(value).__qualname__)]
 
 
 def _array(value: Typed, kept: Optional[Numbers]) -> List[Any]:
