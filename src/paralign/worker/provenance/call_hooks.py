@@ -151,7 +151,7 @@ class CallHooks(ValueHooks):
             self._copy(arguments, value)
         elif hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
             self._fields(list(value.__dataclass_fields__), arguments, value, function)
-        elif isinstance(value, tuple) and hasattr(type(value), "_fields"):
+        elif isinstance(value, tuple) and hasattr(value, "_fields"):
             self._fields(list(value._fields), arguments, value, function)
         elif isinstance(value, (types.SimpleNamespace,)):
             self._fields([], arguments, value, function)
