@@ -15,7 +15,7 @@ from paralign.capture import Capture
 from paralign.capture.bounds import checked_path, near
 from paralign.checking import UNCARRIED, describe, given_tensors, run_stages, sides
 from paralign.context import Context
-from paralign.conversion import Conversion, carried, modelled, plain
+from paralign.conversion import Conversion, carried, layers, modelled, plain
 from paralign.conversion.outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed, plain_text
 from paralign.formats.saving import check_destination
@@ -46,6 +46,7 @@ from paralign.weights import Rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from paralign.conversion.layers import Layers
     from paralign.run.project import Project
 
 #: the two sides, as they are called in folders and reports
@@ -399,6 +400,38 @@ def gradient_of(directory: str | Path, what: str, mode: str = "eval", progress: 
         stage = asked(context, what, mode)
         stage.warnings += [UNCARRIED] if result.stages[0].verdict == DIVERGED else []
     return CheckResult([stage.list_first()])
+
+
+def trained_layers(
+    directory: str | Path,
+    reference: str | Path,
+    candidate: str | Path,
+    *,
+    again: str | Path | None = None,
+    within: str | None = None,
+    strip: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Layers:
+    """What the layers of two trained models give on the same inputs, each model with the weights of its own file.
+
+    Args:
+        directory: of a project, whose sides build the models.
+        reference: a checkpoint of the reference's model.
+        candidate: one of the candidate's.
+        again: another of the reference's, of a training under another seed: what seeds alone do.
+        within: as in :func:`convert_weights`.
+        strip: as in :func:`convert_weights`.
+        progress: is told what is done.
+
+    Raises:
+        UsageError: the project has no inputs, or a file lacks a parameter of its model.
+        WorkerFailed: a side fails.
+    """
+    files = [plain.opened(path, within, strip) for path in (reference, candidate, *([again] if again else []))]
+    progress("starting both sides")
+    with opened(directory) as context:
+        progress("running both models")
+        return layers.compare(context, files[0], files[1], files[2] if again else None)
 
 
 def _without_log(failure: WorkerFailed) -> WorkerFailed:

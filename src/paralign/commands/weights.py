@@ -55,7 +55,8 @@ def add_commands(commands: Any) -> None:
             help="what two checkpoints differ in",
             epilog=DIFF,
             description="What is missing, extra or of another shape, what the values of each tensor differ in, and which groups of tensors "
-            "are abnormally small in one of two trained checkpoints, as a wrong no-weight-decay group makes them. Nothing is run.",
+            "are abnormally small in one of two trained checkpoints, as a wrong no-weight-decay group makes them. With --model both models "
+            "are run on the same inputs too, and compared layer by layer; else nothing is run.",
         )
     )
 
@@ -109,6 +110,14 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
         "--tolerance", type=number, default=0.0, metavar="SHARE", help="relative L2 distance up to which values are the same"
     )
     parser.add_argument("--all", action="store_true", help="list every tensor, not only those that differ most")
+    parser.add_argument(
+        "--model",
+        metavar="PROJECT",
+        help="the folder of a paralign.toml: run the reference with A and the candidate with B, layer by layer",
+    )
+    parser.add_argument(
+        "--again", metavar="A2", help="with --model: a checkpoint of the reference under another seed, to be held against A"
+    )
     _add_reading(parser)
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     quiet(parser)
@@ -213,6 +222,8 @@ def _show(found: Conversion, rules: Path | None, options: argparse.Namespace) ->
 def _diff(options: argparse.Namespace) -> int:
     from paralign.conversion.difference import diff_weights
 
+    if options.again and not options.model:
+        raise UsageError("--again needs --model", hint="a second training is held against the first by running the models")
     with Progress(quiet=options.quiet) as progress:
         found = diff_weights(
             options.reference,
@@ -223,6 +234,18 @@ def _diff(options: argparse.Namespace) -> int:
             strip=options.strip,
             step=progress.part,
         )
+        if options.model:
+            from paralign.api import trained_layers
+
+            found.layers = trained_layers(
+                options.model,
+                options.reference,
+                options.candidate,
+                again=options.again,
+                within=options.within,
+                strip=options.strip,
+                progress=progress.step,
+            )
     if options.json:
         print(found.to_json())
     else:

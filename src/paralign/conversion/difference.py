@@ -19,6 +19,7 @@ from paralign.weights.transforms import compose
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paralign.conversion.layers import Layers
     from paralign.formats import Checkpoint
     from paralign.formats.writing import Outgoing
 
@@ -74,6 +75,7 @@ class Difference:
         tolerance: relative L2 distance up to which values count as the same.
         groups: tensors that play the same part, the most suspicious first; see :mod:`paralign.conversion.shrunk`.
         notes: what else is to be known.
+        layers: what the layers of both models give, where they were run.
     """
 
     reference: Path
@@ -86,6 +88,7 @@ class Difference:
     tolerance: float = 0.0
     groups: list[Group] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    layers: Layers | None = None
 
     @property
     def different(self) -> list[Row]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from paralign.conversion import Conversion
     from paralign.conversion.difference import Difference, Row
+    from paralign.conversion.layers import Layers
     from paralign.conversion.shrunk import Group as Shrunk
 
 #: verdict -> how it is shown, and what it means
@@ -135,7 +136,8 @@ def difference(found: Difference, *, every: bool) -> Group:
     suspects = [group for group in found.groups if every or group.smaller]
     if suspects:
         parts += _suspects(suspects)
-    parts += [Text(f"note: {note}", "dim") for note in found.notes]
+    parts += _layers(found.layers, every=every) if found.layers is not None else []
+    parts += [Text(f"note: {note}", "dim") for note in [*found.notes, *(found.layers.notes if found.layers is not None else [])]]
     alike = len(found.rows) - len(found.different)
     parts.append(
         Text.assemble(
@@ -185,3 +187,25 @@ def _suspects(found: list[Shrunk]) -> list[RenderableType]:
         numbers = (*group.means, *group.deviations, group.factor, group.usual)
         table.add_row(Text(one_line(group.name)), str(group.tensors), *(figure(value) for value in numbers), said)
     return [Text("sizes of tensors that play the same part (root mean square):", "bold"), table]
+
+
+def _layers(found: Layers, *, every: bool) -> list[RenderableType]:
+    """What the layers of both models give; of many the first and the last ones."""
+    twice = any(row.again is not None for row in found.rows)
+    table = _table(
+        ("layer", "left"),
+        ("kind", "left"),
+        *((name, "right") for name in ("mean 1", "mean 2", "std 1", "std 2", "distance", "likeness")),
+        *((name, "right") for name in (("distance again", "likeness again") if twice else ())),
+    )
+    left_out = 0 if every else max(0, len(found.rows) - 2 * MOST)
+    shown = found.rows if not left_out else [*found.rows[:MOST], *found.rows[-MOST:]]
+    for number, row in enumerate(shown):
+        if left_out and number == MOST:
+            table.add_row(Text(f"… {left_out} more (--all) …", "dim"))
+        name = row.reference if row.reference == row.candidate else f"{row.reference} → {row.candidate}"
+        one, other = row.spreads
+        again = (row.again or (None, None)) if twice else ()
+        numbers = (one.mean, other.mean, one.std, other.std, row.distance, row.alike, *again)
+        table.add_row(Text(one_line(name)), Text(row.kind), *(figure(value) for value in numbers))
+    return [Text(f"what the layers give on {found.samples} samples, each model with its own file:", "bold"), table]
