@@ -60,6 +60,14 @@ def one_line(text: str) -> str:
     return re.sub(r"[\n\t]", _escaped, plain_text(text))
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an exception whose class may be a user's own: its ``__str__`` may raise."""
+    try:
+        return str(error)
+    except Exception as other:  # noqa: BLE001 - whatever its __str__ raises
+        return f"(its message cannot be read: {type(other).__name__})"
+
+
 def _escaped(found: "re.Match[str]") -> str:
     return f"\\u{ord(found.group()):04x}"
 

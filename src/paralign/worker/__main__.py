@@ -139,16 +139,8 @@ def _hold(lock: Optional[str]) -> None:
     os.register_at_fork(after_in_child=release)
 
 
-def _message(error: BaseException) -> str:
-    """The message of an exception of the side's; its class may be the side's own."""
-    try:
-        return str(error)
-    except Exception as other:  # noqa: BLE001 - whatever its __str__ raises
-        return f"(its message cannot be read: {type(other).__name__})"
-
-
 def _failure(error: BaseException, token: str = "") -> Reply:
-    from paralign.errors import ParalignError
+    from paralign.errors import ParalignError, message_of
     from paralign.worker.frames import user_frames
     from paralign.worker.protocol.messages import FAILED, Reply
 
@@ -157,7 +149,7 @@ def _failure(error: BaseException, token: str = "") -> Reply:
         FAILED,
         token,
         type(error).__name__,
-        error.what if isinstance(error, ParalignError) else _message(error),
+        error.what if isinstance(error, ParalignError) else message_of(error),
         where=getattr(error, "where", None) if ours else None,
         hint=getattr(error, "hint", None) if ours else None,
         ours=ours,

@@ -10,6 +10,7 @@ import numpy as np
 
 from paralign.capture.digest import moments
 from paralign.dtypes import Typed, is_complex, is_floating, widen
+from paralign.errors import message_of
 from paralign.model import Pass
 from paralign.worker.protocol import Called, Calls, Forward, Passed, Ran
 from paralign.worker.session import DOUBLE, NATIVE, Session
@@ -55,7 +56,7 @@ def attempt(act: Callable[[], None], tolerate: bool) -> str:
     try:
         act()
     except Exception as error:  # noqa: BLE001 - frameworks raise anything for a missing float64 kernel; the native run raises again what is the user's
-        lines = str(error).strip().splitlines()
+        lines = message_of(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[-1] if lines else ''}"
     return ""
 

@@ -6,6 +6,7 @@ import os
 import traceback
 from typing import List
 
+from paralign.errors import message_of
 from paralign.worker.files import system_folders
 from paralign.worker.protocol import Raised
 
@@ -16,14 +17,7 @@ LAST = 3
 def told(error: BaseException) -> Raised:
     """An exception as data."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return Raised(type(error).__name__, _message(error), text, user_frames(error))
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as other:  # noqa: BLE001 - whatever its __str__ raises
-        return f"(its message cannot be read: {type(other).__name__})"
+    return Raised(type(error).__name__, message_of(error), text, user_frames(error))
 
 
 def user_frames(error: BaseException) -> List[str]:

@@ -12,7 +12,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from paralign.errors import one_line
+from paralign.errors import message_of, one_line
 from paralign.worker.protocol import FunctionCall, FunctionCalls, Functions
 from paralign.worker.session import DOUBLE, Session
 
@@ -211,7 +211,7 @@ def _again(session: Session, writer: "CaptureWriter", calls: "Capture") -> Funct
             with session.passing():
                 value = function(*given["positional"], **given["named"])
         except Exception as error:  # noqa: BLE001 - whatever the port raises is what is told of it
-            call.problem = f"the port raises {type(error).__name__}: {one_line(str(error))[:SAID]}"
+            call.problem = f"the port raises {type(error).__name__}: {one_line(message_of(error))[:SAID]}"
             continue
         _note_result(session, writer, call, value, list(tensors.values()))
     return answer

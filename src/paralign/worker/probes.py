@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
+from paralign.errors import message_of
 from paralign.worker import stateful
 from paralign.worker.data import add_leaves
 from paralign.worker.metrics import Arrays, as_tensors, joined_batches
@@ -96,7 +97,8 @@ def _probe(session: Session, writer: CaptureWriter, name: str, function: Callabl
         result = function(as_tensors(session, arrays[0]), as_tensors(session, arrays[1]))
         add_leaves(session, writer, name, result, role="scalar")
     except Exception as error:  # noqa: BLE001 - the user's function may refuse the probe in any way; the caller compares who refused
-        return f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
+        lines = message_of(error).strip().splitlines()
+        return f"{type(error).__name__}: {lines[-1] if lines else ''}"
     return "ok"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 import numpy as np
 
 from paralign.adapters.base import Exporting, Timing
-from paralign.errors import ParalignError, UsageError
+from paralign.errors import ParalignError, UsageError, message_of
 from paralign.worker.data import add_leaves
 from paralign.worker.frames import told
 from paralign.worker.protocol import Infer, Inferred, OperatorTimes, PartFailed
@@ -134,7 +134,7 @@ def _other_batches(session: Session, writer: CaptureWriter, inputs: Capture, pat
             arrays = [adapter.to_array(leaf).array for _, leaf in leaves(resized, known) if known(leaf)]
             exported = adapter.run_exported(path, arrays)
         except Exception as error:  # noqa: BLE001 - whatever an engine raises for a shape that it was not made for
-            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            why = (message_of(error).strip().splitlines() or [type(error).__name__])[0]
             continue
         taken += 1
         add_leaves(session, writer, "eager", eager, role="output", run=f"batch-{size}")

@@ -146,9 +146,10 @@ def _wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
 
 
 def _origins(graph: ValueGraph, number: float) -> int:
-    """In how many places a number is written; at least one where it was read from anywhere."""
+    """In how many places a number is written; one where it was only read from an object. What is computed is written nowhere."""
     alike = [e for e in graph.expressions if is_number(e.scalar) and not e.is_copy and _is_close(float(e.scalar), number)]
-    return len({(e.source, e.label) for e in alike if e.kind == "constant"}) or int(bool(alike))
+    written = {(e.source, e.label) for e in alike if e.kind == "constant"}
+    return len(written) or int(any(e.kind in READINGS for e in alike))
 
 
 def of_computing(sides: Sides) -> Blamed | None:
