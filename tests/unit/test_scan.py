@@ -349,7 +349,7 @@ def test_forms_of_the_report(tmp_path, capsys):
     main(["scan", str(path), "--markdown"])
     page = capsys.readouterr().out
     assert "| network | 0 | 1 | 1 | 0 | 0 | 0 | 1 |" in page
-    assert "Title: please add a counterpart of torch.nn.RMSNorm" in page
+    assert "# Please add a counterpart of torch.nn.RMSNorm" in page
     main(["scan", str(path)])
     shown = capsys.readouterr().out
     assert "fix: Write exclusive=False, or use paddle.compat.nn.AvgPool2d." in shown

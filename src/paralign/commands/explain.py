@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     from paralign.catalogue import Entry, Found
 
-EPILOG = "exit codes: 0 an entry or a signature was printed · 2 the name is not known"
+EPILOG = (
+    "exit codes: 0 an entry, a signature or an issue was printed · 2 the name is not known, or Paddle has what --issue would ask for · "
+    "3 the interpreter of --torch does not answer, or the file cannot be written"
+)
 
 #: texts of the two languages
 _TEXTS = {
@@ -35,7 +38,11 @@ def add_commands(commands: Any) -> None:
         description="Print the catalogue's entries of a call: both names, arguments, the difference, the fix, and what was measured.",
     )
     explain.add_argument("api", metavar="API", help="such as torch.nn.AvgPool2d, F.pad, cross_entropy, or an entry's id")
-    explain.add_argument("--json", action="store_true", help="print the entries as JSON")
+    form = explain.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the entries as JSON")
+    form.add_argument("--issue", action="store_true", help="print the text of an issue that asks Paddle's project for a call that it lacks")
+    explain.add_argument("--torch", metavar="INTERPRETER", help="with --issue: run its program there (default: here, if it has PyTorch)")
+    explain.add_argument("--out", metavar="FILE", help="with --issue: write there instead; nothing is replaced")
     explain.set_defaults(run=_explain)
 
 
@@ -43,6 +50,10 @@ def _explain(options: argparse.Namespace) -> int:
     from paralign.catalogue import look_up
     from paralign.errors import UsageError, quoted
 
+    if options.issue:
+        return _ask(options)
+    if options.torch is not None or options.out is not None:
+        raise UsageError("--torch and --out belong to --issue, which is not given", hint="add --issue, or leave them out")
     found = look_up(options.api)
     if not found.names:
         hint = f"names like it: {', '.join(found.suggestions)}" if found.suggestions else "name it in full, as in torch.nn.AvgPool2d"
@@ -51,6 +62,15 @@ def _explain(options: argparse.Namespace) -> int:
         _print_json(found)
     else:
         print("\n".join(_told(found, options.lang)))
+    return 0
+
+
+def _ask(options: argparse.Namespace) -> int:
+    from paralign.commands.output import write_new
+    from paralign.port.requesting import of_name
+    from paralign.report.issues import issue
+
+    write_new(issue(of_name(options.api, options.torch)), options.out)
     return 0
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import quiet
+from paralign.commands.output import write_new
 from paralign.commands.under_way import Progress
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def add_commands(commands: Any) -> None:
     form.add_argument("--json", action="store_true", help="print everything as JSON")
     form.add_argument("--markdown", action="store_true", help="print a page of tables")
     form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0, for code hosts and editors")
+    form.add_argument("--issue", action="store_true", help="print the text of an issue for each call that Paddle lacks")
+    scan.add_argument("--torch", metavar="INTERPRETER", help="with --issue: run the programs there (default: here, if it has PyTorch)")
     scan.add_argument("--out", metavar="FILE", help="write there instead; nothing is replaced")
     scan.add_argument("--fail-on", metavar="LIST", default="", help=f"exit with 1 where a call is one of these: {','.join(_CHOICES)}")
     scan.add_argument("-v", "--verbose", action="store_true", help="list every call")
@@ -52,9 +55,12 @@ def _scan(options: argparse.Namespace) -> int:
     from paralign.port.scanning import scan
 
     chosen = _chosen(options.fail_on)
+    _check_torch(options)
     with Progress(quiet=options.quiet) as progress:
         inventory = scan(options.paths, options.python, progress=progress.part)
-    _write(_rendered(inventory, options), options.out)
+    text = _rendered(inventory, options)
+    if text:
+        write_new(text, options.out)
     if not inventory.rows:
         print("no call of a framework was found", file=sys.stderr)
         return 1 if _UNREAD in chosen and inventory.unread else 4
@@ -86,6 +92,13 @@ def _fails(inventory: Inventory, chosen: list[str]) -> bool:
     return bool(found or unread)
 
 
+def _check_torch(options: argparse.Namespace) -> None:
+    from paralign.errors import UsageError
+
+    if options.torch is not None and not options.issue:
+        raise UsageError("--torch belongs to --issue, which is not given", hint="add --issue, or leave out --torch")
+
+
 def _rendered(inventory: Inventory, options: argparse.Namespace) -> str:
     from paralign.report import inventories
 
@@ -95,23 +108,22 @@ def _rendered(inventory: Inventory, options: argparse.Namespace) -> str:
         return inventories.markdown(inventory)
     if options.sarif:
         return inventories.sarif(inventory) + "\n"
+    if options.issue:
+        return _issues(inventory, options)
     if options.quiet:
         return inventories.summary(inventory) + "\n"
     return "\n".join(inventories.terminal(inventory, full=options.verbose)) + "\n"
 
 
-def _write(text: str, out: str | None) -> None:
-    from pathlib import Path
+def _issues(inventory: Inventory, options: argparse.Namespace) -> str:
+    """The texts of issues; empty where Paddle lacks nothing, which is said."""
+    from paralign.port import requesting
+    from paralign.report.issues import issues
+    from paralign.report.language import say
 
-    from paralign.errors import UsageError, unwritten
-
-    if out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        with Path(out).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise UsageError("the file is there already", where=out, hint="name another file; nothing is replaced") from error
-    except OSError as error:
-        raise unwritten(out, error) from error
+    with Progress(quiet=options.quiet) as progress:
+        progress.step("running minimal programs")
+        requests = requesting.of_inventory(inventory, options.torch)
+    if not requests and inventory.rows:
+        print(say("Paddle {version} lacks none of these calls: there is no issue to file", version=inventory.paddle), file=sys.stderr)
+    return issues(requests)

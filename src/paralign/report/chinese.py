@@ -174,6 +174,25 @@ CHINESE: dict[str, str] = {
     "paralign compares with numpy alone, some three times slower: {why}": "paralign 只用 numpy 进行比较，速度约慢三倍：{why}",
     "matters": "有影响",
     "does not matter": "没有影响",
+    # the text of an issue
+    "Please add a counterpart of {name}": "请增加 {name} 的对应 API",
+    "What is missing": "缺少什么",
+    "PyTorch says of it: {sentence}": "PyTorch 文档：{sentence}",
+    "paddlepaddle {version} has no call of this name, and none is known under another.":
+        "paddlepaddle {version} 没有这个名称的 API，也没有已知的其他名称。",
+    "A minimal program": "最小程序",
+    "To be written by hand: {why}.": "需手工编写：{why}。",
+    "no small arguments that it accepts were found": "没有找到它接受的小规模参数",
+    "no interpreter with PyTorch was there to run one": "没有装有 PyTorch 的解释器可供运行",
+    "It prints other numbers each time.": "每次运行输出不同。",
+    "With torch {version} it prints": "torch {version} 的输出：",
+    "Where it is used": "用在哪里",
+    "and {count} more places": "另有 {count} 处",
+    "What is written meanwhile": "目前的替代写法",
+    "No composition of other calls is known to paralign: one by hand, or a custom operator (paddle.utils.cpp_extension).":
+        "paralign 没有已知的组合写法：可手工组合，或编写自定义算子（paddle.utils.cpp_extension）。",
+    "Versions": "版本",
+    "Paddle {version} lacks none of these calls: there is no issue to file": "Paddle {version} 具备全部这些调用：没有需要提交的 ISSUE",
     # conversions of weights
     "kept": "保持不变",
     "as the rules say": "按规则转换",

@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import one_line
+from paralign.port import requesting
 from paralign.port.inventory import MEANINGS, Inventory, Note, Row, Status
+from paralign.report.issues import issue
 from paralign.report.sarif import document, uri
 
 if TYPE_CHECKING:
@@ -165,26 +167,14 @@ def _row(name: str, note: Note, rows: list[Row]) -> str:
 
 
 def _issues(inventory: Inventory) -> list[str]:
-    missing: dict[str, list[Row]] = {}
-    for row in inventory.rows:
-        if row.status is Status.MISSING and not row.name.startswith("paddle"):
-            missing.setdefault(row.name, []).append(row)
+    missing = requesting.of_inventory(inventory, run_programs=False)
     if not missing:
         return []
-    lines = ["", "## Issues to file", "", "For what cannot be composed of other calls:"]
-    for name, rows in missing.items():
-        lines += ["", "```", *issue(name, rows, inventory).split("\n"), "```"]
+    lines = ["", "## Issues to file", "", "For what cannot be composed of other calls."]
+    lines.append("`paralign scan PATH --issue` writes them with a program and the numbers that PyTorch gives:")
+    for request in missing:
+        lines += ["", "````markdown", *issue(request).rstrip("\n").split("\n"), "````"]
     return lines
-
-
-def issue(name: str, rows: list[Row], inventory: Inventory) -> str:
-    """The text of an issue that asks for a callable that Paddle lacks."""
-    return "\n".join([
-        f"Title: please add a counterpart of {one_line(name)}",
-        f"Version: paddlepaddle {inventory.paddle}",
-        f"What is missing: a counterpart of {one_line(name)} (torch {inventory.torch}), which a model to be ported uses {len(rows)} times.",
-        f"Example: {one_line(rows[0].source)}",
-    ])  # fmt: skip
 
 
 def as_json(inventory: Inventory) -> str:
