@@ -150,6 +150,7 @@ def place(tmp_path_factory, project_in):
 #: command -> exit code; in this order, for some read what others write
 CHEAP = {
     "paralign init new": 0,
+    "paralign data example": 0,
     "paralign init mirrored --reference paper": 0,
     "paralign inputs port": 0,
     "paralign check port weights forward data metric": 0,

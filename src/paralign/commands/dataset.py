@@ -1,4 +1,4 @@
-"""``paralign data sample|verify``: a small set drawn from a data set, and whether it is still what was drawn."""
+"""``paralign data sample|example|verify``: a small set, drawn from a data set or made by formulas, and whether it is still that."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from paralign.commands.under_way import Progress
 if TYPE_CHECKING:
     import argparse
     from typing import Any
+
+    from paralign.lite import Drawn
 
 #: samples of a split: what the guides ask for at most
 COUNT = 16
@@ -33,6 +35,15 @@ def add_commands(commands: Any) -> None:
     sample.add_argument("--bytes", type=above_zero, metavar="N", help="the archive is at most so large (default: 20,000,000)")
     sample.add_argument("--seed", type=whole, default=0, metavar="N", help="which samples of a class are taken (default: 0)")
     sample.set_defaults(run=_sample)
+    example = verbs.add_parser(
+        "example",
+        help="make a small set where you have no data yet: pictures of four shapes",
+        description="Write pictures of four shapes with their labels, made by formulas: no download, the same bytes everywhere.",
+    )
+    example.add_argument("--out", default="lite_data", metavar="DIR", help="folder to write; DIR.tar beside it (default: lite_data)")
+    example.add_argument("--count", type=above_zero, default=COUNT, metavar="N", help=f"pictures of each split (default: {COUNT})")
+    example.add_argument("--seed", type=whole, default=0, metavar="N", help="which pictures are made (default: 0)")
+    example.set_defaults(run=_example)
     verify = verbs.add_parser("verify", help="compare the files of a small set with its manifest", epilog="exit codes: 0 equal · 1 not")
     verify.add_argument("folder", metavar="DIR")
     verify.add_argument("--manifest", metavar="FILE", help="another copy's manifest (default: DIR/manifest.json)")
@@ -55,9 +66,27 @@ def _sample(options: argparse.Namespace) -> int:
         )
     for name, about in found.splits.items():
         print(f"{name}: {about['samples']} of {about['of']:,} samples, {len(about['classes'])} classes")
+    _tell_written(found)
+    return 0
+
+
+def _example(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from paralign.lite import make
+
+    with Progress() as progress:
+        progress.step("drawing shapes")
+        found = make(Path(options.out), count=options.count, seed=options.seed)
+    for name, about in found.splits.items():
+        print(f"{name}: {about['samples']} pictures, {len(about['classes'])} classes; {found.folder}/{name}_list.txt")
+    _tell_written(found)
+    return 0
+
+
+def _tell_written(found: Drawn) -> None:
     print("\n".join([*found.notes, f"{found.folder}/manifest.json", f"{found.archive}: {found.bytes:,} bytes"]))
     print(f'\nnext: read {found.folder} in both sides\' build_dataset, and set in paralign.toml: [data] manifest = "{found.folder}"')
-    return 0
 
 
 def _verify(options: argparse.Namespace) -> int:
