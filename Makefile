@@ -11,7 +11,7 @@ WORKERS ?= 2
 
 .PHONY: convert-code convert-sources training-faults catalogue cheats rules
 
-.PHONY: init-rates layers jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
+.PHONY: init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
 help:
 	@echo "make demo             take the MobileNetV3 port through the guide's twelve steps (BREAK=name plants a porting mistake)"
@@ -22,6 +22,7 @@ help:
 	@echo "make unseen           judge ports and mistakes that the engine had not seen (ARGS=--faults plants the mistakes); writes docs/unseen.md"
 	@echo "make zoo              map and prove pairs of models that others wrote; writes docs/zoo.md"
 	@echo "make layers           check every layer and loss that both frameworks have; writes docs/layers.md"
+	@echo "make composed         check random models of many steps with their right ports; writes docs/composed.md (SEED=n, COUNT=n)"
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
@@ -178,6 +179,12 @@ zoo: .venv-zoo/stamp
 
 layers: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/layers/layers.py --write docs/layers.md
+
+# a seed that nobody has seen, unless one is given
+composed: SEED ?= $(shell date +%s)
+composed: COUNT ?= 100
+composed: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/layers/composed.py --seed $(SEED) --count $(COUNT) --write docs/composed.md
 
 .padiff/stamp: $(VENV)/stamp-bench
 	$(BIN)/pip install -q --no-deps --target .padiff padiff==0.2.0 pyyaml
