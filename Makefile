@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: convert-code convert-sources training-faults catalogue cheats rules
+.PHONY: convert-code convert-sources convert-training training-faults catalogue cheats rules
 
 .PHONY: init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
@@ -30,6 +30,7 @@ help:
 	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
 	@echo "make convert-code     convert every pair of the catalogue in several forms, and execute what came out (docs/convert.md)"
 	@echo "make convert-sources  convert real models of three packages, and check the ports (docs/convert.md)"
+	@echo "make convert-training convert parts of training programs, and execute each function on both sides (docs/convert.md)"
 	@echo "make init-rates       how often the stage init accuses right initialisations and misses wrong ones (docs/guide.md)"
 	@echo "make training-faults  plant mistakes that only a training shows, and see which part is blamed (docs/training.md)"
 	@echo "make fuzz             read files changed at random, 20,000 of them (CASES=n, SEED=n for others)"
@@ -167,6 +168,9 @@ init-rates: $(VENV)/stamp-test
 
 convert-sources: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/convert_sources.py $(ARGS)
+
+convert-training: $(VENV)/stamp-bench
+	$(BIN)/python benchmarks/convert_training.py $(ARGS)
 
 convert-code: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/convert_code.py $(ARGS)

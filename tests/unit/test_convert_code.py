@@ -58,7 +58,7 @@ def test_a_call_is_written_as_it_was_executed(tmp_path, source, expected):
     "source",
     [
         "nn.Conv2d(3, 8, 3, dtype=torch.float64)", "F.softmax(torch.ones(2))", "nn.LSTMCell(3, 4)",
-        "torch.optim.SGD([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.CyclicLR(a, 2)", "getattr(nn, b)(3)", "nn.RNN(*a)",
+        "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b)(3)", "nn.RNN(*a)",
         "torch.sspaddmm(a, a, a)", "torch.no_such_call(a)", "a.max(1)", "a.weight @ b", "torch.ones(2)[0].fill_(1)", "f'{torch.ones(2)}'",
         "torch.div(torch.ones(2), 2, rounding_mode='floor')", "list(map(nn.LSTM, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.load(a)", "a is nn.BatchNorm2d",
         "{nn.Conv2d: 1}", "torch.ones(2).T.mul_(2)", "torch.ones(2).to(b, copy=True)", "functools.partial(nn.Conv2d, dtype=b)",
@@ -158,6 +158,39 @@ def test_an_optimizer_and_its_steps(tmp_path):
     assert "paddle.optimizer.Momentum(learning_rate=0.1, momentum=float(0.9), parameters=model.parameters()," in text
     assert "optimizer.clear_grad()" in text
     assert not ledger.left
+
+
+def test_a_schedule_is_given_its_optimizer_once(tmp_path):
+    text, ledger = converted(tmp_path, "def f(make):\n    return torch.optim.lr_scheduler.CosineAnnealingLR(make(), 9, eta_min=1e-5)\n")
+    assert text.endswith("return _scheduled(make(), paddle.optimizer.lr.CosineAnnealingDecay, 9, 1e-5)\n")
+    assert not ledger.left
+
+
+def test_groups_are_written_out_and_their_rates_are_read_through_a_factor(tmp_path):
+    source = (
+        "def f(model, x):\n    o = torch.optim.Adam([{'params': model.parameters(), 'lr': 1e-4}], lr=1e-3)\n"
+        "    o.param_groups[0]['lr'] = x\n\n\nclass A:\n    def __init__(self):\n        self.param_groups = []\n"
+        "    def g(self):\n        return self.param_groups\n"
+    )
+    text, ledger = converted(tmp_path, source)
+    assert "o = _optimizer(paddle.optimizer.Adam, [{'params': model.parameters(), 'lr': 1e-4}], 1e-3, 0, beta1" in text
+    assert "_param_groups(o)[0]['lr'] = x" in text
+    assert text.endswith("return self.param_groups\n")
+    assert not ledger.left
+
+
+@pytest.mark.parametrize("source", ["torch.optim.Adam([a])", "[each['lr'] for each in a.param_groups]"])
+def test_a_function_of_the_program_is_not_hidden_by_one_that_a_conversion_needs(tmp_path, source):
+    text, ledger = converted(tmp_path, f"def _group(a):\n    return a\n\n\ndef _grouped(a):\n    return {source}\n")
+    assert "of its own, as the converted call needs one" in text
+    assert ledger.left
+
+
+def test_an_argument_that_has_its_default_is_left_out(tmp_path):
+    text, ledger = converted(tmp_path, "def f(o):\n    return torch.optim.lr_scheduler.StepLR(o, 3, last_epoch=-1, verbose=False)\n")
+    assert text.endswith("return _scheduled(o, paddle.optimizer.lr.StepDecay, 3, gamma=0.1)\n")
+    assert not ledger.left
+    assert converted(tmp_path, "def f(o):\n    return torch.optim.lr_scheduler.StepLR(o, 3, last_epoch=4)\n")[1].left
 
 
 def test_names_that_are_imported_one_by_one_are_spelled_out(tmp_path):

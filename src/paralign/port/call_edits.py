@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.source_fixes import simplified
-from paralign.port.conversions import conversions
+from paralign.port.conversions import conversions, needed
 from paralign.port.editing import Text
 from paralign.port.observing import place
 from paralign.port.planning import RECEIVER, ByHand, Plan
@@ -41,10 +41,9 @@ class Writer(ast.NodeVisitor):
         """Note what a template uses: ``import paddle``, and functions that stand beside it."""
         if "paddle." in template:
             self.spelled_out = True
-        for name in conversions().helpers:
-            if re.search(rf"\b{name}\(", template):
-                self.helpers.add(name)
-                self.spelled_out = True
+        for name in needed(template):
+            self.helpers.add(name)
+            self.spelled_out = True
 
     def renamed(self, node: ast.expr, port: str) -> None:
         """Write a name of Paddle in place of one of PyTorch."""
@@ -157,9 +156,18 @@ class Writer(ast.NodeVisitor):
                 raise ByHand(f"its argument {hole} is not shown")
         for each in parts:
             self.visit(each)
+        if self.hidden(made.template):
+            raise ByHand(self.hidden(made.template))
         self.needs(made.template)
         compound = isinstance(ast.parse(_HOLE.sub("x", made.template), mode="eval").body, ast.BinOp | ast.Compare)
         self.text.edit(self.text.start(node), self.text.end(node), lambda: self._filling(made, receiver, compound=compound))
+
+    def hidden(self, template: str) -> str:
+        """Why the functions of a template cannot stand in the file: they would hide the program's own of the same names."""
+        for name in sorted(needed(template)):
+            if re.search(rf"(?<![\w.]){name}\b".encode(), self.text.content):
+                return f"the file has a {name} of its own, as the converted call needs one"
+        return ""
 
     def _filling(self, made: Plan, receiver: ast.expr | None, *, compound: bool) -> str:
 

@@ -1,8 +1,9 @@
-"""What is known beside the catalogue for a rewriting: the table ``conversions.toml``, and which arguments were ever executed."""
+"""What is known beside the catalogue for a rewriting: the tables ``conversions*.toml``, and which arguments were ever executed."""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -26,18 +27,22 @@ else:
 class Way:
     """How one callable is written: a template, or the call under Paddle's name with the arguments that are listed.
 
-    ``instead`` are templates for calls that give an argument.
+    ``instead`` are templates for calls that give an argument, ``only`` values that arguments must have for the template to be right, and
+    ``told`` is a condition that the ledger says of every call, ``refuses`` says when the written call raises.
     """
 
     template: str = ""
     same: frozenset[str] = frozenset()
     call: str = ""
     instead: tuple[tuple[str, str], ...] = ()
+    only: tuple[tuple[str, object], ...] = ()
+    told: str = ""
+    refuses: str = ""
 
 
 @dataclass(frozen=True)
 class Conversions:
-    """The content of ``conversions.toml``."""
+    """The content of ``conversions.toml`` and the tables beside it."""
 
     always: frozenset[str]
     either: frozenset[str]
@@ -55,12 +60,19 @@ class Conversions:
     signatures: dict[str, Signature]
     attributes: dict[str, dict[str, str]]
     calls: dict[str, Way]
+    grouped: dict[str, Way]
 
 
 @cache
 def conversions() -> Conversions:
-    """Read the table, once."""
-    content: dict[str, Any] = tomllib.loads((TABLES / "conversions.toml").read_text(encoding="utf-8"))
+    """Read the tables, once."""
+    content: dict[str, Any] = {}
+    for path in sorted(TABLES.glob("conversions*.toml")):
+        for name, part in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            if isinstance(part, dict):
+                content.setdefault(name, {}).update(part)
+            else:
+                content.setdefault(name, []).extend(part)
     sets = {name: frozenset(content[name]) for name in ("always", "either", "accepted", "covered", "dropped", "bases", "values")}
     ways = {name: _way(raw) for name, raw in content["calls"].items()}
     return Conversions(
@@ -74,13 +86,36 @@ def conversions() -> Conversions:
         signatures={name: parse(text) for name, text in content["signatures"].items()},
         attributes=content["attributes"],
         calls=ways,
+        grouped={name: _way(raw) for name, raw in content["grouped"].items()},
     )
 
 
 def _way(raw: str | dict[str, Any]) -> Way:
     if isinstance(raw, str):
         return Way(raw)
-    return Way(same=frozenset(raw["same"]), call=raw.get("call", ""), instead=tuple(raw.get("instead", {}).items()))
+    return Way(
+        raw.get("template", ""),
+        same=frozenset(raw.get("same", ())),
+        call=raw.get("call", ""),
+        instead=tuple(raw.get("instead", {}).items()),
+        only=tuple(raw.get("only", {}).items()),
+        told=raw.get("told", ""),
+        refuses=raw.get("refuses", ""),
+    )
+
+
+@cache
+def needed(template: str) -> frozenset[str]:
+    """The functions of the tables that a template uses, and those that these use."""
+    found: set[str] = set()
+    rest = [template]
+    while rest:
+        text = rest.pop()
+        for name, written in conversions().helpers.items():
+            if name not in found and re.search(rf"(?<![\w.]){name}\b", text):
+                found.add(name)
+                rest.append(written)
+    return frozenset(found)
 
 
 def signature_of(name: str) -> Signature:

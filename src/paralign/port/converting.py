@@ -17,7 +17,7 @@ from paralign.port.observing import Observed, place
 from paralign.port.ownership import could_be, guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START, Placer
 from paralign.port.planning import ByHand, plan
-from paralign.port.values import Certainty, Form, Use
+from paralign.port.values import Certainty, Class, Form, Object, Use
 
 if TYPE_CHECKING:
     from paralign.catalogue.parameters import Table
@@ -38,7 +38,7 @@ class Converter(Placer):
         """The adapter of a callable and its name in this file, which it is defined in from then on; None where none can be written."""
         if name not in self.adapters:
             made = adapter_of(name, self.paddle)
-            if made is None:
+            if made is None or self.hidden(made.made.template):
                 return None
             own = "_" + name.rpartition(".")[2]
             while (
@@ -190,6 +190,9 @@ class Converter(Placer):
             self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
             return
         self._of_layer(node)
+        if node.attr == "param_groups" and self._is_optimizers(node):
+            self._groups_shown(node)
+            return
         if node.attr == "device" and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
             self.note(node, "torch.Tensor.device", Fate.CONDITION, "a text in Paddle")
         if node.attr == "dtype" and isinstance(self._parent(), ast.Call | ast.FormattedValue):
@@ -198,6 +201,24 @@ class Converter(Placer):
             self.text.edit(self.text.start(node), self.text.start(node), "tuple(", node)
             self.text.edit(self.text.end(node), self.text.end(node), ")", node, closes=True)
         self.generic_visit(node)
+
+    def _is_optimizers(self, node: ast.Attribute) -> bool:
+        """Whether an attribute may be one of an optimizer: read, and of no object of a class of the program."""
+        owner = self.seen.values.get(place(node.value))
+        return isinstance(node.ctx, ast.Load) and bool(self.seen.imported) and not isinstance(owner, Object | Class)
+
+    def _groups_shown(self, node: ast.Attribute) -> None:
+        """``optimizer.param_groups``: groups with rates, as PyTorch shows them."""
+        template = "_param_groups({self})"
+        if self.hidden(template):
+            self.by_hand(node, "torch.optim.Optimizer.param_groups", self.hidden(template))
+            return
+        self.needs(template)
+        start, end = self.text.start(node), self.text.end(node)
+        self.visit(node.value)
+        self.text.edit(start, end, lambda: f"_param_groups({self.text.within(node.value)})")
+        text = "the rate of a group is read and written through Paddle's factor"
+        self.note(node, "torch.optim.Optimizer.param_groups", Fate.REWRITTEN, text)
 
     def _belongs(self, target: ast.expr) -> bool:
         while isinstance(target, ast.Attribute | ast.Subscript):
@@ -358,7 +379,8 @@ class Converter(Placer):
         touched = bool(made.entries or made.added or made.removed or any(made.keywords.values()))
         fate = Fate.CONDITION if made.conditions else Fate.REWRITTEN if touched else Fate.EQUAL
         guess = ["the object is taken for a tensor by the rules of its base class"] if use.certainty is Certainty.GUESSED else []
-        self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *guess]), made.entries)
+        refused = [f"raises where {made.refuses}"] if made.refuses else []
+        self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
 
     def _iterated(self, node: ast.Call, use: Use) -> None:
         """``next(model.parameters())``: Paddle gives a list."""

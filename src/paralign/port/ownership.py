@@ -44,7 +44,7 @@ _COMMON = frozenset({name for kind in (str, bytes, list, dict, set, int, float, 
 })  # fmt: skip
 
 #: classes of PyTorch whose methods are known by name where the object's type is not
-_OWNERS = ("torch.Tensor", "torch.nn.Module", "torch.optim.Optimizer")
+_OWNERS = ("torch.Tensor", "torch.nn.Module", "torch.optim.Optimizer", "torch.optim.lr_scheduler.LRScheduler")
 
 
 @cache
@@ -59,7 +59,7 @@ def guessed_owner(method: str) -> str | None:
 #: parts of names that people give to objects of a class, and its methods that are common names
 _HINTS = (
     ("torch.optim.Optimizer", ("optim",), frozenset({"step", "zero_grad", "state_dict", "load_state_dict"})),
-    ("torch.optim.lr_scheduler.LRScheduler", ("sched",), frozenset({"step", "state_dict"})),
+    ("torch.optim.lr_scheduler.LRScheduler", ("sched",), frozenset({"step", "state_dict", "load_state_dict"})),
     ("torch.nn.Module", ("model", "net", "module"), frozenset({"train", "eval", "to", "apply", "float", "half", "double", "cuda", "cpu"})),
     (
         "torch.Tensor",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from paralign.catalogue.binding import bind
+from paralign.catalogue.binding import UNREADABLE, bind, plain
 from paralign.catalogue.conditions import holds
 from paralign.catalogue.entries import Entry, Outcome, Scope
 from paralign.catalogue.lookup import entries_of
@@ -28,6 +29,9 @@ _COMPAT = "paddle.compat."
 _SELF = frozenset({"x", "input", "tensor", "self"})
 
 
+_HOLE = re.compile(r"\{(\w+)\}")
+
+
 class ByHand(Exception):
     """The call cannot be converted; the text says why."""
 
@@ -38,6 +42,7 @@ class Plan:
 
     ``template`` replaces the whole call; otherwise ``port`` is its name, ``keywords`` gives each argument's name in Paddle (None: it stays
     in its place), ``added`` are templates of further arguments, ``removed`` names of arguments that are left out.
+    ``refuses`` says when the written call raises.
     """
 
     port: str
@@ -49,6 +54,7 @@ class Plan:
     function: bool = False
     entries: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
+    refuses: str = ""
 
 
 def plan(use: Use, paddle: Table) -> Plan:
@@ -65,13 +71,7 @@ def plan(use: Use, paddle: Table) -> Plan:
     chosen = _chosen(use, bound, way)
     if chosen is not None:
         return _templated(use, bound, chosen)
-    port = (way.call if way else "") or paddle_name(use.name, paddle)
-    if not port:
-        raise ByHand(_missing(use.name))
-    if way is None and not entries_of(use.name):
-        raise ByHand("not among the calls that were executed on both sides")
-    if not (way and way.call) and any(pattern.match(use.name) for pattern, _ in names().otherwise_written):
-        raise ByHand("written in another way altogether in Paddle")
+    port = _port(use, way, paddle)
     if bound.open and (way is None or "*" not in way.same):
         raise ByHand("its arguments are not shown (*arguments or **keywords)")
     made = Plan(port, bound)
@@ -80,11 +80,33 @@ def plan(use: Use, paddle: Table) -> Plan:
             _cover(entry, use, made)
     if not made.template:
         _arguments(use, made, paddle, way)
+    made.conditions += [way.told] if way and way.told else []
     return made
+
+
+def _port(use: Use, way: Way | None, paddle: Table) -> str:
+    """The name of Paddle's callable.
+
+    Raises:
+        ByHand: there is none, or nobody executed it.
+    """
+    port = (way.call if way else "") or paddle_name(use.name, paddle)
+    if not port:
+        raise ByHand(_missing(use.name))
+    if way is None and not entries_of(use.name):
+        raise ByHand("not among the calls that were executed on both sides")
+    if not (way and way.call) and any(pattern.match(use.name) for pattern, _ in names().otherwise_written):
+        raise ByHand("written in another way altogether in Paddle")
+    return port
 
 
 def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
     """The template that writes a call; None where it keeps its form."""
+    if use.name.startswith("torch.optim.") and "params" in bound.given and not _whole(bound):
+        grouped = conversions().grouped.get(use.name)
+        if grouped is None:
+            raise ByHand("groups of parameters, or parameters that are not model.parameters(): a rate of a group is a factor in Paddle")
+        return grouped
     if way is None or way.template:
         return way
     if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):
@@ -93,6 +115,12 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
         if bound.given.get(argument) is not None and bound.value(argument) is not None:
             return Way(template)
     return None
+
+
+def _whole(bound: Bound) -> bool:
+    """Whether an optimizer is given ``model.parameters()``, and no groups or other forms of parameters."""
+    given = bound.given.get("params")
+    return isinstance(given, ast.Call) and getattr(given.func, "attr", "") == "parameters"
 
 
 #: methods that move and cast at once; what they are given is told apart when they are called, by Paddle as by PyTorch
@@ -134,13 +162,14 @@ def _missing(name: str) -> str:
 
 
 def _templated(use: Use, bound: Bound, way: Way) -> Plan:
-    given = [name for name in (*bound.given, *bound.unknown) if name not in conversions().dropped]
-    lost = [name for name in given if "{" + name + "}" not in way.template]
+    given = [name for name in (*bound.given, *bound.unknown) if name not in conversions().dropped and not _as_default(name, bound)]
+    written = {*_HOLE.findall(way.template), *(name for name, _ in way.only)}
+    lost = [name for name in given if name not in written]
     if bound.open or bound.many or lost:
         raise ByHand(f"no rule for its argument {lost[0]}" if lost else "its arguments are not shown one by one")
-    parameters = bound.given.get("params")
-    if "{params}" in way.template and not (isinstance(parameters, ast.Call) and getattr(parameters.func, "attr", "") == "parameters"):
-        raise ByHand("groups of parameters are written otherwise: learning_rate in a group multiplies in Paddle")
+    for name, value in way.only:
+        if bound.value(name) is UNREADABLE or bound.value(name) != value:
+            raise ByHand(f"only with {name}={value} is it the same in Paddle")
     conditions = [entry.differs.en for entry in entries_of(use.name) if _stays(entry, bound)]
     if use.name == "torch.Tensor.is_contiguous":
         conditions.append("Whether a result lies in order is each framework's own business: what depends on it may take another way.")
@@ -150,7 +179,22 @@ def _templated(use: Use, bound: Bound, way: Way) -> Plan:
         )
     if use.name in _HALVES and bound.value("enabled") is not False:
         conditions.append("Which operations run in half precision is Paddle's choice.")
-    return Plan(use.name, bound, template=way.template, entries=["conversions"], conditions=conditions)
+    if way.told:
+        conditions.append(way.told)
+    return Plan(use.name, bound, template=way.template, entries=["conversions"], conditions=conditions, refuses=way.refuses)
+
+
+def _as_default(name: str, bound: Bound) -> bool:
+    """Whether an argument is given the value that it has without being given."""
+    parameter = bound.signature.parameter(name)
+    if parameter is None or bound.value(name) is UNREADABLE:
+        return False
+    try:
+        default = plain(literal(parameter.default))
+    except ValueError:
+        return False
+    given = bound.value(name)
+    return type(given) is type(default) and given == default
 
 
 def _stays(entry: Entry, bound: Bound) -> bool:
