@@ -13,7 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.torch, pytest.mark.paddle]
 
 #: file -> functions with equal numbers, told under a condition, left by hand, refused when run, raising otherwise
-EXPECTED = {"schedules": (34, 0, 0, 4, 0), "groups": (11, 0, 1, 5, 2)}
+EXPECTED = {
+    "schedules": (34, 0, 0, 4, 0),
+    "groups": (11, 0, 1, 5, 2),
+    "loaders": (25, 0, 1, 0, 0),
+    "functions": (12, 0, 0, 0, 0),
+    "states": (8, 1, 0, 0, 0),
+}
 
 
 @pytest.mark.parametrize("name", EXPECTED)

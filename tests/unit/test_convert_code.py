@@ -60,7 +60,7 @@ def test_a_call_is_written_as_it_was_executed(tmp_path, source, expected):
         "nn.Conv2d(3, 8, 3, dtype=torch.float64)", "F.softmax(torch.ones(2))", "nn.LSTMCell(3, 4)",
         "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b)(3)", "nn.RNN(*a)",
         "torch.sspaddmm(a, a, a)", "torch.no_such_call(a)", "a.max(1)", "a.weight @ b", "torch.ones(2)[0].fill_(1)", "f'{torch.ones(2)}'",
-        "torch.div(torch.ones(2), 2, rounding_mode='floor')", "list(map(nn.LSTM, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.load(a)", "a is nn.BatchNorm2d",
+        "torch.div(torch.ones(2), 2, rounding_mode='floor')", "list(map(nn.LSTM, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.nn.DataParallel(a)", "a is nn.BatchNorm2d",
         "{nn.Conv2d: 1}", "torch.ones(2).T.mul_(2)", "torch.ones(2).to(b, copy=True)", "functools.partial(nn.Conv2d, dtype=b)",
     ],
 )  # fmt: skip
@@ -191,6 +191,63 @@ def test_an_argument_that_has_its_default_is_left_out(tmp_path):
     assert text.endswith("return _scheduled(o, paddle.optimizer.lr.StepDecay, 3, gamma=0.1)\n")
     assert not ledger.left
     assert converted(tmp_path, "def f(o):\n    return torch.optim.lr_scheduler.StepLR(o, 3, last_epoch=4)\n")[1].left
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("torch.utils.data.DataLoader(a, 4, sampler=b)", "_loader(a, 4, None, b, False, num_workers=0,"),
+        (
+            "torch.utils.data.DataLoader(a, batch_sampler=torch.utils.data.BatchSampler(b, 3, False))",
+            "batch_sampler=paddle.io.BatchSampler(sampler=b,",
+        ),
+        ("torch.utils.data.distributed.DistributedSampler(a, shuffle=False)", "_DistributedSampler(a, None, None, False, 0, False)"),
+        (
+            "torch.nn.parallel.DistributedDataParallel(a, device_ids=[b]).module",
+            "paddle.DataParallel(a, find_unused_parameters=False)._layers",
+        ),
+        ("torch.distributed.init_process_group('nccl', rank=a, world_size=b)", "paddle.distributed.init_parallel_env()"),
+        ("int(os.environ['LOCAL_RANK'])", "int(os.environ['PADDLE_RANK_IN_NODE'])"),
+        ("os.environ.get('RANK', a)", "os.environ.get('PADDLE_TRAINER_ID', a)"),
+        ("'WORLD_SIZE' in os.environ", "'PADDLE_TRAINERS_NUM' in os.environ"),
+        ("a.get('RANK')", "a.get('RANK')"),
+        ("torch.save({'model': a}, b)", "paddle.save({'model': a}, _file(b))"),
+        ("torch.load(a, map_location='cpu')", "paddle.load(_file(a))"),
+        ("torch.autocast('cuda', dtype=torch.bfloat16, enabled=a)", "_autocast('cuda', paddle.bfloat16, a)"),
+    ],
+)
+def test_what_stands_around_a_model(tmp_path, source, expected):
+    text, ledger = converted(tmp_path, f"import os\n\n\ndef f(a, b):\n    return {source}\n")
+    assert not ledger.left
+    assert expected in text.rpartition("return ")[2]
+
+
+def test_settings_of_cuda_libraries_become_flags(tmp_path):
+    source = "import torch.backends.cudnn as cudnn\ncudnn.benchmark = not a\ntorch.backends.cudnn.deterministic = True\n"
+    text, ledger = converted(tmp_path, source)
+    assert text.endswith("_flag('FLAGS_cudnn_exhaustive_search', not a)\n_flag('FLAGS_cudnn_deterministic', True)\n")
+    assert not ledger.left
+    text, ledger = converted(tmp_path, "torch.backends.cuda.matmul.allow_tf32 = True\n")
+    assert "in.py:4: torch.backends.cuda.matmul.allow_tf32 is not converted" in text
+
+
+def test_a_function_with_a_gradient_of_its_own(tmp_path):
+    source = (
+        "class Twice(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.save_for_backward(x)\n"
+        "        return x * 2\n\n    @staticmethod\n    def backward(ctx, g):\n        (x,) = ctx.saved_tensors\n        return g * 2\n"
+    )
+    text, ledger = converted(tmp_path, source)
+    assert "class Twice(_Function):" in text
+    assert "(x,) = ctx.saved_tensor()\n" in text
+    assert not ledger.left
+    for name, statement in (
+        ("mark_dirty", "        ctx.mark_dirty(x)\n        return x"),
+        ("vmap", "        return x\n\n    def vmap(info):\n        pass"),
+    ):
+        _, ledger = converted(
+            tmp_path, f"class Dirty(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n{statement}\n"
+        )
+        assert [place.fate for place in ledger.places if name in place.name + place.note] == [Fate.BY_HAND]
 
 
 def test_names_that_are_imported_one_by_one_are_spelled_out(tmp_path):

@@ -67,6 +67,9 @@ class Writer(ast.NodeVisitor):
         opening = text.content.find(b"(", text.end(func))
         if text.content[text.end(func) : opening].strip():
             raise ByHand("written in brackets")
+        if self.hidden(made.port):
+            raise ByHand(self.hidden(made.port))
+        self.needs(made.port)
         kept, removed = self._split(node, made)
         added = [f"{name}={self._filled(template, made)}" for name, template in made.added.items()]
         if added and any(isinstance(each, ast.GeneratorExp) for each in node.args):

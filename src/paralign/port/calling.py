@@ -120,7 +120,7 @@ class Calls:
         if isinstance(of, Object | Class):
             return (of.of if isinstance(of, Object) else of).attribute(name)
         if isinstance(of, Instance):
-            return of if of.of == "torch.Tensor" and name in _VIEWS else None
+            return _attribute_of(of, name)
         if isinstance(of, Choice):
             found: Value = None
             for each in of.values:
@@ -412,6 +412,13 @@ class Calls:
                 self.method_of is not None and self.method_of.prepares_data(),
             )
         )
+
+
+def _attribute_of(of: Instance, name: str) -> Value:
+    """An attribute of an object of a framework: a form of a tensor, or the tensors that a context keeps."""
+    if of.of == "torch.autograd.Function" and name == "saved_tensors":
+        return GUESSED_TENSOR
+    return of if of.of == "torch.Tensor" and name in _VIEWS else None
 
 
 def _as_keywords(node: ast.Dict) -> list[ast.keyword]:

@@ -27,8 +27,9 @@ else:
 class Way:
     """How one callable is written: a template, or the call under Paddle's name with the arguments that are listed.
 
-    ``instead`` are templates for calls that give an argument, ``only`` values that arguments must have for the template to be right, and
-    ``told`` is a condition that the ledger says of every call, ``refuses`` says when the written call raises.
+    ``instead`` are templates for calls that give an argument, ``only`` values that arguments must have for the template to be right.
+    ``ignored`` are arguments that a template may leave out. ``told`` is a condition that the ledger says of every call, ``refuses`` says
+    when the written call raises.
     """
 
     template: str = ""
@@ -36,6 +37,7 @@ class Way:
     call: str = ""
     instead: tuple[tuple[str, str], ...] = ()
     only: tuple[tuple[str, object], ...] = ()
+    ignored: frozenset[str] = frozenset()
     told: str = ""
     refuses: str = ""
 
@@ -61,6 +63,9 @@ class Conversions:
     attributes: dict[str, dict[str, str]]
     calls: dict[str, Way]
     grouped: dict[str, Way]
+    base_helpers: dict[str, str]
+    flags: dict[str, str]
+    ranks: dict[str, str]
 
 
 @cache
@@ -87,6 +92,9 @@ def conversions() -> Conversions:
         attributes=content["attributes"],
         calls=ways,
         grouped={name: _way(raw) for name, raw in content["grouped"].items()},
+        base_helpers=content["base_helpers"],
+        flags=content["flags"],
+        ranks=content["ranks"],
     )
 
 
@@ -99,6 +107,7 @@ def _way(raw: str | dict[str, Any]) -> Way:
         call=raw.get("call", ""),
         instead=tuple(raw.get("instead", {}).items()),
         only=tuple(raw.get("only", {}).items()),
+        ignored=frozenset(raw.get("ignored", ())),
         told=raw.get("told", ""),
         refuses=raw.get("refuses", ""),
     )

@@ -15,16 +15,17 @@ from paralign.port.imports import from_rewritten, import_rewritten
 from paralign.port.ledger import Fate
 from paralign.port.observing import Observed, place
 from paralign.port.ownership import could_be, guessed_owner, hinted_owner
-from paralign.port.placing import OWN_START, Placer
+from paralign.port.placing import OWN_START
 from paralign.port.planning import ByHand, plan
-from paralign.port.values import Certainty, Class, Form, Object, Use
+from paralign.port.settings import Settings
+from paralign.port.values import Certainty, Form, Use
 
 if TYPE_CHECKING:
     from paralign.catalogue.parameters import Table
     from paralign.port.adapters import Adapter
 
 
-class Converter(Placer):
+class Converter(Settings):
     """Walks one program and notes the edits that make it Paddle's."""
 
     def __init__(self, path: str, text: str, seen: Observed, paddle: Table) -> None:
@@ -84,6 +85,8 @@ class Converter(Placer):
             if name in conversions().bases:
                 self.renamed(base, paddle_name(name, self.paddle))
                 self.note(base, name, Fate.EQUAL)
+            elif name in conversions().base_helpers:
+                self._on_helper(node, base, name)
             elif name is not None:
                 self._derived(base, name)
             else:
@@ -92,6 +95,19 @@ class Converter(Placer):
             self.visit(keyword)
         for statement in node.body:
             self.visit(statement)
+
+    def _on_helper(self, node: ast.ClassDef, base: ast.expr, name: str) -> None:
+        """A class that is derived from one that stands in the file."""
+        own = conversions().base_helpers[name]
+        methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        lost = sorted(methods & {"vmap", "jvp", "vjp"})
+        reason = f"it has a method {lost[0]}, which Paddle does not call" if lost else self.hidden(own)
+        if reason:
+            self.by_hand(base, name, reason)
+            return
+        self.needs(own)
+        self.text.edit(self.text.start(base), self.text.end(base), own)
+        self.note(base, name, Fate.REWRITTEN, "backward gives gradients for tensors alone in Paddle")
 
     def _derived(self, base: ast.expr, name: str) -> None:
         adapter = self.adapter(name)
@@ -136,6 +152,8 @@ class Converter(Placer):
 
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
         """Refuse assignments to what belongs to PyTorch; note writes into tensors."""
+        if self.setting(node):
+            return
         for target in node.targets:
             if self._belongs(target):
                 self.by_hand(node, ast.unparse(target), "a setting of PyTorch's")
@@ -190,8 +208,7 @@ class Converter(Placer):
             self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
             return
         self._of_layer(node)
-        if node.attr == "param_groups" and self._is_optimizers(node):
-            self._groups_shown(node)
+        if self.around(node):
             return
         if node.attr == "device" and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
             self.note(node, "torch.Tensor.device", Fate.CONDITION, "a text in Paddle")
@@ -201,24 +218,6 @@ class Converter(Placer):
             self.text.edit(self.text.start(node), self.text.start(node), "tuple(", node)
             self.text.edit(self.text.end(node), self.text.end(node), ")", node, closes=True)
         self.generic_visit(node)
-
-    def _is_optimizers(self, node: ast.Attribute) -> bool:
-        """Whether an attribute may be one of an optimizer: read, and of no object of a class of the program."""
-        owner = self.seen.values.get(place(node.value))
-        return isinstance(node.ctx, ast.Load) and bool(self.seen.imported) and not isinstance(owner, Object | Class)
-
-    def _groups_shown(self, node: ast.Attribute) -> None:
-        """``optimizer.param_groups``: groups with rates, as PyTorch shows them."""
-        template = "_param_groups({self})"
-        if self.hidden(template):
-            self.by_hand(node, "torch.optim.Optimizer.param_groups", self.hidden(template))
-            return
-        self.needs(template)
-        start, end = self.text.start(node), self.text.end(node)
-        self.visit(node.value)
-        self.text.edit(start, end, lambda: f"_param_groups({self.text.within(node.value)})")
-        text = "the rate of a group is read and written through Paddle's factor"
-        self.note(node, "torch.optim.Optimizer.param_groups", Fate.REWRITTEN, text)
 
     def _belongs(self, target: ast.expr) -> bool:
         while isinstance(target, ast.Attribute | ast.Subscript):

@@ -107,14 +107,14 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
         if grouped is None:
             raise ByHand("groups of parameters, or parameters that are not model.parameters(): a rate of a group is a factor in Paddle")
         return grouped
-    if way is None or way.template:
+    if way is None:
         return way
     if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):
         return Way("paddle.nn.LayerList(list({modules}))")  # Paddle loses the first of a generator
     for argument, template in way.instead:
         if bound.given.get(argument) is not None and bound.value(argument) is not None:
-            return Way(template)
-    return None
+            return replace(way, template=template)
+    return way if way.template else None
 
 
 def _whole(bound: Bound) -> bool:
@@ -163,7 +163,7 @@ def _missing(name: str) -> str:
 
 def _templated(use: Use, bound: Bound, way: Way) -> Plan:
     given = [name for name in (*bound.given, *bound.unknown) if name not in conversions().dropped and not _as_default(name, bound)]
-    written = {*_HOLE.findall(way.template), *(name for name, _ in way.only)}
+    written = {*_HOLE.findall(way.template), *way.ignored, *(name for name, _ in way.only)}
     lost = [name for name in given if name not in written]
     if bound.open or bound.many or lost:
         raise ByHand(f"no rule for its argument {lost[0]}" if lost else "its arguments are not shown one by one")
@@ -177,8 +177,6 @@ def _templated(use: Use, bound: Bound, way: Way) -> Plan:
         conditions.append(
             "Paddle counts the inputs of a matrix along its first axis: another spread only for one that is no Linear's weight."
         )
-    if use.name in _HALVES and bound.value("enabled") is not False:
-        conditions.append("Which operations run in half precision is Paddle's choice.")
     if way.told:
         conditions.append(way.told)
     return Plan(use.name, bound, template=way.template, entries=["conversions"], conditions=conditions, refuses=way.refuses)
@@ -210,8 +208,6 @@ _LISTS = (ast.List, ast.ListComp, type(None))
 
 #: starts whose spread depends on which axis of a weight its inputs are
 _FANS = frozenset({"torch.nn.init.kaiming_normal_", "torch.nn.init.kaiming_uniform_"})
-
-_HALVES = frozenset({"torch.cuda.amp.autocast"})
 
 #: accepted differences of calls that templates write
 _TOLD = frozenset({"numpy-shares", "from-numpy-shares"})

@@ -298,8 +298,9 @@ class Reader(Calls):
         base = work.inside.framework_base()
         if base == "torch.nn.Module" and work.node.name == "forward":
             return GUESSED_TENSOR
-        if base == "torch.autograd.Function" and work.node.name in ("forward", "backward"):
-            return Instance("torch.autograd.Function") if at == 0 else GUESSED_TENSOR
+        if base == "torch.autograd.Function" and work.node.name in ("forward", "backward", "setup_context"):
+            without = work.node.name == "forward" and work.inside.defines("setup_context")
+            return Instance("torch.autograd.Function") if at == 0 and not without else GUESSED_TENSOR
         return None
 
     def annotated(self, node: ast.expr) -> Value:

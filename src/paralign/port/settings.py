@@ -1,0 +1,87 @@
+"""What stands around a model: settings that are assigned, ranks that a launcher tells, groups of an optimizer, a context's tensors."""
+
+from __future__ import annotations
+
+import ast
+
+from paralign.port.conversions import conversions
+from paralign.port.ledger import Fate
+from paralign.port.observing import place
+from paralign.port.placing import Placer
+from paralign.port.values import Class, Instance, Object
+
+#: attributes of a context of torch.autograd.Function
+_SAVED = frozenset({"saved_tensors", "saved_variables"})
+
+
+class Settings(Placer):
+    """Rewrites attributes and assignments that are no calls."""
+
+    def setting(self, node: ast.Assign) -> bool:
+        """Rewrite ``torch.backends.cudnn.benchmark = True`` as a flag of Paddle's; False where it is no such assignment."""
+        target = node.targets[0]
+        if len(node.targets) > 1 or not isinstance(target, ast.Attribute):
+            return False
+        name = f"{self.named.get(place(target.value), '')}.{target.attr}"
+        flag = conversions().flags.get(name)
+        if flag is None or self.hidden("_flag("):
+            return False
+        self.needs("_flag(")
+        self.visit(node.value)
+        start, end = self.text.start(node), self.text.end(node)
+        self.text.edit(start, end, lambda: f"_flag({flag!r}, {self.text.within(node.value)})")
+        self.note(node, name, Fate.REWRITTEN)
+        return True
+
+    def around(self, node: ast.Attribute) -> bool:
+        """Rewrite an attribute of an optimizer, a context or a wrapped model; False where it is none."""
+        owner = self.seen.values.get(place(node.value))
+        if not isinstance(node.ctx, ast.Load) or not self.seen.imported:
+            return False
+        wrapped = isinstance(owner, Instance) and owner.of == "torch.nn.parallel.DistributedDataParallel"
+        if node.attr == "module" and wrapped:
+            self._attribute(node, "torch.nn.parallel.DistributedDataParallel.module", "{self}._layers", "the model within")
+            return True
+        if node.attr in _SAVED and not isinstance(owner, Object | Class):
+            self._attribute(node, "torch.autograd.Function.saved_tensors", "{self}.saved_tensor()", "a method in Paddle")
+            return True
+        if node.attr == "param_groups" and not isinstance(owner, Object | Class):
+            text = "the rate of a group is read and written through Paddle's factor"
+            self._attribute(node, "torch.optim.Optimizer.param_groups", "_param_groups({self})", text)
+            return True
+        return False
+
+    def _attribute(self, node: ast.Attribute, name: str, template: str, text: str) -> None:
+        if self.hidden(template):
+            self.by_hand(node, name, self.hidden(template))
+            return
+        self.needs(template)
+        start, end = self.text.start(node), self.text.end(node)
+        self.visit(node.value)
+        self.text.edit(start, end, lambda: template.replace("{self}", self.text.within(node.value)))
+        self.note(node, name, Fate.REWRITTEN, text)
+
+    def visit_Constant(self, node: ast.Constant) -> None:  # noqa: N802 - named as ast names it
+        """Write the name of a variable of the environment by which a launcher tells a process its rank."""
+        ours = conversions().ranks.get(node.value) if isinstance(node.value, str) else None
+        if ours is None or not self.seen.imported or not self._is_asked():
+            return
+        self.text.edit(self.text.start(node), self.text.end(node), repr(ours))
+        self.note(node, f"os.environ[{node.value!r}]", Fate.REWRITTEN, "what Paddle's launcher tells a process")
+
+    def _is_asked(self) -> bool:
+        """Whether a constant is what the environment is asked for, by ``os.environ["RANK"]``, ``os.getenv("RANK", 0)`` or ``in``."""
+        parent = self._parent()
+        if isinstance(parent, ast.Compare):
+            return any(_is_environment(each) for each in parent.comparators)
+        if isinstance(parent, ast.Subscript):
+            return _is_environment(parent.value)
+        if not isinstance(parent, ast.Call) or not parent.args or parent.args[0] is not self._parents[-1]:
+            return False
+        func = parent.func
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        return name == "getenv" or (name == "get" and isinstance(func, ast.Attribute) and _is_environment(func.value))
+
+
+def _is_environment(node: ast.expr) -> bool:
+    return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "environ"
