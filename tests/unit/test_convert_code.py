@@ -302,13 +302,6 @@ def test_no_content_of_a_file_is_a_crash(tmp_path, content):
         compile((tmp_path / "out.py").read_bytes(), "out.py", "exec")
 
 
-def test_a_notebook_is_refused_in_the_ledger(tmp_path):
-    (tmp_path / "a.ipynb").write_text('{"cells": []}')
-    ledger = convert_code(tmp_path / "a.ipynb", tmp_path / "b.ipynb")
-    assert [file.fate for file in ledger.files] == [FileFate.REFUSED]
-    assert not (tmp_path / "b.ipynb").exists()
-
-
 @pytest.mark.torch
 @pytest.mark.paddle
 def test_lenet_is_converted_and_aligned(tmp_path):

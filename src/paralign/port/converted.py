@@ -12,10 +12,11 @@ from paralign.errors import ParalignError, UsageError, one_line, unwritten
 from paralign.port.call_edits import ROOTS
 from paralign.port.conversions import conversions
 from paralign.port.converting import Converter
-from paralign.port.ledger import File, FileFate, Ledger
+from paralign.port.ledger import Fate, File, FileFate, Ledger
+from paralign.port.notebooks import Notebook
 from paralign.port.observing import Observed, Observer
 from paralign.port.scanning import Program, ask
-from paralign.port.texts import find
+from paralign.port.texts import decoded, find
 
 #: the ledger's name beside what was converted
 LEDGER = "ledger.json"
@@ -94,27 +95,27 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: Ledger) -> str | None:
     """A file's new text; None where it is refused."""
-    if path.suffix == ".ipynb":
-        ledger.files.append(File(name, FileFate.REFUSED, "notebooks are not converted yet: export it as a script"))
-        return None
     text, seen, problem = program.read(path)
     if problem or seen.lost:
         ledger.files.append(File(name, FileFate.REFUSED, one_line(problem or "a part of it cannot be parsed")))
         return None
     if not isinstance(seen, Observed):
         raise ParalignError("the program was read without its values", where=name)
-    source = _coding(text.text)
     try:
-        converter = Converter(name, source, seen, paddle)
+        notebook = Notebook(text) if path.suffix == ".ipynb" else None
+        source = notebook.program if notebook else _coding(text.text)
+        converter = Converter(name, source, seen, paddle, text)
         if not converter.uses and not converter.named and not _imports(source):
             ledger.files.append(File(name, FileFate.COPIED))
-            return source
-        tree = _tree(source)
-        converter.visit(tree)
-        result = _with_import(tree, converter)
+            return decoded(path.read_bytes())[0] if notebook else source
+        result = _rewritten(converter, source, notebook)
         left = _left(result)
+        if notebook:
+            _note_ipython(converter, notebook)
+            result = notebook.written(result)
     except (SyntaxError, ValueError, RecursionError) as error:
-        ledger.files.append(File(name, FileFate.REFUSED, one_line(f"{type(error).__name__}: {error}")[:160]))
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        ledger.files.append(File(name, FileFate.REFUSED, one_line(f"{kind}{error}")[:160]))
         return None
     if left:
         ledger.files.append(File(name, FileFate.REFUSED, f"a use of {left} in it is not understood"))
@@ -122,6 +123,25 @@ def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: L
     ledger.places += converter.places
     ledger.files.append(File(name, FileFate.CONVERTED))
     return result
+
+
+def _rewritten(converter: Converter, source: str, notebook: Notebook | None) -> str:
+    tree = _tree(source)
+    if notebook:
+        notebook.mark(converter.text)
+    converter.visit(tree)
+    return _with_import(tree, converter)
+
+
+def _note_ipython(converter: Converter, notebook: Notebook) -> None:
+    """Note lines of IPython that name PyTorch: they stay as they are, and those that are Python behind their mark raise."""
+    for at in notebook.ipython:
+        line = notebook.line(at).strip()
+        if not any(re.search(rf"\b{root}\b", line) for root in ROOTS):
+            continue
+        runs = line.startswith("%") and not line.startswith(("%pip", "%conda", "%%"))
+        text = "a line of IPython stays as it is: it raises, as torch is not imported" if runs else "a line of IPython stays as it is"
+        converter.note_line(at + 1, line, "IPython", Fate.BY_HAND if runs else Fate.UNTOUCHED, text)
 
 
 def _tree(text: str) -> ast.Module:

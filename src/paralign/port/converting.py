@@ -23,13 +23,14 @@ from paralign.port.values import Certainty, Form, Use
 if TYPE_CHECKING:
     from paralign.catalogue.parameters import Table
     from paralign.port.adapters import Adapter
+    from paralign.port.texts import Text as SourceText
 
 
 class Converter(Settings):
     """Walks one program and notes the edits that make it Paddle's."""
 
-    def __init__(self, path: str, text: str, seen: Observed, paddle: Table) -> None:
-        super().__init__(path, text, seen, paddle)
+    def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
+        super().__init__(path, text, seen, paddle, file)
         self.adapters: dict[str, tuple[str, Adapter]] = {}
         self._annotation = 0
 

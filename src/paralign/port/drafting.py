@@ -186,9 +186,7 @@ def _leave_out_written(ledger: Ledger, made: Path, target: Path, port: Path) -> 
         with suppress(ValueError, OSError):
             texts[(made / name).relative_to(home).as_posix()] = read(target / name).text
     ledger.places[:] = [
-        each
-        for each in ledger.places
-        if each.fate is not Fate.BY_HAND or each.path not in texts or f"{each.path}:{each.line}: " in texts[each.path]
+        each for each in ledger.places if each.fate is not Fate.BY_HAND or each.path not in texts or f"{each.where}: " in texts[each.path]
     ]
 
 

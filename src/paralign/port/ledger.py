@@ -38,7 +38,11 @@ class FileFate(Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """One place of the source, and what it became; ``entries`` are those of the catalogue whose fixes were applied."""
+    """One place of the source, and what it became.
+
+    ``entries`` are those of the catalogue whose fixes were applied. ``cell`` is the code cell of a notebook, from 1 on, and ``line`` is one
+    of its lines; ``cell`` is 0 in a file that is no notebook.
+    """
 
     path: str
     line: int
@@ -48,6 +52,12 @@ class Place:
     before: str
     note: str = ""
     entries: tuple[str, ...] = ()
+    cell: int = 0
+
+    @property
+    def where(self) -> str:
+        """The place as messages name it."""
+        return f"{self.path}:cell {self.cell}:{self.line}" if self.cell else f"{self.path}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,8 @@ class Ledger:
             "counts": {fate.value: number for fate, number in self.counts().items()},
             "files": [{**asdict(each), "fate": each.fate.value} for each in self.files],
             "places": [
-                {**asdict(each), "fate": each.fate.value} for each in sorted(self.places, key=lambda one: (one.path, one.line, one.column))
+                {**asdict(each), "fate": each.fate.value}
+                for each in sorted(self.places, key=lambda one: (one.path, one.cell, one.line, one.column))
             ],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
@@ -98,5 +109,5 @@ class Ledger:
         for fate in (Fate.BY_HAND, Fate.CONDITION, Fate.UNTOUCHED):
             for each in self.places:
                 if each.fate is fate:
-                    found.append(f"{fate.value}: {each.path}:{each.line} {each.name}: {each.note}")
+                    found.append(f"{fate.value}: {each.where} {each.name}: {each.note}")
         return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paralign.catalogue.parameters import Table
+    from paralign.port.texts import Text as SourceText
 
 #: classes whose weight has its axes the other way round in Paddle, or is laid out in another way
 _OTHER_LAYOUT = ("torch.nn.Linear", "torch.nn.MultiheadAttention", "torch.nn.Bilinear", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
@@ -46,10 +47,10 @@ OWN_START = "a function of the program starts it: right where it treats all elem
 class Placer(Writer):
     """Keeps a ledger of places beside the edits; ``uses`` are the callables that expressions use."""
 
-    def __init__(self, path: str, text: str, seen: Observed, paddle: Table) -> None:
+    def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
         named = {at: canonical(name) for at, name in seen.named.items() if name.partition(".")[0] in ROOTS}
         super().__init__(text, named, paddle)
-        self.path, self.seen = path, seen
+        self.path, self.seen, self.file = path, seen, file
         self.uses: dict[tuple[int, int, int, int], list[Use]] = {}
         for use in seen.uses:
             if use.name.partition(".")[0] in ROOTS:
@@ -61,12 +62,21 @@ class Placer(Writer):
     def note(self, node: ast.expr | ast.stmt, name: str, fate: Fate, text: str = "", entries: Sequence[str] = ()) -> None:
         """Note a place in the ledger."""
         before = " ".join(self.text.content[self.text.start(node) : self.text.end(node)].decode("utf-8", "replace").split())
-        self.places.append(Place(self.path, node.lineno, node.col_offset + 1, name, fate, before[:_SHOWN], text, tuple(entries)))
+        cell, line = self._place(node.lineno)
+        self.places.append(Place(self.path, line, node.col_offset + 1, name, fate, before[:_SHOWN], text, tuple(entries), cell))
+
+    def note_line(self, line: int, before: str, name: str, fate: Fate, text: str) -> None:
+        """Note a line that is no Python."""
+        cell, line = self._place(line)
+        self.places.append(Place(self.path, line, 1, name, fate, before[:_SHOWN], text, (), cell))
+
+    def _place(self, line: int) -> tuple[int, int]:
+        return (0, line) if self.file is None else self.file.place(line)
 
     def by_hand(self, node: ast.expr | ast.stmt, name: str, reason: str) -> None:
         """Let a place raise."""
         self.note(node, name, Fate.BY_HAND, reason)
-        said = ascii(f"{self.path}:{node.lineno}: {name} is not converted: {reason}")
+        said = ascii(f"{self.places[-1].where}: {name} is not converted: {reason}")
         if self._annotation and isinstance(node, ast.expr):
             self.text.edit(self.text.start(node), self.text.end(node), ascii(self.text.source(node)))
             return
