@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
+from paralign.locate import other_axis
 from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult, Unjudged, overall
 from paralign.port import hints
@@ -178,6 +179,7 @@ def run_stages(
         leave_out_known(result)
         leave_out_without_effect(result)
         say_follows(result, carried, guessed=context.guessed)
+    other_axis.add(result)
     hints.add(result)
     return result
 

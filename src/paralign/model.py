@@ -325,6 +325,19 @@ class TracedValue:
     source: Optional[str] = None
 
 
+@dataclass(frozen=True)
+class OtherAxis:
+    """The axis of a call, where the reference's goes along another one on the same values; counted from 0, of ``count``.
+
+    ``candidate`` is None where the call names no axis. ``call`` is the operation or function.
+    """
+
+    candidate: Optional[int]
+    reference: int
+    count: int
+    call: str
+
+
 @dataclass
 class LineProposal:
     """A line of the candidate (``file:line``) that a rule proposes to look at first."""
@@ -342,7 +355,8 @@ class Divergence:
     the strongest first. ``error_before``, ``error`` and ``error_after`` are distances from the reference: of the inputs, of the
     result, and of what follows once the reference's value was put there (``confirmed``). ``noise`` is what the operation is granted.
     ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last. ``hidden`` says that
-    what follows hardly uses the result, so that no run can confirm it. ``value`` is what is wrong at the line, where that is known.
+    what follows hardly uses the result, so that no run can confirm it. ``value`` is what is wrong at the line, where that is known;
+    ``axis`` the axis along which the operation goes, where the reference's goes along another one.
     """
 
     reference: Optional[Point]
@@ -363,6 +377,7 @@ class Divergence:
     notes: List[str] = field(default_factory=list)
     hidden: bool = False
     value: Optional[TracedValue] = None
+    axis: Optional[OtherAxis] = None
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from paralign.locate import other_axis
 from paralign.locate.gradients import line as gradient_lines
 from paralign.locate.gradients.gradient_faults import LEAST, Wrong
 from paralign.locate.gradients.gradient_faults import Fault as GradientFault
@@ -128,6 +129,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         notes=_notes(guilt, fault.kind, fault.other) + ([tracing_back.said(traced)] if traced is not None else []),
         hidden=guilt.hidden,
         value=tracing_back.value_of(traced) if traced is not None else None,
+        axis=other_axis.of_operations(judgement, fault.operation, fault.other),
     )
 
 

@@ -23,11 +23,11 @@ _MOST = 2
 def add(result: CheckResult) -> None:
     """Add to every diverged stage what is known of the calls on its lines; suspected, as nothing was tried.
 
-    Not where a cause is proven: what else could differ on its lines would only stand beside it.
+    Not where a cause is proven, or another axis was seen: what else could differ on its lines would only stand beside it.
     """
     for stage in result.stages:
-        proven = any(finding.proven for finding in stage.findings)
-        if stage.verdict == DIVERGED and stage.divergence is not None and not proven:
+        known = any(finding.proven for finding in stage.findings) or (stage.divergence is not None and stage.divergence.axis is not None)
+        if stage.verdict == DIVERGED and stage.divergence is not None and not known:
             stage.findings += hints(stage.divergence)
 
 

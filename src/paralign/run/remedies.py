@@ -61,6 +61,13 @@ REMEDIES = (
         "model.set_state_dict(paddle.load('x.pdparams')), and let the optimizer begin anew instead of loading the .pdopt",
     ),
     Remedy(
+        "class-axis",
+        r"input\(logits\) and input\(label\) should in same shape in dimensions except axis",
+        ("paddle",),
+        "Paddle's cross entropy looks for the classes along the last axis, PyTorch's along axis 1: write axis=1 where outputs have more "
+        "than two axes, in cross_entropy(…) or CrossEntropyLoss(…); labels have the outputs' shape without that axis",
+    ),
+    Remedy(
         "nccl",
         r"nccl\s*error|ncclsystemerror|nccl_invalid|unhandled (system|cuda) error",
         (),

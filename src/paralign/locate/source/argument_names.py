@@ -12,6 +12,8 @@ from typing import Any
 NAMES: dict[str, tuple[str, ...]] = {
     "addmm": ("input", "x", "y", "beta", "alpha"),
     "affine_grid": ("theta", "out_shape", "align_corners"),
+    "argmax": ("x", "axis", "keepdim", "flatten", "dtype"),
+    "argmin": ("x", "axis", "keepdim", "flatten", "dtype"),
     "argsort": ("x", "axis", "descending", "stable"),
     "channel_shuffle": ("x", "groups", "data_format"),
     "conv3d": ("x", "weight", "stride", "padding", "padding_algorithm", "groups", "dilation", "data_format"),

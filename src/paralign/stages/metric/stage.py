@@ -8,6 +8,7 @@ import numpy as np
 
 from paralign.comparison import judge, measure
 from paralign.context import spent
+from paralign.locate import other_axis
 from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, Coverage, Noise, StageResult
 from paralign.stages.common import nonfinite, probing
@@ -98,6 +99,9 @@ def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> b
         return False
     result.divergence.pair = wrong
     tracing_back.name(result.divergence, found)
+    axis = other_axis.of_values(sides, *names)
+    if axis is not None:
+        other_axis.name(result.divergence, axis)
     return True
 
 

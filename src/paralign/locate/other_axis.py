@@ -1,0 +1,165 @@
+"""Calls that go along another axis than the reference's on the same values: softmax, loss, argmax, sums."""
+# ruff: noqa: RUF001 - Chinese punctuation
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance.blame import is_equal
+from paralign.locate.provenance.value_graph import behind
+from paralign.locate.source.argument_names import named
+from paralign.model import DIVERGED, Finding, LineProposal, OtherAxis, Point
+
+if TYPE_CHECKING:
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.value_graph import Expression
+    from paralign.locate.runs.dataflow import Operation
+    from paralign.locate.runs.judgement import Judgement
+    from paralign.model import CheckResult, Divergence
+
+#: the id of the finding, and of the line that it proposes
+RULE = "axis/classes"
+
+#: kinds of operations along the axis of classes; one side's loss may do what the other's softmax and loss do
+_OF_CLASSES = frozenset({"softmax", "log_softmax", "cross_entropy"})
+
+#: what lies along the axis of a call, in both languages
+_CLASSES = (", where the classes are", "，即类别所在的轴")
+_MEANINGS = {
+    **dict.fromkeys(("argmax", "argmin", "topk", "log_softmax", "cross_entropy"), _CLASSES),
+    "softmax": (", along which its values sum to 1", "，其值沿该轴之和为 1"),
+}
+
+#: last part of a call's name -> what both frameworks' calls of that kind are called here
+_CALLS = {
+    "argmax": "argmax", "argmin": "argmin", "topk": "topk", "softmax": "softmax", "log_softmax": "log_softmax", "logsumexp": "logsumexp",
+    "sum": "sum", "mean": "mean", "prod": "prod", "any": "any", "all": "all", "median": "median", "std": "std", "var": "var",
+    "sort": "sort", "argsort": "argsort", "cumsum": "cumsum", "max": "max", "amax": "max", "min": "min", "amin": "min", "norm": "norm",
+}  # fmt: skip
+
+#: arguments before the axis, where it is given by its place
+_BEFORE = {"topk": 1, "norm": 1}
+
+#: what an argument for the axis is called
+_NAMED = ("axis", "dim")
+
+
+def of_operations(judgement: Judgement, operation: Operation, other: Operation | None) -> OtherAxis | None:
+    """The axis of a wrong operation, where the reference does the same with the same values along another one.
+
+    Args:
+        judgement: of the run.
+        operation: the candidate's.
+        other: the reference's operation concerned, where one is known.
+    """
+    own = _axis_of(operation)
+    if own is None or not judgement.is_right(operation.inputs[0]):
+        return None
+    value = operation.inputs[0]
+    same = [partner for partner in judgement.partners(value) if partner.shape == value.shape]
+    users = [user for partner in same for user in partner.users]
+    alike = [each for each in dict.fromkeys([*([other] if other is not None else []), *users]) if _is_alike(each, operation)]
+    due = {axis for each in alike if each.inputs and each.inputs[0].shape == value.shape and (axis := _axis_of(each)) is not None}
+    if len(due) != 1 or own in due:
+        return None
+    return OtherAxis(own, due.pop(), len(value.shape), operation.kind)
+
+
+def _is_alike(one: Operation, two: Operation) -> bool:
+    return one.kind == two.kind or {one.kind, two.kind} <= _OF_CLASSES
+
+
+def _axis_of(operation: Operation) -> int | None:
+    """The one axis that an operation names, counted from the first."""
+    if not operation.inputs:
+        return None
+    arguments = named(operation.op, operation.arguments)
+    given = next((arguments[name] for name in _NAMED if name in arguments), None)
+    return _counted(given, len(operation.inputs[0].shape))
+
+
+def _counted(given: Any, count: int) -> int | None:
+    one = given[0] if isinstance(given, list) and len(given) == 1 else given
+    return one % count if type(one) is int and -count <= one < count else None
+
+
+def of_values(sides: Sides, candidate: str, reference: str) -> tuple[OtherAxis, Expression, Expression] | None:
+    """The axis of a call that led to a wrong value, where the reference's same call on the same values has another; and both calls.
+
+    Args:
+        sides: what both sides' programs recorded.
+        candidate: the name of the wrong value.
+        reference: that of its counterpart.
+    """
+    roots = sides.candidate.root(candidate), sides.reference.root(reference)
+    if roots[0] is None or roots[1] is None:
+        return None
+    own, due = ([call for each in behind(root) if (call := _Call.of(each)) is not None] for root in roots if root is not None)
+    for call in sorted(own, key=lambda each: each.expression.number):
+        same = [each for each in due if each.kind == call.kind and each.takes_the_same(call)]
+        axes = {each.axis for each in same if each.axis is not None}
+        if len(axes) == 1 and call.axis not in axes and not any(is_equal(each.expression, call.expression) for each in same):
+            return OtherAxis(call.axis, axes.pop(), call.count, call.kind), call.expression, same[0].expression
+    return None
+
+
+class _Call:
+    """A call of a function that goes along an axis: its kind, what it takes, and its axis; None where it names none."""
+
+    def __init__(self, expression: Expression, kind: str, operand: Expression) -> None:
+        self.expression, self.kind, self.operand = expression, kind, operand
+        self.count = len(operand.mark[1])
+        roles = dict(expression.inputs)
+        place = _BEFORE.get(kind, 0) + (0 if "self" in roles else 1)
+        held = next((roles[name] for name in (*_NAMED, str(place)) if name in roles), None)
+        marked = held is not None and held.mark[0] in ("s", "l")
+        self.axis = _counted(held.mark[1], self.count) if held is not None and marked else None
+
+    @classmethod
+    def of(cls, expression: Expression) -> _Call | None:
+        """The call of an expression; None where it is none of these, or takes no array."""
+        kind = _CALLS.get(expression.label.rpartition(".")[2]) if expression.kind == "call" else None
+        operand = next((each for role, each in expression.inputs if role in ("self", "x", "input", "0")), None)
+        if kind is None or operand is None or operand.mark[0] != "a":
+            return None
+        return cls(expression, kind, operand)
+
+    def takes_the_same(self, other: _Call) -> bool:
+        """Whether both take equal values of one shape."""
+        return list(self.operand.mark[1]) == list(other.operand.mark[1]) and bool(is_equal(self.operand, other.operand))
+
+
+def name(divergence: Divergence, found: tuple[OtherAxis, Expression, Expression]) -> None:
+    """Put a call along another axis in the place of what a divergence points at; its first line stays among the further ones."""
+    axis, call, due = found
+    point = divergence.candidate
+    before = [] if point is None else [line for line in (point.source, *point.lines) if line and line != call.source]
+    label = "" if point is None else point.name
+    divergence.axis = axis
+    divergence.candidate = Point(label, axis.call, call.source, code_at(call.source), before)
+    divergence.reference = Point(label, axis.call, due.source, code_at(due.source))
+    divergence.rule = RULE
+    divergence.proposals.insert(0, LineProposal(RULE, call.source))
+
+
+def add(result: CheckResult) -> None:
+    """Say of every stage that diverges along another axis than the reference which axis is due; suspected, as nothing was tried."""
+    for stage in result.stages:
+        axis = stage.divergence.axis if stage.divergence is not None else None
+        if stage.verdict == DIVERGED and axis is not None:
+            stage.findings.insert(0, finding(axis))
+
+
+def finding(axis: OtherAxis) -> Finding:
+    """The cause in words, in both languages."""
+    own = f"goes along axis {axis.candidate} of {axis.count}" if axis.candidate is not None else "names no axis"
+    own_zh = f"沿第 {axis.candidate} 轴（共 {axis.count} 轴）计算" if axis.candidate is not None else "没有写明轴"
+    meaning, meaning_zh = _MEANINGS.get(axis.call, ("", ""))
+    return Finding(
+        RULE,
+        f"{axis.call} {own}; the reference's goes along axis {axis.reference}{meaning}.",
+        f"Write axis={axis.reference} in this call.",
+        cause_zh=f"{axis.call} {own_zh}；参考沿第 {axis.reference} 轴{meaning_zh}。",
+        fix_zh=f"在此调用中写 axis={axis.reference}。",
+    )
