@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 import paddle
 
 from paralign.adapters._operations import Watch, plain_attribute, replaced, tensors
+from paralign.adapters._translated_paddle import translates
 
 if TYPE_CHECKING:
     from paralign.adapters._calls import Paths, SourceLine
@@ -208,9 +209,11 @@ class _Patches:
 
     def __init__(self) -> None:
         self._undo: List[Tuple[Any, str, Any]] = []
+        self._translated = False
 
     def install(self) -> None:
-        """Wrap every operation wherever a loaded module holds it."""
+        """Wrap every operation wherever a loaded module holds it; what ``to_static`` translates runs as it is written meanwhile."""
+        self._translated = translates(False)
         wrapped: Dict[int, Any] = {}
         for home in (paddle._C_ops, paddle._legacy_C_ops):  # noqa: SLF001 - Paddle's only names for its operations
             for name, function in vars(home).items():
@@ -238,6 +241,7 @@ class _Patches:
 
     def remove(self) -> None:
         """Put everything back that nobody else has replaced since."""
+        translates(self._translated)
         while self._undo:
             owner, key, value = self._undo.pop()
             if getattr(vars(owner).get(key), "_paralign_wraps", None) is value:

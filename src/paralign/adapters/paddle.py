@@ -27,6 +27,7 @@ from paralign.adapters import (
     _onnx,
     _paddle_operations,
     _times_paddle,
+    _translated_paddle,
     _values,
 )
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
@@ -319,9 +320,8 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         _modes.set_train(model, model.sublayers(include_self=True), mode, RNNBase, "_cudnn_impl", in_steps)
 
     def no_grad(self) -> AbstractContextManager[None]:
-        """``paddle.no_grad``."""
-        context: AbstractContextManager[None] = paddle.no_grad()
-        return context
+        """``paddle.no_grad``; programs of ``to_static`` that are built inside have gradients all the same."""
+        return _translated_paddle.no_grad()
 
     def mode(self, model: Any) -> Any:
         """Every layer with its flag."""

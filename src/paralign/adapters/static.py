@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, Optional, Sequence, Union
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 import numpy as np
 import paddle
@@ -68,7 +70,7 @@ class StaticProgram:
         with paddle.static.program_guard(self._main):
             (gradient,) = paddle.static.gradients([loss], [variable])
         if gradient is None:
-            raise UsageError(f"the loss does not depend on what {name} is the gradient of", hint="set stop_gradient = False on data")
+            raise _no_gradient(name, variable, loss, self._main.global_block().ops)
         return gradient
 
     def _named(self, wanted: str) -> Any:
@@ -86,6 +88,58 @@ class StaticProgram:
         if list(tensor.shape()) != list(array.shape):
             raise UsageError(f"{name} has shape {list(tensor.shape())}, {list(array.shape)} was given")
         tensor.set(np.ascontiguousarray(array, np.array(tensor).dtype), paddle.CPUPlace())
+
+
+def _no_gradient(name: str, variable: Any, loss: Any, operations: Sequence[Any]) -> UsageError:
+    """The error that says why there is no gradient: the variable asks for none, the way to the loss is cut, or there is no way."""
+    if variable.stop_gradient:
+        return UsageError(f"{name}: no gradient is asked of it, stop_gradient is set on it", hint="set stop_gradient = False on data")
+    way = _way(variable, loss, operations)
+    if not way:
+        return UsageError(f"the loss does not depend on what {name} is the gradient of", hint="name the loss that does, or leave it out")
+    behind = _cut(variable, way)
+    if not behind:
+        return UsageError(f"Paddle gives no gradient of the loss for {name}", hint="an operation on the way has none: leave it out")
+    line = next((line for operation in behind if (line := _line(operation))), "")  # detach keeps none: the line that uses its result
+    where = f"the result of {behind[0].name().rpartition('.')[2]}{f', {line}' if line else ''}"
+    said = f"{name}: the gradient ends before it, stop_gradient is set on {where}"
+    return UsageError(said, hint="do not set stop_gradient on that value, nor detach it")
+
+
+def _way(variable: Any, loss: Any, operations: Sequence[Any]) -> List[Any]:
+    """The operations that lead from a variable to the loss, in order."""
+    reached, led = {variable.id}, []
+    for operation in operations:
+        if any(each.id in reached for each in operation.operands_source()):
+            reached.update(each.id for each in operation.results())
+            led.append(operation)
+    needed, way = {loss.id}, []
+    for operation in reversed(led):
+        if any(each.id in needed for each in operation.results()):
+            needed.update(each.id for each in operation.operands_source())
+            way.append(operation)
+    return way[::-1]
+
+
+def _cut(variable: Any, way: Sequence[Any]) -> Sequence[Any]:
+    """The way from the first operation on that takes a value with a gradient, and none of whose results has one."""
+    carrying = {variable.id}
+    for number, operation in enumerate(way):
+        if not any(each.id in carrying for each in operation.operands_source()):
+            continue
+        made = [each.id for each in operation.results() if not each.stop_gradient]
+        if not made:
+            return way[number:]
+        carrying.update(made)
+    return []
+
+
+def _line(operation: Any) -> str:
+    """The user's innermost line that made an operation, ``file:line``; '' where Paddle keeps none."""
+    own = str(Path(paddle.__file__).parent)
+    frames = [re.match(r'\s*File "(.+)", line (\d+)', text) for text in getattr(operation, "callstack", None) or []]
+    lines = [f"{frame.group(1)}:{frame.group(2)}" for frame in frames if frame is not None and not frame.group(1).startswith(own)]
+    return lines[-1] if lines else ""
 
 
 def _name(variable: Any) -> str:
