@@ -136,6 +136,26 @@ def test_a_data_set_that_goes_through_a_list_of_its_own_is_given_a_list(do, kind
     assert kept.transform is own
 
 
+def test_steps_may_take_a_picture_and_what_belongs_to_it(do):
+    class Pairs(Samples):
+        def __getitem__(self, index):
+            x, note = np.float32(index), {"scale": np.float32(1.0)}
+            for step in self.transforms:
+                x, note = step(x, note)
+            return x, note["scale"]
+
+    def grow(x, note):
+        return x + 1, {"scale": note["scale"] * 2}
+
+    kept = Pairs()
+    kept.transforms = own = [grow, grow]
+    capture = do("data", DATA, build_dataset=lambda _: kept, transforms=lambda _: [grow, grow])
+    assert float(array(capture, "sample_4", leaf="0")) == 6.0
+    assert float(array(capture, "sample_4", leaf="1")) == 4.0
+    assert [float(array(capture, "sample_4.transform_0", leaf=leaf)) for leaf in ("0", "1.scale")] == [5.0, 2.0]
+    assert kept.transforms is own
+
+
 def test_a_single_transform_need_not_be_a_list(do):
     capture = do("data", DATA, build_dataset=lambda _: Samples(transform=half), transforms=lambda _: half)
     assert "sample_1.transform_0" in names(capture)

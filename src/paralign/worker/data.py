@@ -134,22 +134,28 @@ def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
 
 def transform_attribute(dataset: Any) -> str:
     """The attribute by which a data set transforms its samples: ``transform`` (one, or a list), or ``transforms`` (a list); else ''."""
-    if hasattr(dataset, "transform"):
+    several = isinstance(getattr(dataset, "transforms", None), (list, tuple))
+    if hasattr(dataset, "transform") and not (several and dataset.transform is None):
         return "transform"
-    return "transforms" if isinstance(getattr(dataset, "transforms", None), (list, tuple)) else ""
+    return "transforms" if several else ""
 
 
 @contextmanager
 def _traced(
     session: Session, writer: CaptureWriter, dataset: Any, attribute: str, steps: List[Callable[[Any], Any]], name: str
 ) -> Iterator[None]:
-    """Let the data set transform a sample step by step, each step's output recorded; its own transforms are put back."""
+    """Let the data set transform a sample step by step, each step's output recorded; its own transforms are put back.
+
+    Steps may take a picture, or a picture and what belongs to it, and then give as many values back.
+    """
     own = getattr(dataset, attribute)
 
-    def transform(value: Any) -> Any:
+    def transform(*given: Any, **named: Any) -> Any:
+        value: Any = given if len(given) != 1 else given[0]
         add_leaves(session, writer, f"{name}.raw", value, attrs={"trace": True})
         for number, step in enumerate(steps):
-            value = step(value)
+            several = len(given) > 1 and isinstance(value, (list, tuple)) and len(value) == len(given)
+            value = step(*value, **named) if several else step(value, **named)
             add_leaves(session, writer, f"{name}.transform_{number}", value, op=step_name(step), attrs={"trace": True})
         return value
 

@@ -84,7 +84,7 @@ def _steps(
         fields = {"run": run, "step": step}
         draws = None if options.redraw is None else drawing(session, writer, options.redraw, values.get("draws"), fields)
         seen = nullcontext() if draws is None else session.adapter.operations(draws, session.model)  # type: ignore[attr-defined] # asked for in drawing
-        with _kept(session, mode), _watched(session, writer, optimizer, fields, answer) as calls, seen:
+        with kept(session, session.model, mode), _watched(session, writer, optimizer, fields, answer) as calls, seen:
             result = session.function("train_step")(session.model, optimizer, batch)
         answer.random += [] if draws is None else [draws.random]
         counted.append(calls[0])
@@ -134,9 +134,8 @@ def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[
 
 
 @contextmanager
-def _kept(session: Session, training: str) -> Iterator[None]:
-    """Keep a training mode (``quiet``: dropout off) where ``train_step`` itself calls ``model.train()``."""
-    model = session.model
+def kept(session: Session, model: Any, training: str) -> Iterator[None]:
+    """Keep a model's training mode (``quiet``: dropout off) where ``train_step`` itself calls ``model.train()``."""
 
     def train(*args: Any, **kwargs: Any) -> Any:
         mode = kwargs.get("mode", args[0] if args else True)

@@ -55,24 +55,31 @@ class Sides:
 
 
 def recorded(
-    context: Context, part: str, values: dict[str, Capture] | None = None, *, paths: Sequence[str] = (), steps: int = 0
+    context: Context,
+    part: str,
+    values: dict[str, Capture] | None = None,
+    *,
+    paths: Sequence[str] = (),
+    steps: int = 0,
+    names: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> Sides | None:
     """Both sides' expressions while a part of their programs runs; None where a side cannot be run so.
 
     Args:
         context: the check.
-        part: ``model``, ``optimizer``, ``metric`` or ``infer``.
+        part: ``model``, ``optimizer``, ``metric``, ``infer`` or ``train_step``.
         values: captures that the part takes.
         paths: of ``infer``.
-        steps: of ``optimizer``: how far its schedule is followed.
+        steps: of ``optimizer``: how far its schedule is followed; of ``train_step``: how many.
+        names: of ``train_step``: the tensors that are looked at, the reference's and the candidate's.
     """
     if RULE in ablated():
         return None
-    order = Provenance(part, list(paths), steps)
+    orders = [Provenance(part, list(paths), steps, list(held)) for held in names]
     try:
         captures = both(
-            lambda: context.reference.record(f"provenance-{part}", order, values),
-            lambda: context.candidate.record(f"provenance-{part}", order, values),
+            lambda: context.reference.record(f"provenance-{part}", orders[0], values),
+            lambda: context.candidate.record(f"provenance-{part}", orders[1], values),
         )
     except WorkerFailed as failure:
         context.untraced[failure.side or "program"] = f"{failure.type}: {failure.message}"

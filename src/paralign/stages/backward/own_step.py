@@ -14,6 +14,7 @@ from paralign.comparison import compare_pair
 from paralign.context import PERTURBED, spent
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import own_steps, tracing_back
 from paralign.model import (
     DIVERGED,
     NOT_TESTED,
@@ -31,7 +32,7 @@ from paralign.model import (
 from paralign.stages.backward import made_up, own_step_draws
 from paralign.stages.common.judging import AGAINST, Noises, choose, settle
 from paralign.stages.steps import running
-from paralign.worker.protocol import OwnStepped, OwnSteps
+from paralign.worker.protocol import Feed, OwnStepped, OwnSteps
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -52,17 +53,21 @@ MULTIPLE = 1e-5
 #: native steps of a side may be this much less exact than the other's: those in lower precision are a thousand times
 COARSER = 100.0
 
+#: times the noise up to which changes made of equal gradients are held to be rounding that the update enlarges
+SLIGHT = 3.0
+
 #: how much later steps may enlarge what the first one has of rounding
 LATER = 4.0
 
 
 @dataclass
 class Steps:
-    """Both sides' recorded steps; ``alone`` are the parts of what they return that one side alone has."""
+    """Both sides' recorded steps on the ``given`` batches; ``alone`` are the parts of what they return that one side alone has."""
 
     context: Context
     reference: Capture
     candidate: Capture
+    given: dict[str, Capture]
     alone: set[str] = field(default_factory=set)
 
     @property
@@ -160,13 +165,23 @@ def judge(context: Context, result: StageResult) -> StageResult:
 
 
 def _record(context: Context) -> Steps | None:
+    """Both sides' steps on the check's inputs; where a side cannot take those, on the first batches of the reference's own loader."""
     if context.inputs is None or context.labels is None:
         return None
-    values = {"inputs": context.inputs, "labels": context.labels}
+    try:
+        return _recorded(context, {"inputs": context.inputs, "labels": context.labels})
+    except WorkerFailed:
+        if not context.has("reference", "build_dataloader"):
+            raise
+        fed = context.reference.record("own steps feed", Feed(context.settings.pace.split, context.settings.steps))
+        return _recorded(context, {"inputs": fed, "labels": fed})
+
+
+def _recorded(context: Context, values: dict[str, Capture]) -> Steps:
     runs, orders = [DOUBLE, NATIVE, RESEEDED], _orders(context)
     ours, theirs = replace(orders[0], runs=[*runs, *PERTURBED]), replace(orders[1], runs=runs)
     reference, candidate = context.record_both("own steps", ours, values, theirs)
-    return Steps(context, reference, candidate)
+    return Steps(context, reference, candidate, values)
 
 
 def _orders(context: Context) -> tuple[OwnSteps, OwnSteps]:
@@ -188,6 +203,7 @@ def _judge(context: Context, part: StageResult, steps: Steps, method: Method) ->
     _judge_steps(context, part, steps, method)
     if part.verdict == DIVERGED:
         _explain(part, steps, method)
+        _trace(part, steps)
     elif method.candidate_run == DOUBLE:
         _judge_native(part, steps)
     return steps, method
@@ -201,9 +217,7 @@ def _first_gradients(steps: Steps, method: Method) -> list[tuple[Any, Any]]:
 
 def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> Steps | None:
     """Steps that are random: judged with the reference's draws on both sides, where every draw has a counterpart."""
-    values = {"inputs": context.inputs, "labels": context.labels}
-    known = {name: capture for name, capture in values.items() if capture is not None}
-    found = own_step_draws.record(context, _orders(context), known)
+    found = own_step_draws.record(context, _orders(context), steps.given)
     if isinstance(found, str):
         part.verdict = UNDERPOWERED
         part.warnings.append(
@@ -224,6 +238,7 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
     part.notes += [*attempt.notes, f"train_step of the {random} draws random numbers: the candidate's drew what the reference's drew"]
     if part.verdict == DIVERGED:
         _explain(part, drawn, own_step_draws.METHOD)
+        _trace(part, drawn)
     return drawn
 
 
@@ -240,11 +255,34 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
         if method.candidate_run == DOUBLE:
             _excuse_cancelled(steps, method, step, pairs)
         part.pairs += pairs
+    if method.candidate_run == DOUBLE and tolerance.ratio is None:
+        _excuse_slight(part, steps, method)
     if steps.alone:
         told = ", ".join(sorted(leaf or "a value" for leaf in steps.alone))
         part.notes.append(f"train_step returns {told} on one side only: not compared")
+    if steps.given["inputs"] is not context.inputs:
+        part.notes.append("train_step cannot take the check's inputs: it was given the first batches of the reference's data loader")
     part.coverage.append(Coverage("own steps", context.settings.steps))
     part.verdict = overall([p.verdict for p in part.pairs if p.judged])
+
+
+def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
+    """Leave out changes that are hardly more apart than the reference's own noise, where equal gradients reached the update.
+
+    A kernel that computes a constant in float32 in a float64 pass too makes an error of that size, and an update may enlarge it.
+    """
+    wrong = [p for p in part.pairs if p.wrong]
+    slight = [p for p in wrong if p.ratio is not None and p.ratio <= SLIGHT and p.reference is not None and p.reference.role == "parameter"]
+    first = _ratio(steps, (method.reference_run, method.candidate_run), 0)
+    if not wrong or len(slight) < len(wrong) or first is None or not first.alike:
+        return
+    for pair in wrong:
+        pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
+    greatest = max(pair.ratio or 0.0 for pair in wrong)
+    part.notes.append(
+        f"changes of {len(wrong)} parameters by train_step are up to {greatest:.3g} times as far apart as the reference's rounding moves "
+        "them; the gradients that reach the first update are equal: this is held to be rounding, and a fault as small would not be seen"
+    )
 
 
 def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
@@ -369,6 +407,17 @@ def _explain(part: StageResult, steps: Steps, method: Method) -> None:
         )
     )
     part.divergence = _at(steps, wrong, "clip", "backward(")
+
+
+def _trace(part: StageResult, steps: Steps) -> None:
+    """Name the expression of the candidate's own that made something wrong, where one is found."""
+    wrong = [p for p in part.wrong if p.reference is not None and p.candidate is not None and p.reference.role in ("parameter", "buffer")]
+    names = [p.reference.name for p in wrong if p.reference is not None], [p.candidate.name for p in wrong if p.candidate is not None]
+    own_steps.follow(steps.context, part.divergence, steps.given, names, steps.context.settings.steps)
+    if part.divergence is not None and part.divergence.rule == tracing_back.RULE:
+        cause = "an expression of the candidate's training step makes something else than the reference's of the same values"
+        found = Finding("own_step/expression", cause, "compare the two lines: the values that go in are equal")
+        part.findings = [found, *(f for f in part.findings if f.proven)]
 
 
 @dataclass

@@ -67,7 +67,7 @@ def run(context: Context) -> StageResult:
         result = _run(context)
         result = _run(context) if _draws_in_eval(context, result) else result
         feeding.judge(context, result, fed)
-    judged = own_step.judge(context, result)
+        judged = own_step.judge(context, result)
     if made_up.has_excused(context, judged):
         _judge_native(context, judged, context.artifacts[_STEPS])  # which is not asked of steps that diverge
     return judged

@@ -65,14 +65,16 @@ class ExpressionsTold:
 
 @dataclass(frozen=True)
 class Provenance(Task[ExpressionsTold], task="provenance"):
-    """Run a ``part`` of the side with its own modules rewritten: ``model``, ``optimizer``, ``metric`` or ``infer`` of some ``paths``.
+    """Run a ``part`` of the side with its own modules rewritten.
 
-    Of an optimizer the schedule is advanced by ``steps`` steps.
+    That is ``model``, ``metric``, ``infer`` of some ``paths``, ``optimizer``, whose schedule is advanced by ``steps`` steps, or so many
+    steps of its own ``train_step``; then ``names`` are the tensors of the model that are looked at after each.
     """
 
     part: str
     paths: List[str] = field(default_factory=list)
     steps: int = 0
+    names: List[str] = field(default_factory=list)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from paralign.worker.provenance.call_hooks import CallHooks
 from paralign.worker.provenance.events import Frame
@@ -11,6 +11,10 @@ from paralign.worker.provenance.value_marks import attribute, mark
 
 if TYPE_CHECKING:
     from paralign.worker.provenance.rewriting import Rewriter
+
+
+#: kinds of events that make a value
+_COMPUTED = frozenset({"operation", "call"})
 
 
 class Recorder(CallHooks):
@@ -35,15 +39,23 @@ class Recorder(CallHooks):
 
     def latest_of(self, value: Any) -> Optional[int]:
         """The last event whose value was an array or tensor with the same elements in the same order; None without one."""
+        return next(iter(self._alike(value)[::-1]), None)
+
+    def origin_of(self, value: Any) -> Optional[int]:
+        """The last event that computed these elements, else the first that has them; None without one."""
+        alike = self._alike(value)
+        return next((n for n in alike[::-1] if self.events[n].kind in _COMPUTED), next(iter(alike), None))
+
+    def _alike(self, value: Any) -> List[int]:
+        """The events whose value was an array or tensor with the same elements in the same order."""
         self._busy = True
         try:
             known = mark(value, self._convert, self.numbers)
         finally:
             self._busy = False
         if known[0] != "a":
-            return None
-        alike = (n for n in range(len(self.events) - 1, -1, -1) if self.events[n].mark[:3] == known[:3])
-        return next(alike, None)
+            return []
+        return [n for n, event in enumerate(self.events) if event.mark[:3] == known[:3]]
 
     def held_by(self, value: Any, name: str) -> Optional[int]:
         """The event that made what an object holds under a name."""

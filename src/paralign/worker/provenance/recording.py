@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 import numpy as np
 
 from paralign.errors import UnsupportedTensor
+from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.forward import attempt
 from paralign.worker.metrics import arrays_of, as_tensors
+from paralign.worker.own_step import kept
 from paralign.worker.pacing import advancing, wants_metric
 from paralign.worker.program import takes
 from paralign.worker.protocol import Evaluate, ExpressionsTold, Provenance
@@ -153,6 +155,25 @@ def _optimizer(run: _Run) -> None:
             advance(number)
 
 
+def _train_step(run: _Run) -> None:
+    """Construction, and steps of the side's own on the given batches, without dropout; after each, what made the named tensors."""
+    session, recorder = run.session, run.recorder
+    model = _loaded(run)
+    session.adapter.train(model, "quiet")
+    optimizer, _ = recorder.run(run.functions["build_optimizer"], {"model": model})
+    given = batches(session, run.values, NATIVE)
+    form = own_form(session) or form_of(run.values)
+    watched = [entry for entry in session.entries(model) if entry.name in run.options.names]
+    for step in range(run.options.steps):
+        run.root(f"begin:{step}", len(recorder.events))
+        batch = session.fresh(joined(*given[step % len(given)], form))
+        session.adapter.seed(session.base_seed + step)
+        with kept(session, model, "quiet"):
+            recorder.run(run.functions["train_step"], {"model": model, "optimizer": optimizer, "batch": batch})
+        for entry in watched:
+            run.root(f"after:{step}:{entry.name}", recorder.origin_of(entry.tensor))
+
+
 def _metric_of(run: _Run, number: int, outputs: Any, labels: Any) -> None:
     run.leaves(f"batch_{number}", run.recorder.run(run.functions["metric"], {"outputs": outputs, "labels": labels})[1])
 
@@ -176,4 +197,10 @@ def _infer(run: _Run) -> None:
             run.leaves(f"predict_{number}", run.recorder.run(run.functions["predict"], given)[1])
 
 
-PARTS: Dict[str, Callable[[_Run], None]] = {"model": _model, "optimizer": _optimizer, "metric": _metric, "infer": _infer}
+PARTS: Dict[str, Callable[[_Run], None]] = {
+    "model": _model,
+    "optimizer": _optimizer,
+    "metric": _metric,
+    "infer": _infer,
+    "train_step": _train_step,
+}

@@ -1,0 +1,116 @@
+"""Which expression of a training step of the user's own made a tensor, a loss or a bound wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from paralign.locate.provenance.blame import Search
+from paralign.locate.provenance.tracing_back import name, recorded
+from paralign.locate.provenance.value_graph import COMMON, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.locate.provenance.blame import Blamed
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.value_graph import Expression, ValueGraph
+    from paralign.model import Divergence
+
+#: the part of a program that is recorded
+PART = "train_step"
+
+
+class _SeenApart(Seen):
+    """Values that were seen; plain numbers count where a plain number was: among the elements of arrays, any has a neighbour."""
+
+    def __init__(self, expressions: Sequence[Expression]) -> None:
+        super().__init__(expressions)
+        self._plain = Seen([e for e in expressions if e.mark[0] != "a"])
+
+    def has(self, each: Expression) -> bool | None:
+        """Whether a value was seen; None for what cannot be told."""
+        return super().has(each) if each.mark[0] == "a" else self._plain.has(each)
+
+
+def follow(
+    context: Context, divergence: Divergence | None, values: dict[str, Capture], names: tuple[Sequence[str], Sequence[str]], steps: int
+) -> None:
+    """Name the expression of the candidate's training step that made wrong what is compared after it, where there is one.
+
+    Args:
+        context: the check.
+        divergence: what is named so far.
+        values: inputs and labels.
+        names: of the tensors that are wrong after the steps, the reference's and the candidate's; in the same order.
+        steps: that were compared.
+    """
+    sides = recorded(context, PART, values, steps=steps, names=names) if divergence is not None else None
+    if sides is not None:
+        name(divergence, first_wrong(sides, list(zip(*names, strict=True)), steps))
+
+
+def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> Blamed | None:
+    """The expression at fault in the first step that leaves something wrong; None where nothing of the user's own is known to be.
+
+    Args:
+        sides: what was recorded.
+        names: the reference's and the candidate's, of the tensors that are wrong in the end.
+        steps: that were recorded.
+    """
+    seen = _SeenApart(sides.reference.expressions)
+    for step in range(steps):
+        wrong = [pair for pair in _ends(sides, names, step) if seen.has(pair[0]) is False]
+        found = [Search(root, due, seen, sides.reference.expressions).first() for root, due in wrong]
+        sound = [each for each in found if each is not None and _is_sound(each, seen)]
+        if sound:
+            votes = Counter(each.source for each in sound)
+            return min(sound, key=lambda each: (-votes[each.source], each.expression.number))
+        if wrong:
+            break
+    return _strange_number(sides, seen)
+
+
+def _ends(sides: Sides, names: Sequence[tuple[str, str]], step: int) -> list[tuple[Expression, Expression | None]]:
+    """What made the tensors after a step, and what the first one differentiates: later losses are wrong where the parameters are."""
+    roots = [(sides.candidate.root(f"after:{step}:{own}"), sides.reference.root(f"after:{step}:{due}")) for due, own in names]
+    known: list[tuple[Expression, Expression | None]] = [(root, due) for root, due in roots if root is not None]
+    losses = [_differentiated(graph) for graph in (sides.candidate, sides.reference)]
+    if step == 0 and len(losses[0]) == len(losses[1]):
+        known += zip(*losses, strict=True)
+    return known
+
+
+def _differentiated(graph: ValueGraph) -> list[Expression]:
+    """What gradients were asked of in the first step, in order."""
+    begin, end = graph.place("begin:0") or 0, graph.place("begin:1")
+    calls = [e for e in graph.expressions[begin:end] if e.kind == "call" and e.label.rpartition(".")[2] == "backward"]
+    return [inner for call in calls for role, inner in call.inputs if role in ("self", "object", "function")][: len(calls)]
+
+
+def _is_sound(found: Blamed, seen: Seen) -> bool:
+    """Whether an expression at fault computes of arrays that are the reference's: else it only hands on what was wrong before."""
+    each = found.expression
+    if each.mark[0] == "a" and each.kind not in ("operation", "call"):  # read from an object, as a gradient is
+        return False
+    return all(seen.has(inner) for _, inner in found.expression.values if inner.mark[0] == "a")
+
+
+def _strange_number(sides: Sides, seen: Seen) -> Blamed | None:
+    """The one number that calls of the candidate's steps take and the reference's program has nowhere: a bound of a clipping, say.
+
+    It has to be written down as it is. None where there are several.
+    """
+    begin = sides.candidate.place("begin:0") or 0
+    taken = [
+        inner
+        for call in sides.candidate.expressions[begin:]
+        if call.kind == "call" and call.file
+        for role, inner in call.inputs
+        if role not in ("self", "function") and inner.mark[0] == "s" and inner.scalar not in COMMON and seen.has(inner) is False
+    ]
+    found = {b.source: b for each in taken if (b := Search(each, None, seen, sides.reference.expressions).first()) is not None}
+    plain = [b for b in found.values() if b.expression.kind in ("constant", "default") or not b.expression.values]
+    return plain[0] if len(found) == len(plain) == 1 else None

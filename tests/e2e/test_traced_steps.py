@@ -1,0 +1,166 @@
+"""The expression of a training step of the user's own that makes something wrong: an average, the loss, a bound; and batches it can take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from paralign.cli import main
+from paralign.model import DIVERGED
+
+pytest.importorskip("torch")
+pytest.importorskip("paddle")
+
+REFERENCE = """
+import copy
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.live = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
+        self.slow = copy.deepcopy(self.live)
+        for p in self.slow.parameters():
+            p.requires_grad_(False)
+
+    def forward(self, x):
+        return self.live(x)
+
+def build_model():
+    return Pair()
+
+def build_optimizer(model):
+    return torch.optim.SGD(model.live.parameters(), lr=0.1, momentum=0.9)
+
+def build_dataloader(split):
+    values = torch.linspace(-1.0, 1.0, 8 * 6).reshape(8, 6)
+    return [(values + n, torch.arange(8) % 4) for n in range(4)]
+
+def train_step(model, optimizer, batch):
+    optimizer.zero_grad()
+    for x, y in zip(batch[0].chunk(2), batch[1].chunk(2)):
+        loss = F.cross_entropy(model(x), y) + 0.03 * model(x).square().mean()
+        loss.backward()
+    nn.utils.clip_grad_norm_(model.live.parameters(), 0.25)
+    optimizer.step()
+    with torch.no_grad():
+        for p, q in zip(model.slow.parameters(), model.live.parameters()):
+            p.mul_(0.85).add_(q, alpha=0.15)
+    return loss.detach()
+"""
+
+MODEL = """
+import paddle
+from paddle import nn
+
+def tower():
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
+
+class Pair(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.live, self.slow = tower(), tower()
+        for p in self.slow.parameters():
+            p.stop_gradient = True
+
+    def forward(self, x):
+        return self.live(x)
+
+    @paddle.no_grad()
+    def follow(self, keep):
+        for slow, live in zip(self.slow.parameters(), self.live.parameters()):
+            slow.set_value(keep * slow + (1.0 - keep) * live)
+"""
+
+STEP = """
+import paddle
+from paddle.nn import functional as F
+from steps_model import Pair
+
+BOUND = 0.25
+
+def build_model():
+    return Pair()
+
+def build_optimizer(model):
+    return paddle.optimizer.Momentum(0.1, 0.9, parameters=model.live.parameters())
+
+def cost(model, x, y):
+    logits = model(x)
+    return F.cross_entropy(logits, y) + 0.03 * logits.square().mean()
+
+def train_step(model, optimizer, batch):
+    for x, y in zip(paddle.chunk(batch[0], 2), paddle.chunk(batch[1], 2)):
+        loss = cost(model, x, y)
+        loss.backward()
+    paddle.nn.utils.clip_grad_norm_(model.live.parameters(), BOUND)
+    optimizer.step()
+    optimizer.clear_grad()
+    model.follow(0.85)
+    return loss.detach()
+"""
+
+PROJECT = (
+    '[reference]\nmodule = "steps_reference.py"\nframework = "torch"\n'
+    '[candidate]\nmodule = "steps_candidate.py"\nframework = "paddle"\n'
+    '[inputs]\nshape = [{rows}, 6]\n[labels]\nshape = [{rows}]\ndtype = "int64"\nhigh = 4\n'
+)
+
+
+def checked(folder, capsys, old="", new="", rows=6):
+    files = {"steps_reference.py": REFERENCE, "steps_model.py": MODEL, "steps_candidate.py": STEP}
+    assert not old or sum(text.count(old) for text in (MODEL, STEP)) == 1
+    for name, text in {**files, "paralign.toml": PROJECT.format(rows=rows)}.items():
+        ported = name in ("steps_model.py", "steps_candidate.py")
+        (folder / name).write_text(text.replace(old, new) if old and ported else text)
+    main(["check", str(folder), "weights", "backward", "--json"])
+    return next(each for each in json.loads(capsys.readouterr().out)["stages"] if each["name"] == "backward")
+
+
+def named(folder, stage):
+    assert stage["verdict"] == DIVERGED, stage["notes"]
+    point = stage["divergence"]["candidate"]
+    file, _, line = point["source"].rpartition(":")
+    return (folder / file.rpartition("/")[2]).read_text().splitlines()[int(line) - 1].strip()
+
+
+def test_a_right_port_has_none(tmp_path, capsys):
+    stage = checked(tmp_path, capsys)
+    assert stage["verdict"] == "aligned", stage["notes"]
+
+
+def test_a_batch_that_the_step_cannot_take_is_one_of_the_loaders_instead(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, rows=7)
+    assert stage["verdict"] == "aligned", stage["notes"]
+    assert any("it was given the first batches of the reference's data loader" in note for note in stage["notes"])
+
+
+def test_a_step_that_fails_with_the_loaders_batches_too_is_an_error(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, "loss = cost(model, x, y)", "loss = cost(model, x, y, 3)", rows=7)
+    assert stage["verdict"] == "error"
+    assert stage["failure"]["side"] == "candidate"
+
+
+def test_an_average_turned_round_in_another_module(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, "keep * slow + (1.0 - keep) * live", "(1.0 - keep) * slow + keep * live")
+    assert named(tmp_path, stage) == "slow.set_value((1.0 - keep) * slow + keep * live)"
+    assert [finding["rule"] for finding in stage["findings"]] == ["own_step/expression"]
+
+
+def test_another_share_of_the_average(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, "model.follow(0.85)", "model.follow(0.95)")
+    assert named(tmp_path, stage) == "model.follow(0.95)"
+
+
+def test_a_term_of_the_loss_with_another_weight(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, "0.03 * logits", "0.3 * logits")
+    assert named(tmp_path, stage).startswith("return F.cross_entropy(logits, y) + 0.3 *")
+
+
+def test_a_bound_written_down_elsewhere(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, "BOUND = 0.25", "BOUND = 0.4")
+    assert named(tmp_path, stage) == "BOUND = 0.4"
