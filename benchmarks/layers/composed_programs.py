@@ -109,8 +109,8 @@ class Class:
 class Composer:
     """Draws one program."""
 
-    def __init__(self, seed):
-        self.seed, self.rng = seed, random.Random(seed)
+    def __init__(self, seed, attempt=0):
+        self.seed, self.rng = seed, random.Random(f"{seed} {attempt}" if attempt else seed)
         self.texts, self.steps = [], []
         self.model = Class("Net")
 
@@ -256,6 +256,6 @@ class Composer:
         return labels
 
 
-def compose(seed):
-    """The program of a seed."""
-    return Composer(seed).program()
+def compose(seed, attempt=0):
+    """The program of a seed; another one with each attempt."""
+    return Composer(seed, attempt).program()

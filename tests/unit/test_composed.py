@@ -2,6 +2,7 @@
 
 import ast
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -92,3 +93,21 @@ def test_verdicts_of_rows():
     assert verdict({"verdicts": {"forward": "aligned", "backward": "diverged"}}) == "diverged"
     assert verdict({"verdicts": {}}) == "error"  # a check that gave no answer is not passed over
     assert verdict({"verdicts": {}, "generator": True}) == "generator"
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+def test_a_model_with_a_constant_output_is_drawn_again(monkeypatch):
+    import composed
+    from composed_programs import compose
+    from composed_proof import Silent, prove
+
+    silent = compose(3)
+    silent.reference = re.sub(r"(y = self\.\w+\(x\))", r"\1 * 0.0", silent.reference)
+    with pytest.raises(Silent):
+        prove(silent)
+    monkeypatch.setattr(composed, "compose", lambda seed, attempt: compose(seed, attempt) if attempt else silent)
+    program, apart, why = composed.telling(3)
+    assert not why
+    assert max(apart) < 1e-7
+    assert program.reference == compose(3, 1).reference
