@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.dtypes import Typed
     from paralign.locate.runs.dataflow import Value
+    from paralign.locate.runs.judgement import Judgement
+    from paralign.locate.types import Guilt
 
 #: lines whose uniform numbers are mirrored by way of trial, at most
 MIRRORS = 6
@@ -34,14 +36,16 @@ MIRRORS = 6
 
 @dataclass
 class Searched:
-    """What watching the forward pass came to: guilty operations, remarks.
+    """What watching a pass came to: guilty operations, remarks.
 
     ``blurred``: the outputs differ by what coordinates that a kernel computes in float32 explain, and by no more.
+    ``clean``: what differs was searched down to the rounding of one constant, in float64, and no operation was found guilty.
     """
 
     divergences: list[Divergence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     blurred: bool = False
+    clean: bool = False
 
 
 def forward(context: Context, *, diverged: bool = False) -> Searched:
@@ -60,14 +64,33 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     judgement = watched.judgement()
     blurred = judgement.is_blurred()
     unexplained = diverged and not blurred and not judgement.wrong_outputs()
-    found, notes = guilty(watched, watched.judgement(fine=True)) if unexplained else ([], [])
+    finely = watched.judgement(fine=True) if unexplained else judgement
+    fine = guilty(watched, finely) if unexplained else ([], [])
+    found, notes = fine
     if not any(guilt.confirmed for guilt in found):
         found, notes = guilty(watched, judgement)
+    clean = unexplained and _is_clean(watched, finely, [*fine[0], *found], [*fine[1], *notes])
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
     divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)])
     natives = watched.natives()
     lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
-    return Searched(divergences + lowered, notes + watched.remarks() + raised, blurred)
+    return Searched(divergences + lowered, notes + watched.remarks() + raised, blurred, clean and not lowered)
+
+
+def _is_clean(watched: Watched, fine: Judgement, found: list[Guilt], notes: list[str]) -> bool:
+    """Whether a search of every operation found no fault, nor a result that is off by more than the rounding of one constant.
+
+    Args:
+        watched: both sides.
+        fine: the candidate's run, judged by the rounding of one constant.
+        found: by the search.
+        notes: what the search left out.
+    """
+    if notes or watched.remarks() or watched.run_name != DOUBLE:
+        return False
+    observed = fine.reference.operations and fine.candidate.operations and fine.outputs
+    confirmed = any(guilt.confirmed or guilt.hidden for guilt in found)
+    return bool(observed) and not confirmed and not fine.has_slips()
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
@@ -236,30 +259,38 @@ class _Replayed(Watched):
             self.order, self.given = kept
 
 
-def backward(context: Context, mode: str, after: int = 0) -> tuple[list[Divergence], list[str]]:
+def backward(context: Context, mode: str, after: int = 0, *, slight: bool = False) -> Searched:
     """What is guilty in a step's forward pass, its loss, or else in its backward pass.
 
     Args:
         context: of the check.
         mode: ``eval``, or ``train`` with what is random switched off.
         after: steps that both sides take before, each by itself.
+        slight: whether what differs does so by little more than noise: then operations are searched of which many small errors add up.
 
     Raises:
         WorkerFailed: a side fails when it is watched.
     """
     if context.inputs is None or context.labels is None or not context.observed:
-        return [], []
+        return Searched()
     accumulate = context.settings.pace.accumulate if after else 1
     order = Operations([DOUBLE, NATIVE], mode=MODES[mode], backward=True, steps=after, accumulate=accumulate)
     watched = Watched(context, order, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
     judgement = watched.judgement()
     if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways
-        return [], []
+        return Searched()
     found, notes = guilty(watched, judgement)
     if found := repairing.repaired(watched, judgement, found):
-        return merged([divergence(guilt, watched) for guilt in found]), notes + watched.remarks()
+        return Searched(merged([divergence(guilt, watched) for guilt in found]), notes + watched.remarks())
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
-    return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes + watched.remarks()
+    if faults or not slight:
+        divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
+        return Searched(divergences, notes + watched.remarks())
+    fine = watched.judgement(fine=True)
+    found, more = guilty(watched, fine)
+    clean = _is_clean(watched, fine, found, [*notes, *more])
+    divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, fine, found)])
+    return Searched(divergences, notes + more + watched.remarks(), clean=clean)
 
 
 def recorded(reference: Capture, candidate: Capture) -> CheckResult:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
-from paralign.locate.runs.counterparts import ALIKE, Matches, apart, is_telling, ordered_distance
+from paralign.locate.runs.counterparts import ALIKE, SLIGHT, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,6 +129,10 @@ class Judgement:
         apart_by = [(second, far) for _, second, far in self.outputs if far > self.scale.equal]
         explained = [second not in self.wrong and far <= self.scale.own * self.blur.get(second, 0.0) for second, far in apart_by]
         return bool(explained) and all(explained)
+
+    def has_slips(self) -> bool:
+        """Whether an operation's result is slightly wrong: near a value of the reference, but further than its inputs explain."""
+        return any(self.error[value] <= SLIGHT for value in self.wrong)
 
     def _gain(self, partner: Value) -> float:
         """By how much an operation of the reference enlarges the noise of its inputs; at least 1."""

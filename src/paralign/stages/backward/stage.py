@@ -22,8 +22,8 @@ from paralign.locate.provenance import tracing_back
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult, Unjudged
 from paralign.stages.backward import drawn_steps, feeding, made_up, neutral, own_step, untrained
-from paralign.stages.common import coarse, lowered, nonfinite, precision
-from paralign.stages.common.judging import PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
+from paralign.stages.common import added_up, coarse, lowered, nonfinite, precision
+from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.common.places import Kind, PairKey, key_of
 from paralign.stages.forward import stage as forward
 from paralign.stages.loss import stage as loss
@@ -100,8 +100,10 @@ def _run(context: Context) -> StageResult:
         _explain_update(context, result, context.artifacts.get(drawn_steps.STEPS, captures)[0])
         conclude(result, " and ".join(dict.fromkeys(methods.values())))
     if context.settings.modules != "none" and not neutral.locate(context, result):
-        _locate(context, result, [mode for mode in context.modes if methods.get(mode) != drawn_steps.DRAWN.name])
+        clean = _locate(context, result, methods)
         _replay(context, result)
+        if clean and added_up.may_be(result, context.settings.tolerance_of("backward")):
+            added_up.excuse(result)
     _say_unjudged(result)
     _judge_native(context, result, (reference, candidate))
     _require_steps(result, methods)
@@ -210,26 +212,41 @@ def _say_unjudged(result: StageResult) -> None:
     result.notes += [running.BIASED] if any(p.unjudged is Unjudged.BIASED for p in result.pairs) else []
 
 
-def _locate(context: Context, result: StageResult, modes: list[str]) -> None:
-    """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does."""
-    for mode in modes if result.verdict == DIVERGED else ():
+def _locate(context: Context, result: StageResult, methods: dict[str, str]) -> bool:
+    """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does.
+
+    Returns:
+        Whether all modes that differ were judged and searched in float64, and no operation was found guilty.
+    """
+    if result.verdict != DIVERGED:
+        return False
+    slight = added_up.may_be(result, context.settings.tolerance_of("backward"))
+    differing = dict.fromkeys(place.mode for place in _places(result.wrong))
+    modes = [mode for mode in context.modes if methods.get(mode) != drawn_steps.DRAWN.name]
+    clean = all(methods.get(mode) == FLOAT64.name for mode in differing)
+    for mode in modes:
         diverged = result.wrong
         wrong = [p for p in diverged if any(place.mode == mode for place in _places([p]))]
         after = _steps_before(result, wrong)
         if after is None:
             continue
         try:
-            found, notes = pipeline.backward(context, mode, after)
+            searched = pipeline.backward(context, mode, after, slight=slight)
         except WorkerFailed as failure:
             result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
-            return
-        result.notes += notes
+            return False
+        found = searched.divergences
+        clean = clean and searched.clean
+        result.notes += searched.notes
         result.divergences += found
-        if found:
-            result.divergence = found[0]
-            if after:
-                result.notes.append(f"the first step agrees; where it starts was looked for in step {after}, after the updates before it")
-            return
+        if not found:
+            continue
+        result.divergence = result.divergences[0] if clean else found[0]
+        if after:
+            result.notes.append(f"the first step agrees; where it starts was looked for in step {after}, after the updates before it")
+        if not clean:
+            return False
+    return clean
 
 
 def _steps_before(result: StageResult, wrong: list[Pair]) -> int | None:

@@ -11,8 +11,8 @@ from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged, overall
-from paralign.stages.common import lowered, nonfinite, precision
-from paralign.stages.common.judging import PARTLY, Noises, choose, conclude, final, paired, points_of
+from paralign.stages.common import added_up, lowered, nonfinite, precision
+from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of
 from paralign.stages.common.passes import forward_order, record
 from paralign.stages.forward import handed, moved_weights
 from paralign.worker.protocol import Forward, Lowered
@@ -82,7 +82,7 @@ def judged(context: Context) -> StageResult:
     conclude(result, method)
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
-    _locate(context, result, coarse=bool(low))
+    _locate(context, result, method, coarse=bool(low))
     context.forwarded = True
     natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
     if not context.drawn:  # natively each side drew its own numbers
@@ -92,7 +92,7 @@ def judged(context: Context) -> StageResult:
     return result
 
 
-def _locate(context: Context, result: StageResult, *, coarse: bool) -> None:
+def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> None:
     """Watch single operations; one that is guilty makes the stage diverge although the outputs may hide it.
 
     Not where ``coarse`` float64 runs round by themselves: a single operation has no noise to be judged by there, only its element type.
@@ -114,6 +114,9 @@ def _locate(context: Context, result: StageResult, *, coarse: bool) -> None:
     if searched.blurred and context.settings.tolerance_of("forward").ratio is None and not any(d.confirmed for d in found):
         _excuse_coordinates(result)
         found = [] if result.verdict == ALIGNED else found
+    if searched.clean and method is FLOAT64 and added_up.may_be(result, context.settings.tolerance_of("forward")):
+        added_up.excuse(result)
+        found = []
     result.divergences = found
     result.notes += searched.notes
     if found:

@@ -155,9 +155,10 @@ def _locate(context: Context, result: StageResult) -> None:
     try:
         drawn = context.drawn or not context.forwarded  # the model draws in eval mode, or no stage has looked whether it does
         replay = pipeline.replayed(context, "eval", backward=True) if drawn else None
-        found, notes = (replay.divergences, replay.notes) if replay is not None else pipeline.backward(context, "eval")
+        searched = replay if replay is not None else pipeline.backward(context, "eval")
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return
+    found = searched.divergences
     result.divergences, result.divergence = found, found[0] if found else result.divergence
-    result.notes += notes
+    result.notes += searched.notes
