@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: steps that an optimizer takes, and that a schedule is followed for
-_STEPS, _RATES = 5, 12
+_STEPS, RATES = 5, 12
 
 
 def arrays(seed: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Torch(Side):
         optimizer = self.optim.SGD([self.nn.Parameter(self.torch.zeros(1))], lr=0.1)
         schedule = make(optimizer)
         found = []
-        for _ in range(_RATES):
+        for _ in range(RATES):
             found.append(optimizer.param_groups[0]["lr"])
             optimizer.step()
             schedule.step()
@@ -223,7 +223,7 @@ class Paddle(Side):
     def rates(self, schedule: Any) -> np.ndarray:
         """The rate at every step."""
         found = []
-        for _ in range(_RATES):
+        for _ in range(RATES):
             found.append(schedule())
             schedule.step()
         return np.array(found)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from catalogue import difference, plain
-from catalogue_sides import Paddle, Side, Torch, arrays
+from catalogue_sides import RATES, Paddle, Side, Torch, arrays
 
 from paralign.catalogue.binding import bind
 from paralign.catalogue.entries import Entry, Example, Fix, Measured, Outcome, Scope, Words, read_all
@@ -57,6 +58,34 @@ class Case:
     source: str
     result: str = ""
     detail: str = ""
+
+
+class Converted(Paddle):
+    """The side of converted programs: a schedule is given an optimizer, as in PyTorch."""
+
+    def _optimizer(self) -> Any:
+        return self.paddle.optimizer.Momentum(0.1, momentum=0.0, parameters=[self._parameter(np.zeros(1, "float32"))])
+
+    def rates(self, make: Any) -> np.ndarray:
+        """The rate at every step."""
+        optimizer = self._optimizer()
+        schedule = make(optimizer)
+        found = []
+        for _ in range(RATES):
+            found.append(optimizer.get_lr())
+            optimizer.step()
+            schedule.step()
+        return np.array(found)
+
+    def plateau(self, make: Any) -> np.ndarray:
+        """The rates while nothing improves."""
+        optimizer = self._optimizer()
+        schedule = make(optimizer)
+        found = []
+        for _ in range(30):
+            schedule.step(1.0)
+            found.append(optimizer.get_lr())
+        return np.array(found)
 
 
 class _Tensors(ast.NodeTransformer):
@@ -206,7 +235,7 @@ def main() -> int:
     chosen = options.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")
-    torch, paddle = Torch(), Paddle()
+    torch, paddle = Torch(), Converted()
     found = cases(chosen.only)
     for case, (text, fates) in zip(found, converted(found), strict=True):
         judge(case, text, fates, torch, paddle)

@@ -88,6 +88,14 @@ def judged(source: Path, port: Path, name: str, known: set[Fate]) -> Case:
     return case
 
 
+def define_operators() -> None:
+    """Let torchvision be imported where its wheel was built for another torch."""
+    import torch
+
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
 def measured(only: str) -> list[Case]:
     """Convert the programs and execute their functions."""
     with tempfile.TemporaryDirectory() as folder:
@@ -120,6 +128,7 @@ def main() -> int:
     chosen = options.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")
+    define_operators()
     found = measured(chosen.only)
     for case in found:
         if case.result != EQUAL:

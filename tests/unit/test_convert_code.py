@@ -222,6 +222,21 @@ def test_what_stands_around_a_model(tmp_path, source, expected):
     assert expected in text.rpartition("return ")[2]
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("T.Resize(a, interpolation=T.InterpolationMode.BICUBIC)", "_of_images(paddle.vision.transforms.Resize(a, 'bicubic'))"),
+        ("T.Compose([T.Lambda(a), T.ToTensor()])", "paddle.vision.transforms.Compose([a, paddle.vision.transforms.ToTensor()])"),
+        ("T.Pad(2, fill=3)", "only with fill=0 is it the same in Paddle"),
+        ("T.RandomCrop(a, padding=4)", "paddle.vision.transforms.RandomCrop(a, 4, False, 0, 'constant')"),
+        ("T.RandomErasing()", "is not converted"),
+    ],
+)
+def test_transforms_of_images(tmp_path, source, expected):
+    text, _ = converted(tmp_path, f"import torchvision.transforms as T\n\n\ndef f(a):\n    return {source}\n")
+    assert expected in text.rpartition("return ")[2]
+
+
 def test_settings_of_cuda_libraries_become_flags(tmp_path):
     source = "import torch.backends.cudnn as cudnn\ncudnn.benchmark = not a\ntorch.backends.cudnn.deterministic = True\n"
     text, ledger = converted(tmp_path, source)

@@ -116,6 +116,10 @@ def one_cycle():
     return stepped(lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.3, total_steps=51))
 
 
+def one_cycle_of_sgd_without_momentum():
+    return stepped(lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.3, total_steps=51), momentum=0)
+
+
 def one_cycle_linear():
     return stepped(lambda o: lr_scheduler.OneCycleLR(o, 0.3, epochs=10, steps_per_epoch=6, anneal_strategy="linear", cycle_momentum=False))
 
