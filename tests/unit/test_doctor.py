@@ -376,3 +376,23 @@ def test_nothing_that_was_started_is_left(examined, tmp_path):
     examined(REAL + f"sleep 60 & echo $! > {tmp_path}/child; wait", limit=1.0)
     state = Path("/proc") / (tmp_path / "child").read_text().strip() / "stat"
     assert not state.exists() or ") Z " in state.read_text()  # gone, or dead and not yet collected
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("3.3.1", "3.3.1 is the version that paralign's tables were made with"),
+        ("3.0.0", "3.0.0 is older than 3.3.1"),
+        ("3.10.0", "3.10.0 is newer than 3.3.1"),
+        ("0.0.0", "paralign's tables were made with 3.3.1"),
+        ("3.4.0.dev20260101", "paralign's tables were made with 3.3.1"),
+    ],
+)
+def test_a_version_is_set_beside_the_one_that_was_measured(own, said):
+    from paralign.commands.doctor import _releases
+
+    side = Examination("candidate", "/env/bin/python", "cpu")
+    found = _releases(side, Framework("paddle", build="gpu", versions={"paddle": own}))
+    assert found.startswith(said)
+    assert found.endswith("/env/bin/python -m pip index versions paddlepaddle-gpu")
+    assert _releases(side, Framework("numpy", versions={"numpy": "2.0.0"})) == ""

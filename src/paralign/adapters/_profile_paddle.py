@@ -44,6 +44,7 @@ PROFILE = Profile(
     launcher="paddle",
     initialisers="paralign.init",
     initialises_all="init.default_like_torch(model) gives all layers PyTorch's defaults",
+    distributions={"cpu": "paddlepaddle", "gpu": "paddlepaddle-gpu"},
     gpu_build="install paddlepaddle-gpu: https://www.paddlepaddle.org.cn/install/quick",
     deterministic="FLAGS_cudnn_deterministic = 1 in the side's `env`",
     not_tuned="FLAGS_cudnn_exhaustive_search = 0 in the side's `env`",

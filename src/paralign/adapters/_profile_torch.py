@@ -9,6 +9,7 @@ PROFILE = Profile(
     unbiased_variance=True,
     launcher="torchrun",
     initialisers="torch.nn.init",
+    distributions={"cpu": "torch", "gpu": "torch"},
     gpu_build="install the CUDA build: https://pytorch.org/get-started/locally",
     deterministic="torch.backends.cudnn.deterministic = True in the side's module",
     not_tuned="torch.backends.cudnn.benchmark = False in the side's module",

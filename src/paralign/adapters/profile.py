@@ -42,6 +42,7 @@ class Profile:
         launcher: its own launcher of several processes (:class:`paralign.run.distribution.Launcher`), '' for none.
         initialisers: the module with the functions of ``torch.nn.init`` for it, '' for none.
         initialises_all: what gives all layers PyTorch's default initialisation, in words, ''.
+        distributions: build, ``cpu`` or ``gpu`` -> the package that pip knows it by.
         gpu_build: how it is installed for GPUs.
         deterministic: how its deterministic kernels are chosen.
         not_tuned: how its search for the fastest kernels is ended.
@@ -55,6 +56,7 @@ class Profile:
     launcher: str = ""
     initialisers: str = ""
     initialises_all: str = ""
+    distributions: Dict[str, str] = field(default_factory=dict)
     gpu_build: str = "install a build for GPUs"
     deterministic: str = "choose deterministic kernels"
     not_tuned: str = "switch the search off"

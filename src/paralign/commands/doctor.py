@@ -121,6 +121,36 @@ def _of_side(side: Examination) -> list[str]:
     return lines
 
 
+def _releases(side: Examination, framework: Framework) -> str:
+    """How the installed version stands to the one that paralign's tables were made with, and what lists all there are: none is asked."""
+    from paralign.adapters.profile import profile_of
+    from paralign.catalogue.parameters import stored
+
+    measured, own = stored(framework.name).version.partition("+")[0], framework.versions.get(framework.name, "").partition("+")[0]
+    package = profile_of(framework.name).distributions.get(framework.build or "cpu")
+    if package is None or not measured:
+        return ""
+    numbers = [_numbers(text) for text in (own, measured)]
+    stands = "unknown" if not numbers[0] else "same" if numbers[0] == numbers[1] else "older" if numbers[0] < numbers[1] else "newer"
+    command = f"{side.interpreter} -m pip index versions {package}"
+    return f"{say(_STANDS[stands], own=own, measured=measured)}; {say('the newest is not looked up: {command}', command=command)}"
+
+
+#: how an installed version stands to the one that the tables were made with -> what is said
+_STANDS = {
+    "same": "{own} is the version that paralign's tables were made with",
+    "older": "{own} is older than {measured}, which paralign's tables were made with",
+    "newer": "{own} is newer than {measured}, which paralign's tables were made with",
+    "unknown": "paralign's tables were made with {measured}",
+}
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers of a release; none of a development build."""
+    parts = text.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) and any(map(int, parts)) else ()
+
+
 def _of_library(name: str, about: dict[str, str]) -> str:
     if "failure" in about:
         return f"{name} (cannot be imported)"
@@ -141,6 +171,7 @@ def _of_framework(side: Examination, framework: Framework) -> list[str]:
         ("devices", ", ".join(framework.devices)),
         ("several processes", several),
         ("settings", settings),
+        ("releases", _releases(side, framework)),
         ("error from numpy", checks or "not tried: this adapter has no self-check"),
     ]
     return [head, *(f"    {name}: {text}" for name, text in parts if text)]

@@ -172,6 +172,11 @@ CHINESE: dict[str, str] = {
         "内核的源码与 `native/` 现有内容不同：请运行 `python native/build_fused.py`",
     "paralign compares with its compiled kernel": "paralign 使用编译的内核进行比较",
     "paralign compares with numpy alone, some three times slower: {why}": "paralign 只用 numpy 进行比较，速度约慢三倍：{why}",
+    "{own} is the version that paralign's tables were made with": "{own} 即制作 paralign 各表所用的版本",
+    "{own} is older than {measured}, which paralign's tables were made with": "{own} 比制作 paralign 各表所用的 {measured} 旧",
+    "{own} is newer than {measured}, which paralign's tables were made with": "{own} 比制作 paralign 各表所用的 {measured} 新",
+    "paralign's tables were made with {measured}": "paralign 各表由 {measured} 制作",
+    "the newest is not looked up: {command}": "不查询最新版本，可运行：{command}",
     "matters": "有影响",
     "does not matter": "没有影响",
     # the text of an issue
