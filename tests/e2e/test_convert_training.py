@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from paralign.port.converted import convert_code
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,3 +35,26 @@ def test_functions_of_training_programs_give_equal_numbers(name):
     *counts, wrong = (int(cell) for cell in done.stdout.strip().splitlines()[-1].split("|")[2:-1])
     assert wrong == 0
     assert tuple(counts) == EXPECTED[name], done.stdout
+
+
+def _trained(folder, name, *arguments):
+    command = [sys.executable, str(folder / "train_points.py"), "--output", str(folder / name), "--opt", "sgd", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads((folder / name / "history.json").read_text())
+
+
+def test_a_whole_training_and_its_resumption_go_the_same_way(tmp_path):
+    source, port = tmp_path / "source", tmp_path / "port"
+    source.mkdir()
+    shutil.copy(ROOT / "benchmarks/sources/programs/train_points.py", source)
+    ledger = convert_code(source, port)
+    assert not ledger.left
+    for name, arguments in (("first", ("--epochs", "2")), ("resumed", ("--epochs", "4", "--resume"))):
+        told = [
+            _trained(folder, name, *arguments, *([str(folder / "first" / "last.pt")] if name == "resumed" else []))
+            for folder in (source, port)
+        ]
+        assert told[0]["parameters"] == told[1]["parameters"]
+        for theirs, ours in zip(*[each["history"] for each in told], strict=True):
+            assert ours == pytest.approx(theirs, abs=2e-4)  # Paddle keeps the biased variance in BatchNorm's running variance

@@ -173,7 +173,7 @@ def test_groups_are_written_out_and_their_rates_are_read_through_a_factor(tmp_pa
         "    def g(self):\n        return self.param_groups\n"
     )
     text, ledger = converted(tmp_path, source)
-    assert "o = _optimizer(paddle.optimizer.Adam, [{'params': model.parameters(), 'lr': 1e-4}], 1e-3, 0, beta1" in text
+    assert "o = _optimizer(paddle.optimizer.Adam, [{'params': _parameters(model), 'lr': 1e-4}], 1e-3, 0, beta1" in text
     assert "_param_groups(o)[0]['lr'] = x" in text
     assert text.endswith("return self.param_groups\n")
     assert not ledger.left
@@ -235,6 +235,14 @@ def test_what_stands_around_a_model(tmp_path, source, expected):
 def test_transforms_of_images(tmp_path, source, expected):
     text, _ = converted(tmp_path, f"import torchvision.transforms as T\n\n\ndef f(a):\n    return {source}\n")
     assert expected in text.rpartition("return ")[2]
+
+
+def test_parameters_are_those_of_pytorch_where_they_are_counted_or_changed(tmp_path):
+    source = "def f(m):\n    torch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)\n    return sum(1 for p in m.parameters()), dict(m.named_parameters())\n"
+    text, ledger = converted(tmp_path, source)
+    assert "clip_grad_norm_(m.parameters(), 1.0)" in text
+    assert text.endswith("return sum(1 for p in _parameters(m)), dict(_named_parameters(m))\n")
+    assert not any(place.fate is Fate.CONDITION for place in ledger.places)
 
 
 def test_settings_of_cuda_libraries_become_flags(tmp_path):

@@ -367,6 +367,10 @@ class Converter(Settings):
         made = plan(use, self.paddle)
         if is_start(use.name) and not isinstance(self._parent(), ast.Expr):
             made.template = given_back(made.template)
+        template = _PARAMETERS.get(use.name, "")
+        told = template and (bool(use.positional or use.keywords) or self._is_first() or bool(self.hidden(template)))
+        if template and not told and not self._takes_statistics():
+            made.template = template
         if made.template:
             self.templated(node, made)
         else:
@@ -374,7 +378,7 @@ class Converter(Settings):
         self._iterated(node, use)
         if use.name.endswith(".state_dict"):
             made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
-        if use.name in _PARAMETERS and not self._for_optimizer():
+        if told and not self._takes_statistics():
             made.conditions.append(_STATISTICS)
         touched = bool(made.entries or made.added or made.removed or any(made.keywords.values()))
         fate = Fate.CONDITION if made.conditions else Fate.REWRITTEN if touched else Fate.EQUAL
@@ -401,11 +405,17 @@ class Converter(Settings):
         if use.name.startswith("torch.Tensor.") and method not in _PLAIN:
             raise ByHand("the object's type is a guess by its name")
 
-    def _for_optimizer(self) -> bool:
-        """Whether a call is an argument of an optimizer, which leaves out what is not trained."""
+    def _takes_statistics(self) -> bool:
+        """Whether a call is an argument of an optimizer or of clipping, which leave out what is not trained."""
         parent = self._parent()
         parent = self._parents[-3] if isinstance(parent, ast.keyword) else parent
-        return isinstance(parent, ast.Call) and any(use.name.startswith("torch.optim.") for use in self.uses.get(place(parent), []))
+        names = [use.name for use in self.uses.get(place(parent), [])] if isinstance(parent, ast.Call) else []
+        return any(name.startswith(("torch.optim.", "torch.nn.utils.clip_grad_")) for name in names)
+
+    def _is_first(self) -> bool:
+        """Whether a call's first result alone is asked for: ``next(model.parameters())``."""
+        parent = self._parent()
+        return isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "next"
 
     def _check_receiver(self, node: ast.Call, use: Use) -> None:
         if not isinstance(node.func, ast.Attribute):
@@ -429,7 +439,8 @@ def _hinted(node: ast.Call, use: Use) -> Use:
     return use
 
 
-_PARAMETERS = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters"})
+#: methods whose results hold more in Paddle, and the functions that leave that out
+_PARAMETERS = {"torch.nn.Module.parameters": "_parameters({self})", "torch.nn.Module.named_parameters": "_named_parameters({self})"}
 
 #: methods that give an iterator in PyTorch and may give a list in Paddle
 _LISTS = frozenset({f"torch.nn.Module.{name}" for name in ("parameters", "modules", "children", "buffers")})
