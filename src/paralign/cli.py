@@ -35,7 +35,7 @@ from paralign.commands import (
 )
 from paralign.commands.codes import CODES
 from paralign.commands.folder_and_stages import split_arguments
-from paralign.commands.grammar import Parser, add_language, language, quiet, verbose
+from paralign.commands.grammar import Parser, add_language, asked_language, language, quiet, verbose
 from paralign.errors import (
     CaptureFormatError,
     EnvironmentUnavailable,
@@ -47,6 +47,7 @@ from paralign.errors import (
     WriteFailed,
     unwritten,
 )
+from paralign.report import translated_errors
 from paralign.report.language import say, speaking
 from paralign.report.streams import neutral_streams
 
@@ -191,12 +192,13 @@ def _add_check(commands: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    with neutral_streams():
-        return _main(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    with neutral_streams(), speaking(asked_language(words)):  # errors of the command line itself, too
+        return _main(words)
 
 
-def _main(arguments: Sequence[str] | None) -> int:
-    options = parser().parse_args(sys.argv[1:] if arguments is None else list(arguments))
+def _main(words: Sequence[str]) -> int:
+    options = parser().parse_args(list(words))
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         options.lang = language(options.lang)
@@ -259,7 +261,7 @@ def _abandon_output() -> None:
 
 
 def _fail(error: ParalignError, code: int) -> int:
-    print(f"paralign: {error}", file=sys.stderr)
+    print(f"paralign: {translated_errors.told(error)}", file=sys.stderr)
     return code
 
 

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import UsageError, did_you_mean, nearest, quoted
+from paralign.report.translated_errors import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         self._refuse(UsageError(message, where=self.prog, hint=f"usage: {self._shape()}"))
 
     def _refuse(self, error: UsageError) -> None:
-        self.exit(2, f"paralign: {error}\n")
+        self.exit(2, f"paralign: {told(error)}\n")
 
     def _shape(self) -> str:
         usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
@@ -63,8 +64,8 @@ class Parser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             if word.startswith("--") and name not in known:
                 near = nearest(name, [*known, *self.instead])
-                told = f"; did you mean {near!r}?" if near in known else f": {self.instead[near]}" if near is not None else ""
-                self._refuse(UsageError(f"there is no option {quoted(name)}{told}", where=self.prog, hint=f"options: {_listed(known)}"))
+                meant = f"; did you mean {near!r}?" if near in known else f": {self.instead[near]}" if near is not None else ""
+                self._refuse(UsageError(f"there is no option {quoted(name)}{meant}", where=self.prog, hint=f"options: {_listed(known)}"))
 
     def _options_first(self, words: list[str]) -> list[str]:
         """``DIR --json STAGE`` as ``--json DIR STAGE``: argparse takes a list of arguments only in one piece."""
@@ -93,8 +94,10 @@ class Parser(argparse.ArgumentParser):
             return
         choices = [str(choice) for choice in action.choices]
         what = "command" if isinstance(action, argparse._SubParsersAction) else f"{_named(action)}"  # noqa: SLF001 - the class has no public name
-        told = f"there is no {what} {quoted(value)}"
-        self._refuse(UsageError(f"{told}{did_you_mean(str(value), choices)}", where=self.prog, hint=f"choose one of: {', '.join(choices)}"))
+        refused = f"there is no {what} {quoted(value)}"
+        self._refuse(
+            UsageError(f"{refused}{did_you_mean(str(value), choices)}", where=self.prog, hint=f"choose one of: {', '.join(choices)}")
+        )
 
 
 def _named(action: argparse.Action) -> str:
@@ -162,6 +165,14 @@ def language(given: str | None) -> str:
             f"there is no language {quoted(wanted)}", where=f"the environment's {LANGUAGE}", hint=f"set it to {' or '.join(LANGUAGES)}"
         )
     return wanted
+
+
+def asked_language(words: Sequence[str]) -> str:
+    """The language that a command line asks for, before it is parsed: for errors of the command line itself."""
+    after = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--lang"]
+    joined = [word.partition("=")[2] for word in words if word.startswith("--lang=")]
+    wanted = next(iter([*after, *joined]), os.environ.get(LANGUAGE, ""))
+    return wanted if wanted in LANGUAGES else LANGUAGES[0]
 
 
 # -- values ----------------------------------------------------------------------------------------------------------------------------
