@@ -80,6 +80,11 @@ def spelled(text, framework):
     return re.sub(r"\bT\.", f"{framework}.", text)
 
 
+def has_ties(step):
+    """Whether a step has no gradient of its own where masked positions make values equal: which of them it takes is left open."""
+    return any(word in line for line in step.lines for word in ("sort(", ".max("))
+
+
 @dataclass
 class Class:
     """A module under construction."""
@@ -113,12 +118,15 @@ class Composer:
         self.seed, self.rng = seed, random.Random(f"{seed} {attempt}" if attempt else seed)
         self.texts, self.steps = [], []
         self.model = Class("Net")
+        self.masked = False
 
     def draw(self, shape, choices=None, *, kept=False):
         """A step that fits a shape; ``kept``: one that leaves the shape as it is."""
         while True:
             step = self.rng.choice(choices or STEPS[shape[0]])(self.rng, shape)
-            if step is not None and prod(step.shape[1:]) <= MOST and (not kept or step.shape == shape):
+            if step is None or (self.masked and has_ties(step)):
+                continue
+            if prod(step.shape[1:]) <= MOST and (not kept or step.shape == shape):
                 self.steps.append(step.name)
                 return step
 
@@ -198,6 +206,7 @@ class Composer:
         if step.shape[0] == "seq" and rng.random() < 0.3:
             inputs.append((numbers.rand(batch, step.shape[1]) < 0.7).astype("float32"))
             self.model.lines.append("x = x * keep.unsqueeze(-1)")
+            self.masked = True
         return inputs, step.shape
 
     def program(self):

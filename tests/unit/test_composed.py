@@ -111,3 +111,34 @@ def test_a_model_with_a_constant_output_is_drawn_again(monkeypatch):
     assert not why
     assert max(apart) < 1e-7
     assert program.reference == compose(3, 1).reference
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+def test_a_model_whose_output_is_rounding_is_drawn_again_and_a_wrong_port_is_not():
+    from composed_programs import compose
+    from composed_proof import Silent, prove
+
+    program = compose(4)
+    head = re.compile(r"(y = self\.\w+\(x\))")
+    program.reference = head.sub(
+        r"\1\n        y = y - y.mean() - (y - y.mean())\n        y = y + y.sum() + (x * 1e9 - x * 1e9 * 1.1 / 1.1)[:, :1]",
+        program.reference,
+    )
+    program.candidate = head.sub(
+        r"\1\n        y = y - y.mean() - (y - y.mean())\n        y = y + y.sum() + (x * 1e9 - x * 1e9 * 1.1 / 1.1)[:, :1] * 2",
+        program.candidate,
+    )
+    with pytest.raises(Silent):
+        prove(program)
+    wrong = compose(4)
+    wrong.candidate = head.sub(r"\1 * 1.001", wrong.candidate)
+    assert max(prove(wrong)) > 1e-4
+
+
+def test_masked_sequences_meet_no_step_that_ties_leave_open():
+    from composed_programs import compose
+
+    masked = [program for program in map(compose, range(1500)) if len(program.inputs) > 1]
+    assert len(masked) > 50
+    assert not [program.seed for program in masked if "torch.sort(" in program.reference or ".max(dim=1)" in program.reference]
