@@ -100,6 +100,18 @@ def linear_lr():
     return stepped(lambda o: LinearLR(o, start_factor=0.1, total_iters=12))
 
 
+def steps_that_are_named():
+    found = []
+    for make in (LinearLR, lambda o: lr_scheduler.StepLR(o, 4), lambda o: CosineAnnealingLR(o, 9), lambda o: lr_scheduler.PolynomialLR(o, 8)):
+        optimizer = optim.SGD(Net().parameters(), lr=0.05)
+        s = make(optimizer)
+        for epoch in (3, 4, 2):
+            optimizer.step()
+            s.step(epoch)
+            found.append(optimizer.param_groups[0]["lr"])
+    return found
+
+
 def linear_lr_with_defaults():
     return stepped(lambda o: LinearLR(o))
 
