@@ -77,7 +77,9 @@ def main(folder):
     }
     with open(os.path.join(folder, f"{rank}.json"), "w") as file:
         json.dump(told, file)
+    dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # threads of gloo in PyTorch 2.13 may abort the end of the interpreter
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def own_steps():
     return convert(_image())
 
 
-def functions():
+def calls_on_images():
     image = _image()
     tensor = TF.to_tensor(image)
     parts = [TF.resize(image, [20, 30]), TF.center_crop(image, [20, 30]), TF.crop(image, 3, 4, 10, 12), TF.hflip(image), TF.vflip(image), TF.pad(image, 2)]
