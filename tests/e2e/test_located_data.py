@@ -18,7 +18,7 @@ def line_of(project, text):
         ("return x / 2", "return x / 3", "return x / 3", "data/scale"),
         (READ, READ + " + np.random.rand()", "np.random.rand()", "data/random"),
         ("index % 3", "index % 3 + 1", "index % 3 + 1", "data/label-shift"),
-        ("np.stack([x for x, _ in rows])", "np.stack([x for x, _ in rows][::-1])", None, "data/batch-order"),
+        ("np.stack([x for x, _ in rows])", "np.stack([x for x, _ in rows][::-1])", None, "data/batch-parts"),
     ],
 )
 def test_the_line_and_the_cause_are_reported(project, old, new, line, rule):

@@ -75,7 +75,7 @@ def _array(session: Session, value: Any) -> "Optional[Typed]":
             texts = value and isinstance(value[0], str)
             value = np.asarray([zlib.crc32(os.path.basename(v).encode("utf-8", "surrogateescape")) for v in value] if texts else value)
         found = to_value(value, session.adapter)
-    except UnsupportedTensor:
+    except (UnsupportedTensor, ValueError):  # a list of lists of different lengths is no array
         return None
     return found if not isinstance(found, str) else None
 

@@ -168,21 +168,35 @@ class Search:
 
     def _first_disordered(self) -> Blamed | None:
         """The first expression with the right numbers in an order that the reference has nowhere, of operands that it has in theirs."""
-        wrong = [
-            e
-            for e in behind(self.root)
-            if e.mark[0] in ("a", "l") and e.numbers is not None and e.numbers.size >= TELLING and not self.seen.has_ordered(e)
-        ]
+        led = self._led_to(self.root)
+        wrong = [e for e in led if _is_telling(e) and not self.seen.has_ordered(e)]
         held = set(wrong)
-        firsts = [e for e in wrong if not e.is_copy and not any(i in held for i in behind(e) if i is not e)]
+        firsts = [e for e in wrong if not e.is_copy and not any(i in held for i in self._led_to(e) if i is not e)]
         if len({e.source for e in firsts}) != 1 or not any(self._is_ordered(inner) for e in firsts for _, inner in e.values):
             return None
+        numbers = (inner for e in firsts for _, inner in e.values if inner.mark[0] == "s" and self.is_right(inner) is False)
+        wrong_number = next(numbers, None)
+        if wrong_number is not None:
+            return Search(wrong_number, None, self.seen, self.defaults).first()
         return _blamed(firsts[0], [firsts[0]], None)
+
+    def _led_to(self, root: Expression) -> list[Expression]:
+        """A value and what it was made of, but not what made a right number, or many in their right order."""
+        found: dict[Expression, None] = {}
+        todo = [root]
+        while todo:
+            each = todo.pop()
+            if each in found:
+                continue
+            found[each] = None
+            right = self.seen.has_ordered(each) if _is_telling(each) else each.mark[0] == "s" and self.is_right(each)
+            todo += [] if right and each is not root else [inner for _, inner in each.inputs]
+        return list(found)
 
     def _is_ordered(self, each: Expression) -> bool:
         """Whether an operand, or the parts of a list that is one, has many numbers in an order that the reference has."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
-        return all(e.numbers is not None and e.numbers.size >= TELLING and self.seen.has_ordered(e) for e in parts)
+        return all(_is_telling(e) and self.seen.has_ordered(e) for e in parts)
 
 
 def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:
@@ -203,6 +217,13 @@ def _decisive(root: Expression) -> list[Expression]:
             found[each] = None
             todo += [inner for _, inner in each.inputs] if each.is_copy or not _is_simple(each) else []
     return list(found)
+
+
+def _is_telling(each: Expression) -> bool:
+    """Whether the order of an array's or list's elements tells something: several numbers, or few in many places."""
+    if each.mark[0] not in ("a", "l") or each.numbers is None:
+        return False
+    return each.numbers.size >= TELLING or (each.numbers.size > 1 and each.size >= 2 * TELLING)
 
 
 def _is_simple(each: Expression) -> bool:

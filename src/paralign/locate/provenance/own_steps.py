@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.tracing_back import name, recorded
-from paralign.locate.provenance.value_graph import COMMON, Seen
+from paralign.locate.provenance.value_graph import COMMON, SeenApart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,23 +16,11 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.locate.provenance.blame import Blamed
     from paralign.locate.provenance.tracing_back import Sides
-    from paralign.locate.provenance.value_graph import Expression, ValueGraph
+    from paralign.locate.provenance.value_graph import Expression, Seen, ValueGraph
     from paralign.model import Divergence
 
 #: the part of a program that is recorded
 PART = "train_step"
-
-
-class _SeenApart(Seen):
-    """Values that were seen; plain numbers count where a plain number was: among the elements of arrays, any has a neighbour."""
-
-    def __init__(self, expressions: Sequence[Expression]) -> None:
-        super().__init__(expressions)
-        self._plain = Seen([e for e in expressions if e.mark[0] != "a"])
-
-    def has(self, each: Expression) -> bool | None:
-        """Whether a value was seen; None for what cannot be told."""
-        return super().has(each) if each.mark[0] == "a" else self._plain.has(each)
 
 
 def follow(
@@ -60,11 +48,11 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
         names: the reference's and the candidate's, of the tensors that are wrong in the end.
         steps: that were recorded.
     """
-    seen = _SeenApart(sides.reference.expressions)
+    seen = SeenApart(sides.reference.expressions)
     for step in range(steps):
         wrong = [pair for pair in _ends(sides, names, step) if seen.has(pair[0]) is False]
         found = [Search(root, due, seen, sides.reference.expressions).first() for root, due in wrong]
-        sound = [each for each in found if each is not None and _is_sound(each, seen)]
+        sound = [each for each in found if each is not None and is_sound(each, seen)]
         if sound:
             votes = Counter(each.source for each in sound)
             return min(sound, key=lambda each: (-votes[each.source], each.expression.number))
@@ -90,7 +78,7 @@ def _differentiated(graph: ValueGraph) -> list[Expression]:
     return [inner for call in calls for role, inner in call.inputs if role in ("self", "object", "function")][: len(calls)]
 
 
-def _is_sound(found: Blamed, seen: Seen) -> bool:
+def is_sound(found: Blamed, seen: Seen) -> bool:
     """Whether an expression at fault computes of arrays that are the reference's: else it only hands on what was wrong before."""
     each = found.expression
     if each.mark[0] == "a" and each.kind not in ("operation", "call"):  # read from an object, as a gradient is

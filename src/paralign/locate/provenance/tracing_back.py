@@ -62,20 +62,24 @@ def recorded(
     paths: Sequence[str] = (),
     steps: int = 0,
     names: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    split: str = "",
+    number: int = 0,
 ) -> Sides | None:
     """Both sides' expressions while a part of their programs runs; None where a side cannot be run so.
 
     Args:
         context: the check.
-        part: ``model``, ``optimizer``, ``metric``, ``infer`` or ``train_step``.
+        part: ``model``, ``optimizer``, ``metric``, ``infer``, ``train_step``, ``dataset`` or ``loader``.
         values: captures that the part takes.
         paths: of ``infer``.
         steps: of ``optimizer``: how far its schedule is followed; of ``train_step``: how many.
         names: of ``train_step``: the tensors that are looked at, the reference's and the candidate's.
+        split: of ``dataset`` and ``loader``.
+        number: of the sample or batch there.
     """
     if RULE in ablated():
         return None
-    orders = [Provenance(part, list(paths), steps, list(held)) for held in names]
+    orders = [Provenance(part, list(paths), steps, list(held), split, number) for held in names]
     try:
         captures = both(
             lambda: context.reference.record(f"provenance-{part}", orders[0], values),

@@ -248,3 +248,15 @@ class Seen:
         size = math.prod(each.mark[1])
         alike = (mark[2] for mark in self._arrays if math.prod(mark[1]) == size)
         return any(np.allclose(order, each.mark[2], rtol=1e-4, atol=1e-5) for order in alike)
+
+
+class SeenApart(Seen):
+    """Values that were seen; plain numbers count where a plain number was: among the elements of arrays, any has a neighbour."""
+
+    def __init__(self, expressions: Sequence[Expression]) -> None:
+        super().__init__(expressions)
+        self._plain = Seen([e for e in expressions if e.mark[0] != "a"])
+
+    def has(self, each: Expression) -> bool | None:
+        """Whether a value was seen; None for what cannot be told."""
+        return super().has(each) if each.mark[0] == "a" else self._plain.has(each)

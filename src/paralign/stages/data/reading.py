@@ -26,7 +26,7 @@ SHOWN = 8
 RANDOM = "data/random"
 
 #: causes that an order that is drawn explains as well
-REARRANGED = ("data/batch-order", "data/batch", RANDOM)
+REARRANGED = ("data/batch-order", "data/batch-parts", "data/batch", RANDOM)
 
 SHUFFLED = "the order of the batches is shuffled on both sides"
 

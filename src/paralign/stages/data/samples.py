@@ -13,9 +13,10 @@ from paralign.locate.data.array_difference import EQUAL, apart, carries, explain
 from paralign.locate.data.trace import Way, holds, locate, random_steps
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import samples as provenance
 from paralign.locate.source.statements import composition_line
 from paralign.model import Divergence, Finding, Pair, Point, StageResult, Tolerance
-from paralign.stages.common.places import Kind, PairKey, is_length, key_of_record, sample_of
+from paralign.stages.common.places import Kind, PairKey, batch_of, is_length, key_of_record, sample_of
 from paralign.stages.data import whole
 from paralign.worker.protocol import Trace
 
@@ -37,7 +38,7 @@ SEEDS = 6
 HELD_OUT = 2
 
 #: rules that explain batches by how samples were put together
-REARRANGED = ("data/batch-order", "data/batch-size", "data/drop-last")
+REARRANGED = ("data/batch-order", "data/batch-parts", "data/batch-size", "data/drop-last")
 
 #: leaves nearer than this differ by rounding
 ROUNDED = 1e-6
@@ -60,6 +61,7 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         result.findings += _labels(reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
+        _trace_back(context, result, of, index)
         return
     ordered = _ordered(captures, index, (reference, candidate)) if of == "dataset" and first is not None else None
     result.findings += _labels(reference, candidate) if ordered is None else [ordered]
@@ -74,6 +76,8 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
+    if not lengths_differ:
+        _trace_back(context, result, of, index)
     if any(Trace.answer(c).exhausted for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
 
@@ -197,6 +201,17 @@ def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Find
     return [_chance(found)] if found else []
 
 
+def _trace_back(context: Context, result: StageResult, of: str, index: int) -> None:
+    """Name the expression that made a sample, or the first batch that differs, wrong, where no cause is proven."""
+    if any(finding.proven for finding in result.findings):
+        return
+    places = [place for p in result.wrong if (place := sample_of(p) if of == "dataset" else batch_of(p)) is not None]
+    number = index if of == "dataset" else min((place.step for place in places if place.step >= 0), default=0)
+    leaves = [place.name for place in places if place.step == number]
+    if provenance.follow(context, result.divergence, of, number, leaves):
+        result.findings = [f for f in result.findings if f.rule in REARRANGED]  # guesses about the step that was named before
+
+
 def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
     """Of data sets of different length: point at the lines that made lists of these lengths."""
     if divergence.pair is None or not is_length(divergence.pair):
@@ -302,18 +317,26 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
         cause = f"{counts[0]} batches in the reference, {counts[1]} in the candidate: the last, partial batch is left out on one side"
         return [Finding("data/drop-last", cause, "set drop_last alike on both sides", proven=False)]
     wrong = _wrong_batches(reference, candidate)
-    if not wrong:
-        return []
+    return [_put_together(reference, candidate, wrong)] if wrong else []
+
+
+def _put_together(reference: Capture, candidate: Capture, wrong: list[tuple[Any, Any]]) -> Finding:
+    """What is wrong with batches of equal sizes, of which some ``wrong`` arrays differ."""
     one, other = wrong[0]
     if one.ndim > 1 and all(_rows(*pair) for pair in wrong):
+        if not _is_order_of_all(reference, candidate):
+            cause = (
+                "in a part of a batch the rows are the reference's in another order, in the other parts they are not: they belong to others"
+            )
+            return Finding("data/batch-parts", cause, "compare how the parts of a batch are put together", proven=False)
         cause, fix = "a batch holds the reference's samples in another order", "switch shuffling off on both sides"
-        return [Finding("data/batch-order", cause, fix, True, apart(one, other), 0.0)]
+        return Finding("data/batch-order", cause, fix, True, apart(one, other), 0.0)
     finding = explain(None, one, other)
     if finding is None:
         cause = "the samples agree, the batches do not: they are put together in another way"
-        return [Finding("data/batch", cause, "compare the collate functions, and the order of samples", proven=False)]
+        return Finding("data/batch", cause, "compare the collate functions, and the order of samples", proven=False)
     finding.proven = finding.proven and len(wrong) > 1 and all(carries((None, one, other), (None, *pair)) for pair in wrong[1:])
-    return [finding]
+    return finding
 
 
 def _wrong_batches(reference: Capture, candidate: Capture) -> list[tuple[Any, Any]]:
@@ -331,6 +354,29 @@ def _wrong_batches(reference: Capture, candidate: Capture) -> list[tuple[Any, An
             leaf = record.leaf
             found.append((one, other))
     return found
+
+
+def _is_order_of_all(reference: Capture, candidate: Capture) -> bool:
+    """Whether every part of every batch is in another order alike: the samples are, and not what one part of them holds."""
+    batches: dict[str, list[tuple[Any, Any]]] = {}
+    for record in reference.records:
+        key = key_of_record(record)
+        others = candidate.select(name=record.name, leaf=record.leaf) if key is not None and key.kind is Kind.BATCH else []
+        if not others or others[0].location is None or record.location is None:
+            continue
+        one, other = (np.asarray(c.array(r), np.float64) for c, r in ((reference, record), (candidate, others[0])))
+        if one.ndim and one.shape == other.shape:
+            batches.setdefault(record.name, []).append((one, other))
+    return all(_is_one_order(parts) for parts in batches.values())
+
+
+def _is_one_order(parts: list[tuple[Any, Any]]) -> bool:
+    """Whether each row of the candidate's batch is one row of the reference's in all parts of it."""
+    count = min(len(one) for one, _ in parts)
+    alike = np.ones((count, count), bool)
+    for one, other in parts:
+        alike &= np.array([[apart(one[j].reshape(-1), other[i].reshape(-1)) <= EQUAL for j in range(count)] for i in range(count)])
+    return bool(alike.any(axis=1).all())
 
 
 def _rows(one: Any, other: Any) -> bool:

@@ -48,8 +48,9 @@ class ExpressionsTold:
 
     Args:
         roots: ``buffer:<name>``, ``module:<path>``, ``output:<path>``, ``optimizer``, ``scheduler``, ``batch_<n>:<path>`` of a metric,
-            ``predict_<n>:<path>`` -> number of the event that made it; ``model`` and ``step:<n>``: the last event before the optimizer was
-            built, and before its schedule was advanced.
+            ``predict_<n>:<path>``, ``after:<step>:<name>``, ``sample:<path>`` -> number of the event that made it; ``model`` and
+            ``step:<n>``: the last event before the optimizer was built, and before its schedule was advanced; ``begin:<n>``: the first
+            one of a training step.
         rates: the learning rates before each step of the schedule.
         exhausted: why not all was recorded, ''.
         failed: why there is no recording, or None.
@@ -68,13 +69,16 @@ class Provenance(Task[ExpressionsTold], task="provenance"):
     """Run a ``part`` of the side with its own modules rewritten.
 
     That is ``model``, ``metric``, ``infer`` of some ``paths``, ``optimizer``, whose schedule is advanced by ``steps`` steps, or so many
-    steps of its own ``train_step``; then ``names`` are the tensors of the model that are looked at after each.
+    steps of its own ``train_step``; then ``names`` are the tensors of the model that are looked at after each. Of ``dataset`` or
+    ``loader`` it is the sample or batch of a ``number`` of a ``split``.
     """
 
     part: str
     paths: List[str] = field(default_factory=list)
     steps: int = 0
     names: List[str] = field(default_factory=list)
+    split: str = ""
+    number: int = 0
 
 
 @dataclass

@@ -21,6 +21,7 @@ from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.value_marks import array_of
 from paralign.worker.schedule import schedule_of
 from paralign.worker.session import NATIVE, Session
+from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -91,9 +92,9 @@ class _Run(NamedTuple):
         if number is not None:
             self.roots[name] = number
 
-    def leaves(self, name: str, leaves: Roots) -> None:
+    def leaves(self, name: str, made: Roots) -> None:
         """Keep the events of a result."""
-        for path, number in leaves.items():
+        for path, number in made.items():
             self.roots[f"{name}:{path}"] = number
 
 
@@ -130,8 +131,8 @@ def _model(run: _Run) -> None:
     listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     named = inputs if isinstance(inputs, dict) else {str(place): value for place, value in enumerate(listed)}
     with run.session.passing():
-        outputs, leaves = run.recorder.run(model, named, by_name=isinstance(inputs, dict))
-        run.leaves("output", leaves)
+        outputs, made = run.recorder.run(model, named, by_name=isinstance(inputs, dict))
+        run.leaves("output", made)
         if "labels" in run.values and "loss" in run.functions:
             labels = run.session.tree(run.values["labels"], "labels", NATIVE)
             run.leaves("loss", run.recorder.run(run.functions["loss"], {"outputs": outputs, "labels": labels})[1])
@@ -197,10 +198,37 @@ def _infer(run: _Run) -> None:
             run.leaves(f"predict_{number}", run.recorder.run(run.functions["predict"], given)[1])
 
 
+def _dataset(run: _Run) -> None:
+    """One sample of the data set."""
+    run.session.seed()
+    dataset, _ = run.recorder.run(run.functions["build_dataset"], {"split": run.options.split})
+    run.session.seed()
+    sample, known = run.recorder.run(dataset.__getitem__, {"index": run.options.number})
+    _told_apart(run, sample, known)
+
+
+def _loader(run: _Run) -> None:
+    """The batches of the loader up to the one that is asked for."""
+    run.session.seed()
+    loader, _ = run.recorder.run(run.functions["build_dataloader"], {"split": run.options.split})
+    for number, batch in enumerate(loader):
+        if number == run.options.number:
+            _told_apart(run, batch, {})
+            return
+
+
+def _told_apart(run: _Run, value: Any, known: Roots) -> None:
+    """What made each leaf of a sample or batch: as far as it was followed, else the last expression with the same elements."""
+    for path, leaf in leaves(value, run.session.adapter.is_tensor):
+        run.root(f"sample:{path}", known.get(path) if known.get(path) is not None else run.recorder.origin_of(leaf))
+
+
 PARTS: Dict[str, Callable[[_Run], None]] = {
     "model": _model,
     "optimizer": _optimizer,
     "metric": _metric,
     "infer": _infer,
     "train_step": _train_step,
+    "dataset": _dataset,
+    "loader": _loader,
 }
