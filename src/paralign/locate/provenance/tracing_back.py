@@ -282,18 +282,31 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
         sides: what was recorded of the optimizer's construction.
         words: what the setting may be called.
     """
-    roots = [[graph.root(name) for name in ("optimizer", "scheduler")] for graph in (sides.candidate, sides.reference)]
+    roots = [[_constructed(graph, words), graph.root("scheduler")] for graph in (sides.candidate, sides.reference)]
     wrong, due = ([e for root in held[:1] if root is not None for role, e in root.inputs if role in words] for held in roots)
     known = [e for root in roots[1] if root is not None for e in behind(root)]
     if len(wrong) != 1 or not known:
         return None
+    if wrong[0].mark[0] == "k":  # what a schedule is made of, the other side's may take when it is advanced
+        known += sides.reference.expressions[(sides.reference.place("step:0") or 0) + 1 :]
     twin = due[0] if len(due) == 1 else None
     if twin is not None and is_equal(wrong[0], twin):
         return None
     if wrong[0].kind == "call" and roots[1][1] is not None and wrong[0].mark[0] == "k":
         twin = roots[1][1]  # a schedule: the reference's is an object of its own
-    found = _wrong_itself(sides, Search(wrong[0], twin, Seen(known), sides.reference.expressions).first())
+    rates = [rate for held in sides.reference.rates for rate in held] if words == RATES else []
+    found = _wrong_itself(sides, Search(wrong[0], twin, Seen(known, rates), sides.reference.expressions).first())
     return found if found is not None and (found.expression.numbers is not None or found.expression.scalar is not None) else None
+
+
+def _constructed(graph: ValueGraph, words: Sequence[str]) -> Expression | None:
+    """The call that constructed the optimizer; of one that holds another, the last call before it that takes the setting."""
+    root = graph.root("optimizer")
+    if root is None or any(role in words for role, _ in root.inputs):
+        return root
+    built = graph.expressions[(graph.place("model") or 0) + 1 : root.number]
+    taking = [e for e in built if e.kind == "call" and e.mark[0] == "k" and any(role in words for role, _ in e.inputs)]
+    return taking[-1] if taking else root
 
 
 def of_building(sides: Sides) -> Blamed | None:
@@ -324,7 +337,10 @@ def of_rates(sides: Sides) -> Blamed | None:
         return None
     graphs = sides.candidate, sides.reference
     alone = [[r for r in rates[n][step] if not any(_is_close(r, o) for o in rates[1 - n][step])] for n in (0, 1)]
-    ends = [_rate(graph, graph.of_step(step), own[0]) if own else None for graph, own in zip(graphs, alone, strict=True)]
+    ends = [
+        _rate(graph, graph.of_step(step), own[0]) or _factor(graph, step, graph.rates[step].index(own[0])) if own else None
+        for graph, own in zip(graphs, alone, strict=True)
+    ]
     settings = [e for name in ("optimizer", "scheduler") if (root := sides.reference.root(name)) is not None for e in behind(root)]
     if ends[0] is None:
         return None
@@ -356,10 +372,26 @@ def _rate(graph: ValueGraph, expressions: list[Expression], rate: float) -> Expr
     base = [e.scalar for name in ("optimizer", "scheduler") if (root := graph.root(name)) is not None for _, e in root.inputs]
     wanted = [rate, *(rate / b for b in base if is_number(b) and b)]
     for value in wanted:
-        found = [e for e in expressions if is_number(e.scalar) and _is_close(float(e.scalar), value) and e.kind != "input"]
+        found = [e for e in expressions if is_number(e.scalar) and _is_close(float(e.scalar), value) and not _is_read(e)]
         if found:
             return found[-1]
     return None
+
+
+def _is_read(each: Expression) -> bool:
+    """Whether a value was given, or asked of an object: ``optimizer.get_lr()``."""
+    return each.kind == "input" or (each.kind == "call" and all(inner.mark[0] == "k" for _, inner in each.inputs))
+
+
+def _factor(graph: ValueGraph, step: int, index: int) -> Expression | None:
+    """The last expression of a step that grew since the step before as a group's rate did: the group's own factor is not the schedule's."""
+    before, now = (graph.rates[n][index] for n in (step - 1, step))
+    if not before or _is_close(before, now):
+        return None
+    earlier = {(e.source, e.kind, e.label): float(e.scalar) for e in graph.of_step(step - 1) if is_number(e.scalar)}
+    numbers = [e for e in graph.of_step(step) if is_number(e.scalar) and e.kind not in ("input", "constant")]
+    grown = [e for e in numbers if (was := earlier.get((e.source, e.kind, e.label))) and _is_close(float(e.scalar) / was, now / before)]
+    return grown[-1] if grown else None
 
 
 def _are_close(own: Sequence[float], due: Sequence[float]) -> bool:

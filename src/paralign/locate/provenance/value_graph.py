@@ -206,16 +206,21 @@ def _is_path(text: str) -> bool:
 
 
 class Seen:
-    """The values that some expressions have: every number, every text, every array in its order."""
+    """The values that some expressions have: every number, every text, every array in its order.
 
-    def __init__(self, expressions: Iterable[Expression]) -> None:
+    Args:
+        expressions: whose values count.
+        numbers: that count besides.
+    """
+
+    def __init__(self, expressions: Iterable[Expression], numbers: Iterable[float] = ()) -> None:
         held = list(expressions)
         parts = [e.numbers for e in held if e.numbers is not None]
         self._whole: dict[int, list[Numbers]] = defaultdict(list)
         for part in parts:
             self._whole[part.size].append(part)
         few = [part for part in parts if part.size <= DENSE]
-        self.numbers: Numbers = np.unique(np.concatenate(few)) if few else np.zeros(0)
+        self.numbers: Numbers = np.unique(np.concatenate([*few, np.array(list(numbers), float)]))
         self.texts = {e.scalar for e in held if isinstance(e.scalar, str)}
         self.names = {e.mark[1] for e in held if e.mark[0] == "k"}
         self._arrays = [e.mark for e in held if e.mark[0] == "a"]

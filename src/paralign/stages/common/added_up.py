@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from paralign.model import Pair, StageResult, Tolerance
 
-#: error ÷ noise up to which an excess may be rounding added up: of 2,800 right ports composed at random (docs/composed.md) four exceeded
-#: the noise and were left unexplained, by up to 2.45
+#: error ÷ noise up to which an excess may be rounding added up: of some thousand right ports composed at random four exceeded the
+#: noise and were left unexplained, by up to 2.45
 MOST = 3.0
 
 #: and the greatest relative error: those ports had up to 1.2e-6
