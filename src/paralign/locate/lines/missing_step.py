@@ -107,6 +107,9 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
     around = home.rpartition(".")[0]
     if not home or around in graph.kinds:
         return None
+    between_parts = _between_parts(judgement, around, user)
+    if between_parts is not None:
+        return between_parts
     fellows = _called_in(graph, around, user)
     if not fellows:
         return None
@@ -120,6 +123,36 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
     after = [o for o in fellows if o.order >= at.order and not (before and o.stack == at.stack)][:1]
     first, second = (found[0].stack[0] if found else None for found in (before, after))
     return _between(judgement, first if givers else _made_later(user, before) or first, second, later=False)
+
+
+def _between_parts(judgement: Judgement, module: str, user: Operation) -> str | None:
+    """The line before the one in which ``user``'s part is called, of a module that only calls parts which are modules of the user's own.
+
+    All operations of such parts have the calls outside of the module in common; the next line further in is the module's.
+    """
+    inner = f"{module}." if module else ""
+    done = [o for o in judgement.candidate.operations if o.stack and o.module.startswith(inner)]
+    parts = {_part_of(o, inner) for o in done}
+    layers = any(f"{inner}{part}" in judgement.candidate.kinds for part in parts)
+    if user not in done or layers or len(parts) < 2:  # noqa: PLR2004 - several
+        return None
+    outside = min(_shared_calls(o, user) for o in done if _part_of(o, inner) != _part_of(user, inner))
+    lines = {o: o.stack[-1 - outside] for o in done if len(o.stack) > outside}
+    if user not in lines or len({function_of(line) for line in lines.values()}) != 1:
+        return None
+    before = [o for o in lines if o.order < user.order and lines[o] != lines[user]]
+    return _between(judgement, lines[before[-1]] if before else None, lines[user], later=True)
+
+
+def _part_of(operation: Operation, inner: str) -> str:
+    """The part of a module, by its path, in which an operation is done."""
+    return operation.module[len(inner) :].partition(".")[0]
+
+
+def _shared_calls(one: Operation, other: Operation) -> int:
+    """How many of the outermost lines that led to two operations are the same."""
+    pairs = zip(reversed(one.stack), reversed(other.stack), strict=False)
+    return next((n for n, (first, second) in enumerate(pairs) if first != second), min(len(one.stack), len(other.stack)))
 
 
 def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
