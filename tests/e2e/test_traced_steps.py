@@ -161,6 +161,37 @@ def test_a_term_of_the_loss_with_another_weight(tmp_path, capsys):
     assert named(tmp_path, stage).startswith("return F.cross_entropy(logits, y) + 0.3 *")
 
 
+def test_a_loss_that_is_not_scaled(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, "loss = cost(model, x, y)", "loss = 2.0 * cost(model, x, y)")
+    assert named(tmp_path, stage) == "loss = 2.0 * cost(model, x, y)"
+
+
+def test_a_loss_that_lacks_its_factor(tmp_path, capsys):
+    stage = checked(
+        tmp_path, capsys, "return F.cross_entropy(logits, y) + 0.03 * logits.square().mean()", "return F.cross_entropy(logits, y)"
+    )
+    assert named(tmp_path, stage) in ("return F.cross_entropy(logits, y)", "loss = cost(model, x, y)")
+
+
+OWN_CLIPPING = """
+    gradients = [p.grad for p in model.live.parameters()]
+    total = paddle.sqrt(sum(g.square().sum() for g in gradients))
+    for p, g in zip(model.live.parameters(), gradients):
+        p.grad = g * paddle.clip(0.25 / (total + 1e-6), max=1.0)
+"""
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_norm_of_the_users_own(tmp_path, capsys, wrong):
+    clipping = OWN_CLIPPING.replace("paddle.sqrt(sum(g.square().sum() for g in gradients))", "sum(g.norm() for g in gradients)")
+    library = "    paddle.nn.utils.clip_grad_norm_(model.live.parameters(), BOUND)\n"
+    stage = checked(tmp_path, capsys, library, (clipping if wrong else OWN_CLIPPING).lstrip("\n"))
+    if not wrong:
+        assert stage["verdict"] == "aligned", stage["notes"]
+        return
+    assert named(tmp_path, stage) == "total = sum(g.norm() for g in gradients)"
+
+
 def test_a_bound_written_down_elsewhere(tmp_path, capsys):
     stage = checked(tmp_path, capsys, "BOUND = 0.25", "BOUND = 0.4")
     assert named(tmp_path, stage) == "BOUND = 0.4"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from paralign.errors import UnsupportedTensor
 from paralign.worker.feed import batches, form_of, joined, own_form
@@ -105,18 +105,35 @@ def _optimizers(made: Any) -> List[Any]:
 @contextmanager
 def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[str, Any], answer: OwnStepped) -> "Iterator[List[int]]":
     """Record the gradients when an optimizer's ``step`` is called inside, and count the calls; afterwards nothing is changed."""
-    calls, kept = [0], []
+    calls = [0]
+
+    def note() -> None:
+        if calls[0] < RECORDED:
+            answer.line = answer.line or _caller()
+            for name, gradient in trainer(session).gradients(session.model).items():
+                add_gradient(session, writer, name, gradient, call=calls[0], **fields)
+        calls[0] += 1
+
+    with before_updates(made, note):
+        yield calls
+
+
+@contextmanager
+def before_updates(made: Any, act: "Callable[[], None]") -> "Iterator[None]":
+    """Do something whenever an optimizer's ``step`` is called inside; afterwards nothing is changed.
+
+    Args:
+        made: what ``build_optimizer`` returned.
+        act: done before each update.
+    """
+    kept = []
 
     def watch(optimizer: Any) -> None:
         step = optimizer.step
         kept.append((optimizer, vars(optimizer).get("step")))
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            if calls[0] < RECORDED:
-                answer.line = answer.line or _caller()
-                for name, gradient in trainer(session).gradients(session.model).items():
-                    add_gradient(session, writer, name, gradient, call=calls[0], **fields)
-            calls[0] += 1
+            act()
             return step(*args, **kwargs)
 
         optimizer.step = watched
@@ -124,7 +141,7 @@ def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[
     for optimizer in _optimizers(made):
         watch(optimizer)
     try:
-        yield calls
+        yield
     finally:
         for optimizer, own in kept:
             if own is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.blame import Search
+from paralign.locate.provenance.blame import Blamed, Search, is_equal
 from paralign.locate.provenance.tracing_back import name, recorded
 from paralign.locate.provenance.value_graph import COMMON, SeenApart
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.locate.provenance.blame import Blamed
     from paralign.locate.provenance.tracing_back import Sides
     from paralign.locate.provenance.value_graph import Expression, Seen, ValueGraph
     from paralign.model import Divergence
@@ -49,10 +48,14 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
         steps: that were recorded.
     """
     seen = SeenApart(sides.reference.expressions)
+    lacking = _loss_without_a_step(sides, seen)
+    if lacking is not None:
+        return lacking
+    given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
     for step in range(steps):
         wrong = [pair for pair in _ends(sides, names, step) if seen.has(pair[0]) is False]
-        found = [Search(root, due, seen, sides.reference.expressions).first() for root, due in wrong]
-        sound = [each for each in found if each is not None and is_sound(each, seen)]
+        found = [Search(root, due, seen, sides.reference.expressions, sound=given).first() for root, due in wrong]
+        sound = [each for each in found if each is not None and is_sound(each, seen, given)]
         if sound:
             votes = Counter(each.source for each in sound)
             return min(sound, key=lambda each: (-votes[each.source], each.expression.number))
@@ -61,9 +64,19 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
     return _strange_number(sides, seen)
 
 
+def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
+    """What the first step differentiates, where the reference has that number too, but does something else with it before."""
+    losses = [_differentiated(graph) for graph in (sides.candidate, sides.reference)]
+    if len(losses[0]) != len(losses[1]):
+        return None
+    apart = [(own, due) for own, due in zip(*losses, strict=True) if is_equal(own, due) is False and seen.has(own)]
+    return Blamed(apart[0][0], [apart[0][0]], apart[0][1]) if apart and apart[0][0].file else None
+
+
 def _ends(sides: Sides, names: Sequence[tuple[str, str]], step: int) -> list[tuple[Expression, Expression | None]]:
-    """What made the tensors after a step, and what the first one differentiates: later losses are wrong where the parameters are."""
-    roots = [(sides.candidate.root(f"after:{step}:{own}"), sides.reference.root(f"after:{step}:{due}")) for due, own in names]
+    """What made the tensors after a step; for the first also what it differentiates, and the gradients that reach its first update."""
+    kinds = ("after:0", "gradient") if step == 0 else (f"after:{step}",)
+    roots = [(sides.candidate.root(f"{kind}:{own}"), sides.reference.root(f"{kind}:{due}")) for kind in kinds for due, own in names]
     known: list[tuple[Expression, Expression | None]] = [(root, due) for root, due in roots if root is not None]
     losses = [_differentiated(graph) for graph in (sides.candidate, sides.reference)]
     if step == 0 and len(losses[0]) == len(losses[1]):
@@ -78,12 +91,12 @@ def _differentiated(graph: ValueGraph) -> list[Expression]:
     return [inner for call in calls for role, inner in call.inputs if role in ("self", "object", "function")][: len(calls)]
 
 
-def is_sound(found: Blamed, seen: Seen) -> bool:
+def is_sound(found: Blamed, seen: Seen, given: Sequence[Expression] = ()) -> bool:
     """Whether an expression at fault computes of arrays that are the reference's: else it only hands on what was wrong before."""
     each = found.expression
     if each.mark[0] == "a" and each.kind not in ("operation", "call"):  # read from an object, as a gradient is
         return False
-    return all(seen.has(inner) for _, inner in found.expression.values if inner.mark[0] == "a")
+    return all(seen.has(inner) or inner in given for _, inner in found.expression.values if inner.mark[0] == "a")
 
 
 def _strange_number(sides: Sides, seen: Seen) -> Blamed | None:

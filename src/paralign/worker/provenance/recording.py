@@ -12,7 +12,7 @@ from paralign.errors import UnsupportedTensor
 from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.forward import attempt
 from paralign.worker.metrics import arrays_of, as_tensors
-from paralign.worker.own_step import kept
+from paralign.worker.own_step import before_updates, kept
 from paralign.worker.pacing import advancing, wants_metric
 from paralign.worker.program import takes
 from paralign.worker.protocol import Evaluate, ExpressionsTold, Provenance
@@ -169,10 +169,20 @@ def _train_step(run: _Run) -> None:
         run.root(f"begin:{step}", len(recorder.events))
         batch = session.fresh(joined(*given[step % len(given)], form))
         session.adapter.seed(session.base_seed + step)
-        with kept(session, model, "quiet"):
+        note = partial(_gradients, run, model, watched if step == 0 else [])
+        with kept(session, model, "quiet"), before_updates(optimizer, note):
             recorder.run(run.functions["train_step"], {"model": model, "optimizer": optimizer, "batch": batch})
         for entry in watched:
             run.root(f"after:{step}:{entry.name}", recorder.origin_of(entry.tensor))
+
+
+def _gradients(run: _Run, model: Any, watched: List[Any]) -> None:
+    """What made the gradients that reach the first update, of the named tensors."""
+    known: Any = run.session.adapter.gradients(model) if watched else {}  # type: ignore[attr-defined] # of those that train
+    for entry in watched:
+        name = f"gradient:{entry.name}"
+        if known.get(entry.name) is not None and name not in run.roots:
+            run.root(name, run.recorder.origin_of(known[entry.name]))
 
 
 def _metric_of(run: _Run, number: int, outputs: Any, labels: Any) -> None:
