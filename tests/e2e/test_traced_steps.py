@@ -192,6 +192,11 @@ def test_a_norm_of_the_users_own(tmp_path, capsys, wrong):
     assert named(tmp_path, stage) == "total = sum(g.norm() for g in gradients)"
 
 
+def test_another_norm_of_the_librarys_clipping(tmp_path, capsys):
+    stage = checked(tmp_path, capsys, "model.live.parameters(), BOUND)", 'model.live.parameters(), BOUND, norm_type=float("inf"))')
+    assert named(tmp_path, stage).startswith("paddle.nn.utils.clip_grad_norm_(")
+
+
 def test_a_bound_written_down_elsewhere(tmp_path, capsys):
     stage = checked(tmp_path, capsys, "BOUND = 0.25", "BOUND = 0.4")
     assert named(tmp_path, stage) == "BOUND = 0.4"

@@ -61,7 +61,7 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
             return min(sound, key=lambda each: (-votes[each.source], each.expression.number))
         if wrong:
             break
-    return _strange_number(sides, seen)
+    return _strange_number(sides, seen) or _other_argument(sides)
 
 
 def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
@@ -97,6 +97,34 @@ def is_sound(found: Blamed, seen: Seen, given: Sequence[Expression] = ()) -> boo
     if each.mark[0] == "a" and each.kind not in ("operation", "call"):  # read from an object, as a gradient is
         return False
     return all(seen.has(inner) or inner in given for _, inner in found.expression.values if inner.mark[0] == "a")
+
+
+def _other_argument(sides: Sides) -> Blamed | None:
+    """The one call of the first step to which the reference's call of that name has another argument, or one more or less.
+
+    For calls that each side makes once, of a library's functions that change tensors in place: a clipping of gradients, say.
+    """
+    calls = [_library_calls(graph) for graph in (sides.candidate, sides.reference)]
+    apart = []
+    for word, own in calls[0].items():
+        due = calls[1].get(word)
+        if own is None or due is None:
+            continue
+        settings = [{role: each.scalar for role, each in call.inputs if each.mark[0] == "s"} for call in (own, due)]
+        if settings[0] != settings[1]:
+            apart.append(Blamed(own, [own], due))
+    return apart[0] if len(apart) == 1 else None
+
+
+def _library_calls(graph: ValueGraph) -> dict[str, Expression | None]:
+    """The calls of the first step by name; None for a name that is called several times."""
+    begin, end = graph.place("begin:0") or 0, graph.place("begin:1")
+    found: dict[str, Expression | None] = {}
+    for each in graph.expressions[begin:end]:
+        word = each.label.rpartition(".")[2]
+        if each.kind == "call" and each.file and word.endswith("_"):
+            found[word] = None if word in found else each
+    return found
 
 
 def _strange_number(sides: Sides, seen: Seen) -> Blamed | None:

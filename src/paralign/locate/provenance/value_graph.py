@@ -200,9 +200,13 @@ def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
     return list(found)
 
 
+#: how names of files with settings, data or weights end
+_FILES = (".json", ".ini", ".cfg", ".toml", ".yaml", ".yml", ".txt", ".csv", ".npy", ".npz", ".pt", ".pth", ".pdparams", ".safetensors")
+
+
 def _is_path(text: str) -> bool:
-    """Whether a text names a place in a file system: where a side's files lie is its own matter."""
-    return "/" in text or "\\" in text
+    """Whether a text names a file or folder: where a side's files lie, and what they are called, is its own matter."""
+    return "/" in text or "\\" in text or text.lower().endswith(_FILES)
 
 
 class Seen:
