@@ -332,9 +332,11 @@ def of_rates(sides: Sides) -> Blamed | None:
     A schedule's own function may give the rate itself or a factor of it.
     """
     rates = sides.candidate.rates, sides.reference.rates
-    step = next((n for n, (own, due) in enumerate(zip(*rates, strict=False)) if not _are_close(own, due)), None)
-    if not step:  # the first rate is a setting
+    differing = [n for n, (own, due) in enumerate(zip(*rates, strict=False)) if not _are_close(own, due)]
+    step = next((n for n in differing if n), None)
+    if step is None:
         return None
+    is_setting = differing[0] == 0  # the first rate is one, but for a schedule that computes it
     graphs = sides.candidate, sides.reference
     alone = [[r for r in rates[n][step] if not any(_is_close(r, o) for o in rates[1 - n][step])] for n in (0, 1)]
     ends = [
@@ -345,6 +347,8 @@ def of_rates(sides: Sides) -> Blamed | None:
     if ends[0] is None:
         return None
     seen = Seen([*settings, *sides.reference.of_step(step), *(behind(ends[1]) if ends[1] is not None else ())])
+    if is_setting and (seen.has(ends[0]) is not False or ends[0].kind not in ("operation", "return")):
+        return None
     right = [_rate(graphs[0], graphs[0].of_step(n), rates[0][n][0]) for n in range(1, len(rates[0])) if _is_step_right(rates, n)]
     return Search(ends[0], ends[1], seen, sides.reference.expressions, excused=[e for e in right if e is not None]).first()
 
