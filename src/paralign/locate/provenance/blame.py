@@ -94,6 +94,7 @@ class Search:
         if each not in self._excused:
             self._excused[each] = False
             users = [u for u in each.users if u is not self.root and (u.is_copy or (u.kind in _FAITHFUL and not _is_simple(u)))]
+            users = [u for u in users if not (each.mark[0] == "a" and isinstance(u.scalar, int))]  # how long it is tells nothing of it
             self._excused[each] = any((self._shows(u) and not u.is_copy) or self.is_excused(u) for u in users)
         return self._excused[each]
 
