@@ -53,8 +53,14 @@ MULTIPLE = 1e-5
 #: native steps of a side may be this much less exact than the other's: those in lower precision are a thousand times
 COARSER = 100.0
 
+#: characters that are shown of what a side said of its inputs
+SAID = 120
+
 #: times the noise up to which changes made of equal gradients are held to be rounding that the update enlarges
 SLIGHT = 3.0
+
+#: and the share of a change that may be so: Adam makes much of gradients near zero
+APART = 1e-2
 
 #: how much later steps may enlarge what the first one has of rounding
 LATER = 4.0
@@ -62,13 +68,17 @@ LATER = 4.0
 
 @dataclass
 class Steps:
-    """Both sides' recorded steps on the ``given`` batches; ``alone`` are the parts of what they return that one side alone has."""
+    """Both sides' recorded steps on the ``given`` batches.
+
+    ``alone`` are the parts of what they return that one side alone has, ``refused`` is what a side said of the check's inputs.
+    """
 
     context: Context
     reference: Capture
     candidate: Capture
     given: dict[str, Capture]
     alone: set[str] = field(default_factory=set)
+    refused: WorkerFailed | None = None
 
     @property
     def answers(self) -> tuple[OwnStepped, OwnStepped]:
@@ -165,16 +175,23 @@ def judge(context: Context, result: StageResult) -> StageResult:
 
 
 def _record(context: Context) -> Steps | None:
-    """Both sides' steps on the check's inputs; where a side cannot take those, on the first batches of the reference's own loader."""
+    """Both sides' steps on the check's inputs; where a side cannot take those, on the first batches of the reference's own loader.
+
+    Raises:
+        WorkerFailed: what a side said of the check's inputs, where there are no such batches; of these, where it cannot take them either.
+    """
     if context.inputs is None or context.labels is None:
         return None
     try:
         return _recorded(context, {"inputs": context.inputs, "labels": context.labels})
-    except WorkerFailed:
+    except WorkerFailed as failed:
         if not context.has("reference", "build_dataloader"):
             raise
-        fed = context.reference.record("own steps feed", Feed(context.settings.pace.split, context.settings.steps))
-        return _recorded(context, {"inputs": fed, "labels": fed})
+        try:
+            fed = context.reference.record("own steps feed", Feed(context.settings.pace.split, context.settings.steps))
+        except WorkerFailed:
+            raise failed from None  # the loader says nothing of the step
+        return replace(_recorded(context, {"inputs": fed, "labels": fed}), refused=failed)
 
 
 def _recorded(context: Context, values: dict[str, Capture]) -> Steps:
@@ -255,13 +272,17 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
         if method.candidate_run == DOUBLE:
             _excuse_cancelled(steps, method, step, pairs)
         part.pairs += pairs
-    if method.candidate_run == DOUBLE and tolerance.ratio is None:
+    if method.candidate_run == DOUBLE and tolerance.ratio is None and slack is None:
         _excuse_slight(part, steps, method)
     if steps.alone:
         told = ", ".join(sorted(leaf or "a value" for leaf in steps.alone))
         part.notes.append(f"train_step returns {told} on one side only: not compared")
-    if steps.given["inputs"] is not context.inputs:
-        part.notes.append("train_step cannot take the check's inputs: it was given the first batches of the reference's data loader")
+    if steps.refused is not None:
+        side, said = steps.refused.side or "other side", f"{steps.refused.type}: {steps.refused.message}".split("\n")[0]
+        part.notes.append(
+            f"train_step of the {side} cannot take the check's inputs ({said[:SAID]}): both were given the first batches of the "
+            "reference's data loader"
+        )
     part.coverage.append(Coverage("own steps", context.settings.steps))
     part.verdict = overall([p.verdict for p in part.pairs if p.judged])
 
@@ -272,7 +293,7 @@ def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
     A kernel that computes a constant in float32 in a float64 pass too makes an error of that size, and an update may enlarge it.
     """
     wrong = [p for p in part.pairs if p.wrong]
-    slight = [p for p in wrong if p.ratio is not None and p.ratio <= SLIGHT and p.reference is not None and p.reference.role == "parameter"]
+    slight = [p for p in wrong if p.reference is not None and p.reference.role == "parameter" and _is_slight(p)]
     first = _ratio(steps, (method.reference_run, method.candidate_run), 0)
     if not wrong or len(slight) < len(wrong) or first is None or not first.alike:
         return
@@ -283,6 +304,11 @@ def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
         f"changes of {len(wrong)} parameters by train_step are up to {greatest:.3g} times as far apart as the reference's rounding moves "
         "them; the gradients that reach the first update are equal: this is held to be rounding, and a fault as small would not be seen"
     )
+
+
+def _is_slight(pair: Pair) -> bool:
+    """Whether two changes are hardly more apart than rounding moves them, and not by much of themselves."""
+    return pair.ratio is not None and pair.error is not None and pair.ratio <= SLIGHT and pair.error <= APART
 
 
 def _excuse_variances(context: Context, pairs: list[Pair]) -> None:

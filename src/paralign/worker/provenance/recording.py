@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 
 import numpy as np
 
-from paralign.errors import UnsupportedTensor
+from paralign.errors import UnsupportedTensor, message_of
 from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.forward import attempt
 from paralign.worker.metrics import arrays_of, as_tensors
@@ -50,7 +50,7 @@ def provenance(session: Session, writer: "CaptureWriter", options: Provenance, v
             session.seed()
             PARTS[options.part](_Run(session, recorder, functions, values, options, answer.roots, answer.rates))
     except Exception as error:  # noqa: BLE001 - the user's code, imported a second time, may raise anything: then nothing is said of it
-        answer.failed = f"{type(error).__name__}: {error}"
+        answer.failed = f"{type(error).__name__}: {message_of(error)}"
     if not answer.roots and not recorder.events:
         return answer
     writer.add(EVENTS, np.frombuffer("\n".join(lines_of(recorder)).encode(), dtype=np.uint8), role="sample")
