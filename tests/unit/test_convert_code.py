@@ -225,10 +225,17 @@ def test_what_stands_around_a_model(tmp_path, source, expected):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("T.Resize(a, interpolation=T.InterpolationMode.BICUBIC)", "_of_images(paddle.vision.transforms.Resize(a, 'bicubic'))"),
+        (
+            "T.Resize(a, interpolation=T.InterpolationMode.BICUBIC)",
+            "_of_images(paddle.vision.transforms.Resize(_sized(a), _interpolation('bicubic')))",
+        ),
         ("T.Compose([T.Lambda(a), T.ToTensor()])", "paddle.vision.transforms.Compose([a, paddle.vision.transforms.ToTensor()])"),
         ("T.Pad(2, fill=3)", "only with fill=0 is it the same in Paddle"),
-        ("T.RandomCrop(a, padding=4)", "paddle.vision.transforms.RandomCrop(a, 4, False, 0, 'constant')"),
+        ("T.RandomCrop(a, padding=4)", "paddle.vision.transforms.RandomCrop(_sized(a), _sized(4), False, 0, 'constant')"),
+        ("T.Normalize(0.5, 0.5)", "paddle.vision.transforms.Normalize(_per_channel(0.5), _per_channel(0.5))"),
+        ("T.functional.crop(a, -1, 2, 3, 4)", "_cropped(a, (-1), 2, 3, 4)"),
+        ("T.ColorJitter(contrast=(1.5, 1.5))", "_of_images(_ColorJitter(0, (1.5, 1.5), 0, 0))"),
+        ("T.Pad(a, padding_mode='symmetric')", "_Pad(a, 0, 'symmetric')"),
         ("T.RandomErasing()", "is not converted"),
     ],
 )
@@ -271,6 +278,45 @@ def test_a_function_with_a_gradient_of_its_own(tmp_path):
             tmp_path, f"class Dirty(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n{statement}\n"
         )
         assert [place.fate for place in ledger.places if name in place.name + place.note] == [Fate.BY_HAND]
+
+
+def test_what_a_transform_refuses_stands_in_the_ledger(tmp_path):
+    source = "import torchvision.transforms as T\nway = T.RandomCrop(9, padding=2, padding_mode='symmetric')\n"
+    _, ledger = converted(tmp_path, source + "part = T.functional.crop(image, -6, 0, 4, 5)\n")
+    notes = {place.name.rpartition(".")[2]: place.note for place in ledger.places}
+    assert "raises where the image is a tensor and padding_mode is symmetric" in notes["RandomCrop"]
+    assert "raises where the box of a tensor lies before the image" in notes["crop"]
+
+
+@pytest.mark.parametrize("method", ["backward", "vjp", "jvp"])
+@pytest.mark.parametrize("alias", ["", "        kept = ctx\n"])
+def test_a_context_is_known_in_the_methods_of_its_class(tmp_path, method, alias):
+    name = "kept" if alias else "ctx"
+    source = f"class Own(torch.autograd.Function):\n    @staticmethod\n    def {method}(ctx, g):\n{alias}        return {name}.saved_tensors[0] * g\n"
+    text, _ = converted(tmp_path, source)
+    assert f"{name}.saved_tensor()[0]" in text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class Holder:\n    pass\n\n\ndef use(h):\n    return h.saved_tensors[0]\n",
+        "class Own(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, g):\n        return None\n\n\ndef use(ctx):\n    return ctx.saved_tensors\n",
+        "class Net(nn.Module):\n    def backward(self, ctx):\n        return ctx.saved_tensors\n",
+    ],
+)
+def test_saved_tensors_of_an_unknown_object_are_left_and_noted(tmp_path, source):
+    text, ledger = converted(tmp_path, source)
+    assert "saved_tensor()" not in text
+    (place,) = [each for each in ledger.places if each.name == "torch.autograd.Function.saved_tensors"]
+    assert place.fate is Fate.UNTOUCHED
+
+
+def test_saved_tensors_of_an_object_of_the_program_are_its_own(tmp_path):
+    source = "class Holder:\n    pass\n\n\nh = Holder()\nx = h.saved_tensors\n"
+    text, ledger = converted(tmp_path, source)
+    assert text.endswith("x = h.saved_tensors\n")
+    assert not any("saved_tensors" in each.name for each in ledger.places)
 
 
 def test_names_that_are_imported_one_by_one_are_spelled_out(tmp_path):

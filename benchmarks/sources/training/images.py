@@ -83,6 +83,52 @@ def normalized_tensor():
     return T.Normalize([0.5, 0.4, 0.3], [0.2, 0.2, 0.1])(_tensor()), TF.normalize(_tensor(), (0.5,), (0.25,))
 
 
+def normalized_by_one_number():
+    gray = _image().convert("L")
+    ways = [T.Normalize(0.5, 0.25), T.Normalize((0.5,), (0.25,)), T.Normalize(mean=0, std=1), T.Normalize(np.float64(0.3), np.array([0.2]))]
+    found = [way(TF.to_tensor(image)) for way in ways for image in (gray, _image())]
+    batch = torch.stack([TF.to_tensor(gray), TF.to_tensor(gray)])
+    return found, TF.normalize(TF.to_tensor(gray), 0.5, 0.25), TF.normalize(batch, 0.5, 0.25), [each.dtype == torch.float32 for each in found]
+
+
+def crops_over_the_edge():
+    boxes = [(-2, 3, 6, 6), (5, 8, 9, 9), (-1, -2, 12, 16), (-4, 0, 4, 5), (9, 12, 2, 3), (20, 1, 2, 3), (0, 0, 9, 12)]
+    images = [_tensor(), (_tensor() * 100).to(torch.uint8), torch.stack([_tensor(), _tensor()])]
+    found = [TF.crop(image, *box) for image in images for box in boxes]
+    return [each.float() for each in found], [_pixels(TF.crop(_image(9, 12), *box)) for box in boxes]
+
+
+def crop_before_the_image():
+    return TF.crop(_tensor(), -6, 0, 4, 5).shape[0]
+
+
+def symmetric_pads():
+    images = [_tensor(), (_tensor() * 100).to(torch.uint8)]
+    ways = [T.Pad(each, padding_mode="symmetric") for each in (2, [3], (1, 2), (1, 2, 3, 4), (0, 0, 0, 9))]
+    cut = T.Pad((-1, 2), padding_mode="symmetric")(_tensor())
+    found = [way(image).float() for way in ways for image in images]
+    return found, cut, [_pixels(way(_image())) for way in ways], TF.pad(_tensor(), [1, 2], padding_mode="symmetric"), TF.pad(_tensor(), [2])
+
+
+def symmetric_random_crop_of_a_tensor():
+    return T.RandomCrop(9, padding=2, padding_mode="symmetric")(_tensor()).shape[0]
+
+
+def sizes_of_one_number():
+    image = _image()
+    ways = [T.Resize([24]), T.Resize((24,)), T.CenterCrop([20]), T.Pad([2]), T.RandomCrop([37], padding=[0])]
+    cropped = T.RandomResizedCrop([16], scale=(1.0, 1.0), ratio=(1.0, 1.0))(_gradient())
+    return [_pixels(way(image)) for way in ways[:4]], ways[4](image).size, _pixels(cropped), _pixels(TF.resize(image, [24]))
+
+
+def interpolation_by_number():
+    image = _image()
+    found = [_pixels(T.Resize(24, number)(image)) for number in range(6)]
+    ways = [T.Resize((20, 30), Image.BICUBIC), T.RandomRotation((30, 30), interpolation=2)]
+    cropped = T.RandomResizedCrop(16, (1.0, 1.0), (1.0, 1.0), Image.NEAREST)(_gradient())
+    return found, [_pixels(way(image)) for way in ways], _pixels(cropped), _pixels(TF.resize(image, 24, 3))
+
+
 def rotation_of_a_tensor():
     return T.RandomRotation((30, 30))(_tensor())
 
@@ -122,7 +168,7 @@ def resized_crop_on_the_average():
     way = T.RandomResizedCrop(2, scale=(0.08, 1.0))
     values = np.stack([_pixels(way(_gradient())) for _ in range(3000)])
     spread = values[:, 0, 1, 0] - values[:, 0, 0, 0]
-    return round(float(values[..., 0].mean()) / 10), round(float(spread.mean()) / 8), round(float(spread.std()) / 8)
+    return round(float(values[..., 0].mean()) / 20), round(float(spread.mean()) / 12), round(float(spread.std()) / 12)
 
 
 def rotation():
@@ -133,7 +179,7 @@ def rotation():
 
 def jitter():
     image = _image()
-    ways = [T.ColorJitter(brightness=(1.5, 1.5)), T.ColorJitter(contrast=(0.5, 0.5)), T.ColorJitter(saturation=(1.7, 1.7)), T.ColorJitter(hue=(0.1, 0.1)), T.ColorJitter()]
+    ways = [T.ColorJitter(brightness=(1.5, 1.5)), T.ColorJitter(contrast=(0.5, 0.5)), T.ColorJitter(saturation=(1.7, 1.7)), T.ColorJitter(hue=(0.1, 0.1)), T.ColorJitter(), T.ColorJitter(0, [1.5, 1.5]), T.ColorJitter(contrast=(1, 1))]
     return [_pixels(way(image)) for way in ways]
 
 
@@ -144,7 +190,7 @@ def _spread(way, image):
 
 def jitter_on_the_average():
     image = _gradient(8)
-    return [_spread(way, image) for way in (T.ColorJitter(0.4), T.ColorJitter(contrast=0.5), T.ColorJitter(saturation=0.8), T.ColorJitter(hue=0.2))]
+    return [_spread(way, image) for way in (T.ColorJitter(0.4), T.ColorJitter(contrast=0.5), T.ColorJitter(contrast=(0.5, 1.2)), T.ColorJitter(saturation=0.8), T.ColorJitter(hue=0.2))]
 
 
 def own_steps():

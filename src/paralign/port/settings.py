@@ -8,9 +8,12 @@ from paralign.port.conversions import conversions
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.placing import Placer
-from paralign.port.values import Class, Instance, Object
+from paralign.port.values import Choice, Class, Instance, Object, Value
 
-#: attributes of a context of torch.autograd.Function
+#: the class whose methods are given a context first
+_FUNCTION = "torch.autograd.Function"
+
+#: attributes of a context of it
 _SAVED = frozenset({"saved_tensors", "saved_variables"})
 
 
@@ -42,13 +45,22 @@ class Settings(Placer):
         if node.attr == "module" and wrapped:
             self._attribute(node, "torch.nn.parallel.DistributedDataParallel.module", "{self}._layers", "the model within")
             return True
-        if node.attr in _SAVED and not isinstance(owner, Object | Class):
-            self._attribute(node, "torch.autograd.Function.saved_tensors", "{self}.saved_tensor()", "a method in Paddle")
-            return True
+        if node.attr in _SAVED:
+            return self._saved(node, owner)
         if node.attr == "param_groups" and not isinstance(owner, Object | Class):
             text = "the rate of a group is read and written through Paddle's factor"
             self._attribute(node, "torch.optim.Optimizer.param_groups", "_param_groups({self})", text)
             return True
+        return False
+
+    def _saved(self, node: ast.Attribute, owner: Value) -> bool:
+        """Rewrite the tensors that a context keeps; of an object that is not known they are left, and that is noted."""
+        if owner == Instance(_FUNCTION):
+            self._attribute(node, f"{_FUNCTION}.saved_tensors", "{self}.saved_tensor()", "a method in Paddle")
+            return True
+        if owner is None or isinstance(owner, Choice):
+            text = f"left as it is: a context of {_FUNCTION} has a method saved_tensor() in Paddle"
+            self.note(node, f"{_FUNCTION}.saved_tensors", Fate.UNTOUCHED, text)
         return False
 
     def _attribute(self, node: ast.Attribute, name: str, template: str, text: str) -> None:

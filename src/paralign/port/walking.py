@@ -41,6 +41,9 @@ class _Deferred:
     name: str
 
 
+#: methods of torch.autograd.Function that are given a context first
+_OF_A_CONTEXT = frozenset({"forward", "backward", "vjp", "jvp", "setup_context"})
+
 #: arguments of isinstance
 _PAIR = 2
 
@@ -298,7 +301,7 @@ class Reader(Calls):
         base = work.inside.framework_base()
         if base == "torch.nn.Module" and work.node.name == "forward":
             return GUESSED_TENSOR
-        if base == "torch.autograd.Function" and work.node.name in ("forward", "backward", "setup_context"):
+        if base == "torch.autograd.Function" and work.node.name in _OF_A_CONTEXT:
             without = work.node.name == "forward" and work.inside.defines("setup_context")
             return Instance("torch.autograd.Function") if at == 0 and not without else GUESSED_TENSOR
         return None
