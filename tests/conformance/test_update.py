@@ -9,6 +9,7 @@ import pytest
 
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED
+from paralign.port.converted import convert_code
 
 pytestmark = [pytest.mark.torch, pytest.mark.paddle]
 
@@ -124,6 +125,23 @@ def test_correct_ports_are_aligned(compare, what):
     assert result.verdict == ALIGNED, [(f.rule, f.cause) for f in result.findings]
     assert {f.rule for f in result.findings} <= {"update/inherent"}
     assert result.divergence is None
+
+
+GROUPS = "w, b = split(model)\nreturn O.Adam([{'params': w, 'weight_decay': 0.1}, {'params': b, 'lr': 1e-4}], lr=1e-3)"
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [("1e-4", ALIGNED), ("3e-4", DIVERGED)])
+def test_converted_groups_are_checked_with_their_own_rates(compare, tmp_path, rate, verdict):
+    source = "import torch\n\n\ndef made(w, b):\n    return torch.optim." + GROUPS.split("return O.")[1].replace("1e-4", rate) + "\n"
+    (tmp_path / "source.py").write_text(source)
+    convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    port = f"import runpy\nw, b = split(model)\nreturn runpy.run_path({str(tmp_path / 'port.py')!r})['made'](w, b)"
+    result, _ = compare(GROUPS, port)
+    assert result.verdict == verdict
+    if verdict == DIVERGED:
+        told = " ".join(f"{f.rule} {f.cause}" for f in result.findings)
+        assert "0.0001" in told, told
+        assert "0.0003" in told, told
 
 
 def test_inherent_differences_are_named_with_their_size_and_count_when_strict(compare):

@@ -421,3 +421,8 @@ def test_an_adapter_builds_the_layer_that_pytorchs_arguments_ask_for(tmp_path):
     assert (norm._momentum, norm._epsilon) == (0.8, 1e-3)
     assert bare.bias is None
     assert abs(float(full.bias.abs().max())) > 0
+
+
+def test_the_note_on_groups_says_when_setting_a_rate_raises(tmp_path):
+    _, ledger = converted(tmp_path, "def f(o: torch.optim.SGD):\n    o.param_groups[0]['lr'] = 0.1\n")
+    assert any("setting it raises where the optimizer follows a schedule" in place.note for place in ledger.places)

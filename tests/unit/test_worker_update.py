@@ -204,6 +204,17 @@ def test_paddles_settings_are_read_where_paddle_keeps_them():
     }
 
 
+def test_what_a_converted_optimizer_puts_on_parameters_during_updates_is_read_before_them_too():
+    model = Model()
+    weight = model.parameters["weight"]
+    weight.optimize_attr, weight.regularizer = {"learning_rate": 1.0}, None
+    group = {"params": [weight], "learning_rate": 0.1}
+    optimizer = SimpleNamespace(_param_groups=[group], _of_parameters=[(weight, group, SimpleNamespace(_coeff=0.3))])
+    about = describe(session_of(model), optimizer)
+    assert about["parameters"] == {"parameters.weight": {"group": 0, "rate": 0.1, "decay": 0.3, "l1": False}}
+    assert "of_parameters" not in about["settings"]
+
+
 @pytest.mark.parametrize(
     "odd", [object(), SimpleNamespace(), SimpleNamespace(param_groups=[]), SimpleNamespace(params=[typed(1.0)]), 3, None]
 )

@@ -171,3 +171,75 @@ def an_optimizer_of_another_model():
     optimizer = Adam(net.parameters(), lr=0.02)
     optimizer.load_state_dict(state)
     return trained(net, optimizer, steps=2)
+
+
+def the_rate_of_one_group_that_the_program_sets():
+    net = Net()
+    optimizer = SGD([{"params": net.parameters(), "lr": 0.5}], lr=0.1)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.02
+    return trained(net, optimizer), optimizer.param_groups[0]["lr"]
+
+
+def equal_rates_under_a_cosine_with_a_floor():
+    net = Net()
+    optimizer = SGD([{"params": net.body.parameters(), "lr": 0.02}, {"params": net.head.parameters(), "lr": 0.02}], lr=0.1)
+    return trained(net, optimizer, CosineAnnealingLR(optimizer, T_max=5, eta_min=1e-3))
+
+
+def _groups(net):
+    return [{"params": net.body.parameters(), "lr": 0.001, "weight_decay": 0.3}, {"params": net.head.parameters()}]
+
+
+def two_phases():
+    net = Net()
+    first = trained(net, Adam(_groups(net), lr=0.02, weight_decay=0.2))
+    later = Adam([net.body.scale, net.body.matrix, net.head.scale, net.head.matrix], lr=0.01)
+    return first, trained(net, later), later.param_groups[0]["lr"]
+
+
+def two_phases_of_a_whole_model():
+    net = Net()
+    first = trained(net, SGD(_groups(net), lr=0.01))
+    return first, trained(net, SGD(net.parameters(), lr=0.002)), trained(net, AdamW(net.parameters(), lr=0.002))
+
+
+def optimizers_of_one_model_in_turn():
+    net = Net()
+    one, other = SGD(_groups(net), lr=0.01, momentum=0.9), SGD(net.parameters(), lr=0.002, weight_decay=0.01)
+    return [trained(net, optimizer, steps=2) for optimizer in (one, other, one)]
+
+
+def _read(optimizer):
+    names = ["lr", "weight_decay", "initial_lr", "momentum", "nesterov", "betas", "eps", "name", "scale_of_rate"]
+    return [group.get(name, -7.0) for group in optimizer.param_groups for name in names if name != "name" or group.get(name) is None]
+
+
+def settings_that_the_program_reads():
+    net = Net()
+    found = [_read(kind(net.parameters(), lr=0.1, weight_decay=0.25)) for kind in (SGD, Adam, AdamW)]
+    found += [_read(kind(_groups(net), lr=0.1, weight_decay=0.25)) for kind in (SGD, Adam, AdamW)]
+    scheduled = SGD(_groups(net), lr=0.1, momentum=0.9, nesterov=True)
+    schedule = MultiStepLR(scheduled, [2, 4], gamma=0.5)
+    trained(net, scheduled, schedule, steps=3)
+    return found, _read(scheduled), scheduled.param_groups[0]["momentum"]
+
+
+def the_name_of_a_group():
+    net = Net()
+    optimizer = Adam([{"params": net.body.parameters(), "name": "body"}, {"params": net.head.parameters(), "lr": 0.1}], lr=0.02)
+    return [float(group.get("name", "none") == "body") for group in optimizer.param_groups], trained(net, optimizer)
+
+
+def a_setting_that_paddle_does_not_have():
+    optimizer = Adam(Net().parameters(), lr=0.02)
+    return [float(group.get("amsgrad", True)) for group in optimizer.param_groups]
+
+
+def a_rate_that_the_program_sets_beside_a_schedule():
+    net = Net()
+    optimizer = SGD(net.parameters(), lr=0.01)
+    trained(net, optimizer, MultiStepLR(optimizer, [2], gamma=0.5), steps=3)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.05
+    return trained(net, optimizer)

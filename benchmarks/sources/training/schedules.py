@@ -348,3 +348,95 @@ def rates_set_by_the_program():
     optimizer.param_groups[0]["lr"] *= 3
     updated(net, optimizer, 0)
     return rates, net.first.detach(), optimizer.param_groups[0]["lr"]
+
+
+def _followed(first, second, stepped_first=3, momentum=0.9):
+    net = Net()
+    optimizer = optim.SGD(net.parameters(), lr=0.05, momentum=momentum)
+    rates = []
+    for make, steps in ((first, stepped_first), (second, 20)):
+        scheduler = make(optimizer)
+        for at in range(steps):
+            rates.append(optimizer.param_groups[0]["lr"])
+            updated(net, optimizer, at)
+            scheduler.step()
+    return rates, optimizer.param_groups[0]["lr"], net.first.detach(), optimizer.param_groups[0]["initial_lr"]
+
+
+def _halved(optimizer):
+    return lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+
+
+def a_second_cosine():
+    return _followed(_halved, lambda o: CosineAnnealingLR(o, T_max=6, eta_min=1e-3))
+
+
+def a_second_row_of_steps():
+    return _followed(_halved, lambda o: lr_scheduler.MultiStepLR(o, [3, 9], gamma=0.3))
+
+
+def a_second_warm_up():
+    return _followed(_halved, lambda o: LinearLR(o, 0.2, total_iters=7))
+
+
+def a_second_polynomial():
+    return _followed(_halved, lambda o: lr_scheduler.PolynomialLR(o, total_iters=15, power=2.0))
+
+
+def a_second_product():
+    return _followed(_halved, lambda o: lr_scheduler.MultiplicativeLR(o, lambda k: 0.9))
+
+
+def a_second_rule():
+    return _followed(_halved, lambda o: lr_scheduler.LambdaLR(o, lambda k: 0.9 ** k))
+
+
+def a_second_cosine_with_restarts():
+    return _followed(_halved, lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 4, 2))
+
+
+def a_second_cycle():
+    return _followed(_halved, lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=25))
+
+
+def a_rule_after_a_cycle():
+    return _followed(lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=5, cycle_momentum=False), lambda o: lr_scheduler.LambdaLR(o, lambda k: 0.9 ** k))
+
+
+def a_rule_after_a_triangle():
+    return _followed(lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=4, cycle_momentum=False), lambda o: lr_scheduler.LambdaLR(o, lambda k: 0.9 ** k))
+
+
+def a_second_one_after_a_plateau():
+    net = Net()
+    optimizer = optim.SGD(net.parameters(), lr=0.05)
+    plateau = ReduceLROnPlateau(optimizer, patience=0)
+    for loss in LOSSES[:9]:
+        plateau.step(loss)
+    later, rates = lr_scheduler.LambdaLR(optimizer, lambda k: 0.9 ** k), []
+    for at in range(9):
+        updated(net, optimizer, at)
+        later.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    return rates, net.first.detach()
+
+
+def a_third_one():
+    net = Net()
+    optimizer = optim.SGD(net.parameters(), lr=0.05)
+    rates = []
+    for make in (_halved, lambda o: lr_scheduler.ExponentialLR(o, 0.9), lambda o: CosineAnnealingLR(o, T_max=3)):
+        scheduler = make(optimizer)
+        for at in range(5):
+            updated(net, optimizer, at)
+            scheduler.step()
+            rates.append(scheduler.get_last_lr()[0])
+    return rates, net.first.detach()
+
+
+def a_second_one_beside_a_start_that_is_never_stepped():
+    return _followed(lambda o: LinearLR(o, 0.1), lambda o: CosineAnnealingLR(o, T_max=6), stepped_first=0)
+
+
+def a_row_after_a_schedule():
+    return _followed(_halved, lambda o: SequentialLR(o, [LinearLR(o, 0.1), lr_scheduler.ExponentialLR(o, 0.9)], [5]))

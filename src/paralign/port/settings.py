@@ -49,6 +49,7 @@ class Settings(Placer):
             return self._saved(node, owner)
         if node.attr == "param_groups" and not isinstance(owner, Object | Class):
             text = "the rate of a group is read and written through Paddle's factor"
+            text += "; setting it raises where the optimizer follows a schedule"
             self._attribute(node, "torch.optim.Optimizer.param_groups", "_param_groups({self})", text)
             return True
         return False

@@ -108,10 +108,11 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     base = next((c for c in type(inner).__mro__ if c.__module__.split(".")[0] in frameworks()), object)
     members = {id(p): number for number, group in enumerate(groups) for p in _listed(group.get("params"))}
     exempt = getattr(inner, "_apply_decay_param_fun", None)
+    put = _put_during_updates(inners)
     own: Dict[str, Any] = {}
     for entry in session.entries():
         if entry.role == "parameter" and entry.shared is None and id(entry.tensor) in members:
-            own[entry.name] = _parameter(entry.tensor, members[id(entry.tensor)], exempt)
+            own[entry.name] = {**_parameter(entry.tensor, members[id(entry.tensor)], exempt), **put.get(id(entry.tensor), {})}
     return {
         "class": type(inner).__name__,
         "module": type(inner).__module__,
@@ -187,6 +188,15 @@ def _parameter(tensor: Any, group: int, exempt: Any) -> Dict[str, Any]:
         found["decayed"] = bool(exempt(tensor.name))
     if getattr(tensor, "need_clip", True) is False:
         found["clipped"] = False
+    return found
+
+
+def _put_during_updates(optimizers: List[Any]) -> Dict[int, Dict[str, Any]]:
+    """The rates and decays that a converted program's optimizers put on their parameters during updates alone."""
+    kept = [each for optimizer in optimizers for each in _listed(getattr(optimizer, "_of_parameters", None))]
+    found = {}
+    for parameter, group, regularizer in kept:
+        found[id(parameter)] = {"rate": float(group.get("learning_rate", 1.0)), **_regularizer(regularizer)}
     return found
 
 
