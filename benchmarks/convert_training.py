@@ -109,7 +109,8 @@ def measured(only: str) -> list[Case]:
     with tempfile.TemporaryDirectory() as folder:
         ledger = convert_code(PROGRAMS, Path(folder, "port"))
         found = []
-        for source in sorted(PROGRAMS.glob("*.py")):
+        sources = sorted(PROGRAMS.glob("*.py"))
+        for source in [each for each in sources if each.stem.startswith(only)] or sources:
             known = fates(source, [each for each in ledger.places if each.path == source.name])
             names = functions(runpy.run_path(str(source)))
             chosen = [name for name in names if source.stem.startswith(only) or name.startswith(only)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -29,6 +30,8 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_functions_of_training_programs_give_equal_numbers(name):
+    if name == "images" and importlib.util.find_spec("torchvision") is None:
+        pytest.skip("transforms are held against torchvision's, which is not here (make convert-training installs it)")
     command = [sys.executable, str(ROOT / "benchmarks/convert_training.py"), "--only", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
