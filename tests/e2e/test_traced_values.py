@@ -116,3 +116,20 @@ def test_a_right_number_at_the_wrong_place_is_named_where_it_is_taken(tmp_path, 
     assert main(["check", str(tmp_path), "--json"]) == 1
     loss = next(stage for stage in json.loads(capsys.readouterr().out)["stages"] if stage["name"] == "loss")
     assert loss["divergences"][0]["candidate"]["source"].endswith("traced_candidate.py:19"), loss["divergences"][0]["candidate"]
+
+
+def test_an_entry_of_a_settings_file_is_named(tmp_path, capsys):
+    candidate = CANDIDATE.replace(
+        "from traced_settings import Criterion\n\nCFG = Criterion()", "import json\n\nCFG = json.load(open(PATH))"
+    )
+    candidate = candidate.replace("CFG.variance_focus", 'CFG["loss"]["variance_focus"]').replace("PATH", repr(str(tmp_path / "loss.json")))
+    settings = {"model": {"width": 8}, "loss": {"gain": 1.0, "variance_focus": 0.5}}
+    for name, text in {"traced_reference.py": REFERENCE, "traced_candidate.py": candidate, "paralign.toml": PROJECT}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "loss.json").write_text(json.dumps(settings, indent=2))
+    assert main(["check", str(tmp_path), "--json"]) == 1
+    loss = next(stage for stage in json.loads(capsys.readouterr().out)["stages"] if stage["name"] == "loss")
+    found = loss["divergences"][0]
+    assert found["candidate"]["source"].endswith("loss.json:7"), found["candidate"]
+    assert found["candidate"]["code"] == '"variance_focus": 0.5'
+    assert any("0.5; the reference has 0.85" in note for note in found["notes"]), found["notes"]

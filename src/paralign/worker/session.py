@@ -38,7 +38,7 @@ NATIVE, DOUBLE = "native", "float64"
 OF_SPLIT = ("build_dataset", "build_dataloader", "transforms")
 
 
-def _takes_nothing(function: Callable[..., Any]) -> bool:
+def takes_nothing(function: Callable[..., Any]) -> bool:
     """Whether a function can be called without an argument, and cannot with one."""
     try:
         signature = inspect.signature(function)
@@ -192,7 +192,7 @@ class Session:
                 hint=f"define {SIGNATURES[name]} in the {self.side}'s module",
             )
         found = self.functions[name]
-        return self._of_one_split(name, found) if name in OF_SPLIT and _takes_nothing(found) else found
+        return self._of_one_split(name, found) if name in OF_SPLIT and takes_nothing(found) else found
 
     def _of_one_split(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
         """A function that takes no split, as one that does: it has one set of data, whatever the split is called."""

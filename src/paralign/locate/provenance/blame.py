@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.value_graph import COMMON, Seen, behind
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,9 +24,6 @@ _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
 
 #: roles in a call that are no arguments
 _CALLED = frozenset({"self", "function"})
-
-#: kinds of expressions that read a value from an object
-READINGS = frozenset({"attribute", "item"})
 
 #: kinds of expressions whose result is as wrong as what they take
 _FAITHFUL = frozenset({"operation", "call"})
@@ -123,6 +120,9 @@ class Search:
             due = due.values[0][1]
         if each.is_copy:
             return (None if self._is_call_at_fault(each) else each.values[0][1]), due
+        setting = setting_of(each)
+        if setting is not None:
+            return (None if self._is_written_alike(setting) else setting), setting_of(due) or due
         known = [(role, inner) for role, inner in each.values if inner.kind != "input"]
         if not known or (each.kind in READINGS and each.mark[0] == "s" and each.numbers is not None and self.seen.has(each)):
             return None, due  # what an object holds besides that number is no part of it
@@ -137,7 +137,9 @@ class Search:
                 wrong.append((inner, twin))
         if not wrong or any(_lacks_an_operand(each, inner, twin) for inner, twin in wrong):
             return None, due
-        return min(wrong, key=lambda pair: (pair[0].numbers is None, pair[0].number))
+        if len(wrong) == 1:
+            return wrong[0]
+        return min(wrong, key=lambda pair: (pair[0].numbers is None, not _is_from_file(pair[0]), pair[0].number))
 
     def _is_call_at_fault(self, each: Expression) -> bool:
         """Whether a call leaves an argument to a default that is right: other calls take it too, and the reference has it as a default."""
@@ -146,6 +148,10 @@ class Search:
         default = each.values[0][1]
         elsewhere = any(user.source != each.source for user in default.users)
         return elsewhere and any(e.kind == "default" and e.mark == default.mark for e in self.defaults)
+
+    def _is_written_alike(self, setting: Expression) -> bool:
+        """Whether the reference's files have the entry too: then the candidate took another one than it should have."""
+        return any(e.kind == SETTING and e.label == setting.label and e.mark == setting.mark for e in self.defaults)
 
     def _has_wrong_behind(self, each: Expression) -> bool:
         """Whether something is wrong in an object that cannot be compared itself."""
@@ -198,6 +204,16 @@ class Search:
         """Whether an operand, or the parts of a list that is one, has many numbers in an order that the reference has."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
         return all(_is_telling(e) and self.seen.has_ordered(e) for e in parts)
+
+
+def setting_of(reading: Expression | None) -> Expression | None:
+    """The entry of a file of settings that was read; None where none is known."""
+    return None if reading is None else next((inner for role, inner in reading.inputs if role == SETTING), None)
+
+
+def _is_from_file(each: Expression) -> bool:
+    """Whether a value was made of an entry of a file of settings."""
+    return any(inner.kind == SETTING for inner in behind(each))
 
 
 def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:

@@ -10,8 +10,8 @@ from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import READINGS, TELLING, Blamed, Search, is_equal
-from paralign.locate.provenance.value_graph import COMMON, Seen, ValueGraph, behind, of_numbers_alone
+from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal, TracedValue
@@ -41,6 +41,9 @@ CHAIN, SHOWN = 8, 60
 
 #: steps of a schedule that are looked at: an optimizer that is not stepped costs nothing but the recording
 STEPS = 64
+
+#: kinds of expressions whose value stands there as it is
+WRITTEN = frozenset({"constant", SETTING})
 
 #: what a call of an optimizer may name its rate, or its schedule
 RATES = ("lr", "learning_rate")
@@ -150,8 +153,10 @@ def _wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
     Then what takes it is at fault, which the line of the operation tells.
     """
     each = found.expression if found is not None else None
-    if each is None or not is_number(each.scalar) or each.scalar in COMMON or not (each.kind == "constant" or each.kind in READINGS):
+    if each is None or not is_number(each.scalar) or each.scalar in COMMON or not (each.kind in WRITTEN or each.kind in READINGS):
         return found
+    if each.kind == SETTING and any(e.kind == SETTING for e in sides.reference.expressions):
+        return found  # the search has looked for the entry in the reference's files
     written = [_origins(graph, each.scalar) for graph in (sides.candidate, sides.reference)]
     return None if 0 < written[0] <= written[1] else found
 
@@ -159,7 +164,7 @@ def _wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
 def _origins(graph: ValueGraph, number: float) -> int:
     """In how many places a number is written; one where it was only read from an object. What is computed is written nowhere."""
     alike = [e for e in graph.expressions if is_number(e.scalar) and not e.is_copy and _is_close(float(e.scalar), number)]
-    written = {(e.source, e.label) for e in alike if e.kind == "constant"}
+    written = {(e.source, e.label) for e in alike if e.kind in WRITTEN}
     return len(written) or int(any(e.kind in READINGS for e in alike))
 
 
@@ -314,11 +319,13 @@ def of_building(sides: Sides) -> Blamed | None:
 
     For optimizers that are put together in classes of the user's own. None unless each side has one number that the other has not.
     """
-    parts = [graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")] for graph in (sides.candidate, sides.reference)]
+    graphs = sides.candidate, sides.reference
+    parts = [graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")] for graph in graphs]
+    parts = [[*part, *(inner for e in part for _, inner in e.inputs if inner.kind == SETTING)] for part in parts]
     strange = []
     for own, other in (parts, parts[::-1]):
         seen = Seen(other)
-        strange.append([e for e in own if e.kind == "constant" and e.numbers is not None and not seen.has(e)])
+        strange.append([e for e in own if e.kind in WRITTEN and e.numbers is not None and not seen.has(e)])
     alone = [{(e.source, e.scalar): e for e in held} for held in strange]
     if any(len(held) != 1 for held in alone):
         return None

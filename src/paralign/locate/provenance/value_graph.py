@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.errors import CaptureFormatError
+from paralign.locate.provenance.settings_files import SettingsFiles
 from paralign.worker.protocol import Provenance
 from paralign.worker.provenance.recording import EVENTS
 
@@ -20,11 +21,27 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from paralign.capture import Capture
+    from paralign.locate.provenance.settings_files import Entry
 
     Numbers = npt.NDArray[np.float64]
 
 #: kinds of events that hand a value on as it is
 COPIES = frozenset({"parameter", "omitted", "return", "copy", "default"})
+
+#: kinds of expressions that read a value from an object
+READINGS = frozenset({"attribute", "item"})
+
+#: a value that stands in a file of settings, which a program has read
+SETTING = "setting"
+
+#: how the names of methods begin that read an entry: ``get``, ``getfloat``, ``pop``
+_READERS = ("get", "pop")
+
+#: kinds of expressions that give a line of a file: what is gone through, what is cut out of a text
+_HANDED = frozenset({"iteration", "element", "item"})
+
+#: what a reading takes where nobody has seen how the value came to its object
+_UNKNOWN = frozenset({"object", "index", "self"})
 
 #: roles of what an event takes besides values: the object of a method counts, what decides between two values does not
 _ASIDE = frozenset({"test"})
@@ -34,6 +51,9 @@ SAME = 5e-6
 
 #: distinct numbers of an array beyond which it counts as seen only as a whole: among so many, any number has a neighbour by chance
 DENSE = 4_096
+
+#: numbers of a list of settings: betas, the mean of a picture's channels
+SHORT = 8
 
 #: numbers that stand in every program, and show nothing
 COMMON = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5})
@@ -99,12 +119,21 @@ class ValueGraph:
         pool: the distinct numbers of all arrays.
         roots: name -> number of the event that made what the name stands for.
         rates: the learning rates before each step of a schedule.
+        files: that the side has read: what stands in files of settings is part of the graph.
     """
 
-    def __init__(self, lines: Iterable[str], pool: Numbers, roots: dict[str, int], rates: Sequence[Sequence[float]] = ()) -> None:
+    def __init__(
+        self,
+        lines: Iterable[str],
+        pool: Numbers,
+        roots: dict[str, int],
+        rates: Sequence[Sequence[float]] = (),
+        files: Iterable[str] = (),
+    ) -> None:
         self._roots, self.rates = roots, rates
         self.expressions: list[Expression] = []
         self._read((json.loads(line) for line in lines), pool)
+        self._add_settings(SettingsFiles(files))
 
     @classmethod
     def of(cls, capture: Capture) -> ValueGraph:
@@ -118,7 +147,7 @@ class ValueGraph:
             text = np.asarray(capture.array(held[EVENTS]), dtype=np.uint8).tobytes().decode()
             pool = np.asarray(capture.array(held["numbers"]), dtype=np.float64)
             answer = Provenance.answer(capture)
-            return cls(text.splitlines(), pool, answer.roots, answer.rates)
+            return cls(text.splitlines(), pool, answer.roots, answer.rates, capture.manifest.files)
         except (ValueError, LookupError, TypeError) as fault:
             raise CaptureFormatError(f"the recorded expressions cannot be read: {fault}", where=str(capture.path)) from fault
 
@@ -137,6 +166,20 @@ class ValueGraph:
                 self.expressions[number].users.append(found)
             self.expressions.append(found)
 
+    def _add_settings(self, settings: SettingsFiles) -> None:
+        """Let values that were read from an object lead to the entry of a file, where one has their name and value."""
+        known: dict[tuple[str, int, str], Expression] = {}
+        for each in list(self.expressions) if settings.entries else ():
+            entry = _entry(each, settings)
+            if entry is None:
+                continue
+            place = entry.file, entry.line, entry.key
+            if place not in known:
+                known[place] = Expression(len(self.expressions), entry.file, entry.line, SETTING, entry.key, each.mark, each.numbers)
+                self.expressions.append(known[place])
+            each.inputs.append((SETTING, known[place]))
+            known[place].users.append(each)
+
     def of_step(self, number: int) -> list[Expression]:
         """What was computed when a schedule was advanced to a step; to the first: what came before."""
         ends = [self._roots.get(f"step:{n}") for n in (number - 1, number)]
@@ -151,6 +194,33 @@ class ValueGraph:
         """The expression that made what the recorder calls by a name; None where it is not known."""
         number = self._roots.get(name)
         return None if number is None else self.expressions[number]
+
+
+def keys_of(each: Expression) -> list[str]:
+    """What a reading asks its object for: the attribute's name, the text in brackets, the texts that ``get`` is given."""
+    if each.kind == "attribute":
+        return [each.label]
+    if each.kind == "element":
+        return [role for role, _ in each.inputs if not role.isdecimal()]
+    texts = [inner.scalar for role, inner in each.inputs if role not in ("self", "object", "function") and isinstance(inner.scalar, str)]
+    if each.kind == "item":
+        return texts
+    is_reader = each.kind == "call" and each.label.rpartition(".")[2].startswith(_READERS)
+    return texts[::-1] if is_reader else []
+
+
+def _entry(each: Expression, settings: SettingsFiles) -> Entry | None:
+    """The entry of a file that a reading has its value from; None where something else is known to have made it."""
+    if each.kind in _HANDED and isinstance(each.scalar, str):
+        return settings.line(each.scalar)
+    if each.mark[0] not in ("s", "l") or (each.kind in READINGS and not {role for role, _ in each.inputs} <= _UNKNOWN):
+        return None
+    keys = keys_of(each)
+    if not any(key in settings.entries for key in keys):
+        return None
+    around = [key for inner in behind(each) for key in keys_of(inner)]
+    found = (settings.place(key, each.mark[1], [*keys, *around]) for key in keys)
+    return next((entry for entry in found if entry is not None), None)
 
 
 def _numbers(mark: list[Any], pool: Numbers) -> Numbers | None:
@@ -191,11 +261,13 @@ _DRAWN = ("rand", "normal", "uniform", "param", "shuffle", "choice", "permut", "
 
 def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
     """Those that were made of constants, not of inputs, parameters or draws; in their order, which has to be that of the graph."""
-    found: dict[Expression, None] = {}
-    for each in expressions:
+    given = list(expressions)
+    found = dict.fromkeys(each for each in given if each.kind == SETTING)
+    for each in given:
+        written = any(inner.kind == SETTING for _, inner in each.inputs)
         drawn = each.kind == "call" and any(part in each.label.lower() for part in _DRAWN)
         unknown = each.kind in ("input", "attribute", "item") and not each.inputs
-        if not drawn and not unknown and all(inner in found for _, inner in each.inputs):
+        if written or (not drawn and not unknown and all(inner in found for _, inner in each.inputs)):
             found[each] = None
     return list(found)
 
@@ -247,8 +319,19 @@ class Seen:
             return each.scalar in self.texts or _is_path(each.scalar)
         if each.numbers is None or each.numbers.size == 0:
             return None
-        found = self.has_numbers(each.numbers)
+        found = self.has_numbers(each.numbers) and not self._has_variant(each)
         return True if not found and each.mark[0] == "s" and each.scalar in COMMON else found
+
+    def _has_variant(self, each: Expression) -> bool:
+        """Whether a short list of settings was seen with some numbers exchanged for others: then each number was seen, and the list not."""
+        numbers = each.numbers
+        if numbers is None or each.mark[0] == "s" or not 1 < numbers.size <= SHORT or bool(np.all(numbers == np.round(numbers))):
+            return False
+        alike = self._whole.get(numbers.size, ())
+        if any(_alike(numbers, part) for part in alike):
+            return False
+        shared = (int(np.sum(np.min(np.abs(part[:, None] - numbers), axis=1) <= SAME * np.abs(part))) for part in alike)
+        return any(2 * count >= numbers.size for count in shared)
 
     def has_ordered(self, each: Expression) -> bool:
         """Whether an array was seen with its elements in the same order."""

@@ -47,11 +47,15 @@ class CallHooks(ValueHooks):
             listed = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, (list, tuple)) else []
             for place, item in listed:
                 known = entries.get(place)
-                inner = known[1] if known is not None and known[0] is item else number
+                inner = known[1] if known is not None and known[0] is item else self._part(site, place, number, item)
                 call.arguments.append((str(place) if key == "**" else "", item, inner))
         else:
             call.arguments.append((key, value, number))
         return value
+
+    def _part(self, site: int, place: Any, number: Optional[int], value: Any) -> Optional[int]:
+        """An entry that a call is given out of a container whose entries are not known."""
+        return None if number is None else self._add(site, "element", [(str(place), number)], value)
 
     def end(self, frame: Frame, site: int, value: Any) -> Any:
         """A call is done."""

@@ -20,7 +20,7 @@ from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.value_marks import array_of
 from paralign.worker.schedule import schedule_of
-from paralign.worker.session import NATIVE, Session
+from paralign.worker.session import NATIVE, Session, takes_nothing
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
@@ -208,10 +208,16 @@ def _infer(run: _Run) -> None:
             run.leaves(f"predict_{number}", run.recorder.run(run.functions["predict"], given)[1])
 
 
+def _of_split(run: _Run, name: str) -> Any:
+    """What a function gives for the split, or without an argument where it takes none."""
+    function = run.functions[name]
+    return run.recorder.run(function, {} if takes_nothing(function) else {"split": run.options.split})[0]
+
+
 def _dataset(run: _Run) -> None:
     """One sample of the data set."""
     run.session.seed()
-    dataset, _ = run.recorder.run(run.functions["build_dataset"], {"split": run.options.split})
+    dataset = _of_split(run, "build_dataset")
     run.session.seed()
     sample, known = run.recorder.run(dataset.__getitem__, {"index": run.options.number})
     _told_apart(run, sample, known)
@@ -220,7 +226,7 @@ def _dataset(run: _Run) -> None:
 def _loader(run: _Run) -> None:
     """The batches of the loader up to the one that is asked for."""
     run.session.seed()
-    loader, _ = run.recorder.run(run.functions["build_dataloader"], {"split": run.options.split})
+    loader = _of_split(run, "build_dataloader")
     for number, batch in enumerate(loader):
         if number == run.options.number:
             _told_apart(run, batch, {})
