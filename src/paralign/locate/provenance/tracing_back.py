@@ -415,8 +415,11 @@ def _is_close(own: float, due: float) -> bool:
     return math.isclose(own, due, rel_tol=1e-6, abs_tol=1e-12)
 
 
-def name(divergence: Divergence | None, found: Blamed | None) -> None:
-    """Name the expression as the line of a divergence, with what led from it to the wrong value."""
+def name(divergence: Divergence | None, found: Blamed | None, note: str = "") -> None:
+    """Name the expression as the line of a divergence, with what led from it to the wrong value.
+
+    ``note`` stands in place of what is said of the expression.
+    """
     if divergence is None or divergence.candidate is None or found is None:
         return
     point = divergence.candidate
@@ -428,7 +431,7 @@ def name(divergence: Divergence | None, found: Blamed | None) -> None:
     point.lines = [line for line in lines if line != found.source]
     divergence.rule, divergence.value = RULE, value_of(found)
     divergence.proposals.insert(0, LineProposal(RULE, found.source))
-    divergence.notes.append(said(found))
+    divergence.notes.append(note or said(found))
 
 
 def value_of(found: Blamed) -> TracedValue | None:

@@ -19,7 +19,8 @@ from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
 from paralign.locate.optimizer import term_causes as causes
 from paralign.locate.optimizer.update_rules import RULES, Terms, Trace
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import group_choice, tracing_back
+from paralign.locate.provenance.group_choice import Choice
 from paralign.model import ALIGNED, DIVERGED, Divergence, Manifest, Noise, Pair, Point, StageResult, Unjudged
 from paralign.run.recorder import both
 from paralign.stages.common.judging import CONSTANTS
@@ -194,6 +195,8 @@ def _say_why(
         _trace_back(context, result.divergence, experiment, blamed)
     elif _blamed_term(blamed, experiment) == "rates":
         tracing_back.follow_computing(context, result.divergence)
+    if blamed is not None:
+        group_choice.follow(context, result.divergence, _choice(blamed, known))
     _locate(context, result, experiment, Explained(traces, limits, blamed, rule))
 
 
@@ -530,6 +533,16 @@ def _choose(divergence: Divergence | None, found: list[Difference], known: tuple
     if line is not None:
         watched_steps.move(divergence.candidate, line)
     return line is not None
+
+
+def _choice(blamed: Difference, known: tuple[Known, Known]) -> Choice:
+    """Which parameters are rightly in the group that the wrong ones are in, and which in the one that they should be in."""
+    reference, candidate = (side.recipe for side in known)
+    wrong = [n for n in blamed.parameters if n in reference and n in candidate]
+    right = [n for n, terms in candidate.items() if n in reference and n not in blamed.parameters and _alike(terms, reference[n])]
+    joined = [n for n in right if wrong and _alike(candidate[n], candidate[wrong[0]])]
+    wanted = [n for n in right if wrong and _alike(reference[n], reference[wrong[0]])]
+    return Choice(wrong, joined, wanted)
 
 
 def _exempts(candidate: Point, experiment: Experiment) -> bool:

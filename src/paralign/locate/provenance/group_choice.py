@@ -1,0 +1,104 @@
+"""The condition that puts a parameter into the wrong group of an optimizer: it says of this one what it says of that group's own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paralign.locate.provenance.blame import Blamed
+from paralign.locate.provenance.tracing_back import name, recorded
+from paralign.locate.provenance.value_graph import behind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from paralign.context import Context
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.value_graph import Expression, ValueGraph
+    from paralign.model import Divergence
+
+#: kinds of expressions that decide something where their value is true or false
+_DECIDING = frozenset({"operation", "call", "return", "choice"})
+
+#: names of parameters that a note has room for
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Parameters of the candidate in a wrong group, with those that are rightly there, and those that are rightly where they should be."""
+
+    wrong: Collection[str]
+    joined: Collection[str]
+    wanted: Collection[str]
+
+
+def follow(context: Context, divergence: Divergence | None, choice: Choice) -> None:
+    """Name the condition, or the list of names that it asks, which put parameters into a wrong group."""
+    if divergence is None or not choice.wanted:
+        return
+    sides = recorded(context, "optimizer")
+    found = None if sides is None else of_choice(sides, choice)
+    if found is not None:
+        listed = ", ".join(sorted(choice.wrong)[:_SHOWN])
+        more = f" and {len(choice.wrong) - _SHOWN} more" if len(choice.wrong) > _SHOWN else ""
+        name(divergence, found, f"this decides which group {listed}{more} is put into")
+
+
+def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
+    """The first condition that parts the wrong parameters from their own group; None where no condition is seen to."""
+    told = _truths(sides.candidate, {*choice.wrong, *choice.joined, *choice.wanted})
+    deciding = [held for held in told.values() if _parts(held, choice)]
+    if not deciding:
+        return None
+    asked_most = max(map(len, deciding))  # a part of a condition is not asked where another part has decided
+    whole = [held for held in deciding if len(held) == asked_most]
+    first = min((held[each] for held in whole for each in choice.wrong), key=lambda e: e.number)
+    texts = _other_texts(first, sides.reference.expressions)
+    return Blamed(texts, [texts, first]) if texts is not None else Blamed(first, [first])
+
+
+def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, str], dict[str, Expression]]:
+    """Each condition in the optimizer's building, with what it said last while the parameter of a name was looked at."""
+    said: dict[tuple[str, str, str], dict[str, Expression]] = defaultdict(dict)
+    known, current = _ends(names), None
+    for each in graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]:
+        if isinstance(each.scalar, str) and each.kind != "constant" and known.get(each.scalar) is not None:
+            current = known[each.scalar]
+        elif current is not None and isinstance(each.scalar, bool) and each.kind in _DECIDING and each.file:
+            said[each.source, each.kind, each.label][current] = each
+    return said
+
+
+def _ends(names: Iterable[str]) -> dict[str, str | None]:
+    """What a part of the model may call a parameter -> its name; None where several end so."""
+    found: dict[str, str | None] = {}
+    for each in names:
+        words = each.split(".")
+        for begin in range(len(words)):
+            end = ".".join(words[begin:])
+            found[end] = each if end not in found else None
+    return {**found, **{each: each for each in names}}
+
+
+def _parts(said: dict[str, Expression], choice: Choice) -> bool:
+    """Whether a condition says one thing of the wrong parameters and of the group that they are in, and the other of their own."""
+    if not all(each in said for each in choice.wrong):
+        return False
+    values = [{said[each].scalar for each in part if each in said} for part in (choice.wrong, choice.joined, choice.wanted)]
+    inside = values[0] | values[1]
+    return len(inside) == 1 and len(values[2]) == 1 and inside != values[2]
+
+
+def _other_texts(condition: Expression, reference: Iterable[Expression]) -> Expression | None:
+    """The one list of texts behind a condition that has some texts of a list of the reference's, and not the others."""
+    known = [set(e.mark[1]) for e in reference if _is_texts(e)]
+    lists = [e for e in behind(condition) if e.kind == "display" and _is_texts(e)]
+    strange = {e.source: e for e in lists if set(e.mark[1]) not in known and any(set(e.mark[1]) & held for held in known)}
+    return next(iter(strange.values())) if len(strange) == 1 else None
+
+
+def _is_texts(each: Expression) -> bool:
+    values: Sequence[object] = each.mark[1] if each.mark[0] == "l" else ()
+    return bool(values) and all(isinstance(value, str) for value in values)
