@@ -85,7 +85,7 @@ def timed(target, *arguments):
 def main():
     from paralign.capture import Capture
     from paralign.model import Tolerance
-    from paralign.stages.data import whole
+    from paralign.stages.data import sample_fingerprints
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=50_000)
@@ -96,7 +96,7 @@ def main():
         reading = timed(hashed, folder, count, folder)
         began = time.perf_counter()
         captures = [Capture.open(Path(folder) / side) for side in ("reference", "candidate")]
-        found = whole.compare(*captures, Tolerance())
+        found = sample_fingerprints.compare(*captures, Tolerance())
         comparing = time.perf_counter() - began
     if found is None or found.common != count or found.asked:
         raise SystemExit("the two sides were not compared whole, or not found equal")

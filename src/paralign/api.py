@@ -16,7 +16,7 @@ from paralign.capture.bounds import checked_path, near
 from paralign.checking import UNCARRIED, describe, given_tensors, run_stages, sides
 from paralign.context import Context
 from paralign.conversion import Conversion, carried, layers, modelled, plain
-from paralign.conversion.outcome import INCOMPLETE
+from paralign.conversion.conversion_outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed, plain_text
 from paralign.formats.saving import check_destination
 from paralign.locate import pipeline

@@ -18,7 +18,7 @@ from paralign.model import ALIGNED, DIVERGED, ERROR, Manifest, StageResult
 from paralign.run.project import read
 from paralign.stages.common.judging import conclude
 from paralign.stages.data.stage import first
-from paralign.stages.infer import prediction, programs
+from paralign.stages.infer import programs, wrong_prediction
 from paralign.worker.prediction import predicted
 from paralign.worker.protocol.wire import encode
 from paralign.worker.session import Session
@@ -99,7 +99,7 @@ def judged(folder):
     conclude(result, "native")
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
-        prediction.follow(context, result)
+        wrong_prediction.follow(context, result)
     return result
 
 

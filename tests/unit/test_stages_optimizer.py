@@ -13,7 +13,7 @@ from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED
 from paralign.report import plots, text
 from paralign.run.pace import Pace, pace_of
-from paralign.stages.steps import schedule
+from paralign.stages.steps import rate_schedules
 from paralign.worker.pacing import advancing, made_up, waits_for
 
 torch = pytest.importorskip("torch")
@@ -64,7 +64,7 @@ def test_the_schedule_of_a_whole_training_by_epoch_leaves_its_files_and_names_th
     assert found.verdict == DIVERGED
     assert found.divergence.candidate.code == f"return {wrong}"
     assert found.divergence.pair.notes == ["epoch 30 is the first whose rate differs: 0.01 in the reference, 0.1 in the candidate"]
-    assert next(c for c in found.coverage if c.what == schedule.RATES).total == 90
+    assert next(c for c in found.coverage if c.what == rate_schedules.RATES).total == 90
     saved = np.load(out / "schedule_ref.npy", allow_pickle=True).item()["schedule"]
     assert (saved.shape, saved[30, 0]) == ((90, 1), 0.1 * 0.1)
     assert (
@@ -97,7 +97,7 @@ def test_schedules_that_are_advanced_differently_are_compared_update_by_update()
 
     result = found(60)
     assert result.verdict == ALIGNED, result.notes
-    assert next(c for c in result.coverage if c.what == schedule.RATES).compared == 120
+    assert next(c for c in result.coverage if c.what == rate_schedules.RATES).compared == 120
     assert found(61).divergence.pair.notes[0].startswith("step 60 is the first")
 
 

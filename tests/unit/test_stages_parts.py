@@ -12,8 +12,8 @@ from paralign.locate.source.argument_names import NAMES, named
 from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, Side, Tolerance
 from paralign.report.text import render
 from paralign.report.told import told
-from paralign.stages.steps import schedule
-from paralign.stages.steps.schedule import Followed
+from paralign.stages.steps import rate_schedules
+from paralign.stages.steps.rate_schedules import Followed
 
 X = np.random.RandomState(0).randn(2, 3).astype("float32")
 
@@ -137,10 +137,10 @@ def test_schedules_of_other_groups_have_an_error_nonetheless():
 
     result = StageResult("optimizer")
     both = followed([[0.1, 0.01], [0.01, 0.001]]), followed([[0.1], [0.1]])
-    found = schedule.compared(result, both, Tolerance(), "step")
+    found = rate_schedules.compared(result, both, Tolerance(), "step")
     assert found is not None
     assert result.pairs[0].error == pytest.approx(9.0), "0.1 for 0.01, the nearest"
-    same = schedule.compared(result, (both[0], followed([[0.1], [0.01]])), Tolerance(), "step")
+    same = rate_schedules.compared(result, (both[0], followed([[0.1], [0.01]])), Tolerance(), "step")
     assert same is None
     assert result.pairs[-1].error == 0
 

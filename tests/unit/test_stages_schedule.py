@@ -8,7 +8,7 @@ import pytest
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED, Coverage, Tolerance
 from paralign.report import text
-from paralign.stages.steps.schedule import first_difference
+from paralign.stages.steps.rate_schedules import first_difference
 from paralign.stages.steps.update import CONSTANTS
 
 torch = pytest.importorskip("torch")

@@ -13,7 +13,7 @@ from paralign.errors import UsageError
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Pair, Side, StageResult
 from paralign.stages.weights.stage import _say_unproven
 from paralign.weights import Rename, Rules, rules_from_toml
-from paralign.weights.structure import beside_its_siblings, numbered_alike
+from paralign.weights.placed_by_module import beside_its_siblings, numbered_alike
 
 X = np.random.RandomState(0).randn(4, 6).astype("float32")
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from paralign.conversion.outcome import Conversion
+from paralign.conversion.conversion_outcome import Conversion
 
 __all__ = ["Conversion"]

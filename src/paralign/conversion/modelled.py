@@ -11,13 +11,13 @@ import numpy as np
 from paralign import weights as mapping
 from paralign.capture import Capture, CaptureWriter
 from paralign.conversion import plain
-from paralign.conversion.outcome import DIFFERS, INCOMPLETE, PROVEN, UNPROVEN, Conversion
+from paralign.conversion.conversion_outcome import DIFFERS, INCOMPLETE, PROVEN, UNPROVEN, Conversion
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.checkpoint import some
 from paralign.model import Manifest
-from paralign.stages.common import judging, passes
+from paralign.stages.common import forward_passes, judging
 from paralign.stages.weights import assignment
-from paralign.weights.structure import undecided
+from paralign.weights.placed_by_module import undecided
 from paralign.worker.protocol import Forward, Load, Weights
 from paralign.worker.session import NATIVE
 
@@ -206,7 +206,7 @@ def _proven(
     progress("running both models")
     try:
         context.weights = _loaded(context, checkpoint, state, spelt)
-        outputs = passes.reference_alone(context)
+        outputs = forward_passes.reference_alone(context)
         with assignment.Trials.under_way(context, planned) as trials:
             proof = trials.prove(planned)
             guess = proof.guess or planned

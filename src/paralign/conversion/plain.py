@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paralign.conversion.outcome import FOLLOWED, KEPT, UNPROVEN, Conversion
+from paralign.conversion.conversion_outcome import FOLLOWED, KEPT, UNPROVEN, Conversion
 from paralign.errors import UsageError
 from paralign.formats import convert, open_checkpoint
 from paralign.formats.checkpoint import some

@@ -11,9 +11,9 @@ from rich.text import Text
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
+from paralign.report.fault_sentences import SENTENCES, operation
 from paralign.report.findings import changed_lines, words
 from paralign.report.language import say
-from paralign.report.sentences import SENTENCES, operation
 from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
 
 if TYPE_CHECKING:

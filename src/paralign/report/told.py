@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, SourceLine
-from paralign.report.sentences import SENTENCES, operation
+from paralign.report.fault_sentences import SENTENCES, operation
 from paralign.report.text import figure
 
 if TYPE_CHECKING:

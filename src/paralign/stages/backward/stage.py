@@ -22,12 +22,12 @@ from paralign.locate.provenance import tracing_back
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, Record, StageResult, Unjudged
 from paralign.stages.backward import drawn_steps, feeding, made_up, neutral, own_step, untrained
-from paralign.stages.common import added_up, coarse, lowered, nonfinite, precision
+from paralign.stages.common import added_up, coarse, lower_precision, nonfinite, precision
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, floor, points_of, settle, twofold
 from paralign.stages.common.places import Kind, PairKey, key_of
 from paralign.stages.forward import stage as forward
 from paralign.stages.loss import stage as loss
-from paralign.stages.steps import resolution, running, schedule, update
+from paralign.stages.steps import rate_schedules, resolution, running, update
 from paralign.worker.protocol import Backward, Lowered, built_of
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -81,8 +81,8 @@ def _run(context: Context) -> StageResult:
         return StageResult("backward", notes=["no inputs: define inputs() in the reference, or set [inputs]"])
     idle = context.lacking("backward", "build_optimizer")
     steps, pace = 0 if idle else context.settings.steps, context.settings.pace
-    order = Backward([DOUBLE, NATIVE], context.modes, steps, pace.accumulate, pace.steps_between(0), schedule.ahead(context, 0))
-    sparing = replace(order, sparing=True, pace=pace.steps_between(1), ahead=schedule.ahead(context, 1))
+    order = Backward([DOUBLE, NATIVE], context.modes, steps, pace.accumulate, pace.steps_between(0), rate_schedules.ahead(context, 0))
+    sparing = replace(order, sparing=True, pace=pace.steps_between(1), ahead=rate_schedules.ahead(context, 1))
     captures = context.record_labelled(order, {"inputs": context.inputs}, sparing)
     if isinstance(captures, StageResult):
         return captures
@@ -92,7 +92,7 @@ def _run(context: Context) -> StageResult:
     methods = _judge_modes(context, result, captures, order)
     result.coverage += [Coverage("steps", context.settings.steps)] if methods and not idle else []
     untrained.excuse(result.pairs, strict=context.settings.strict)
-    scheduled = schedule.judge(result, reference, candidate, context.settings.tolerance_of("backward"), context.settings.pace)
+    scheduled = rate_schedules.judge(result, reference, candidate, context.settings.tolerance_of("backward"), context.settings.pace)
     conclude(result, " and ".join(dict.fromkeys(methods.values())))
     if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):
         nonfinite.explain(context, result, next(iter(context.modes), "train"))
@@ -150,11 +150,11 @@ def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], orde
     untrained.excuse(part.pairs, strict=context.settings.strict)
     values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
     asked = Lowered("backward", mode, order.steps > 0)
-    low = lowered.places(context, part.pairs, method, context.settings.tolerance_of("backward"), asked, values)
+    low = lower_precision.places(context, part.pairs, method, context.settings.tolerance_of("backward"), asked, values)
     if not low:
         return method, part
     part = StageResult("backward", notes=[*notes, *low])
-    _judge_mode(context, part, Steps(context, lowered.perturbed(context, order, values), captures[1], PARTLY, mode))
+    _judge_mode(context, part, Steps(context, lower_precision.perturbed(context, order, values), captures[1], PARTLY, mode))
     return PARTLY, part
 
 

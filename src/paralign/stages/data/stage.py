@@ -9,7 +9,7 @@ from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence
 from paralign.stages.common import nonfinite
 from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.common.places import Kind, key_of_record, part_of
-from paralign.stages.data import augmented, facts, kinds_of_data, manifests, reading, samplers, samples
+from paralign.stages.data import augmented, data_settings, every_sample, first_wrong_sample, kinds_of_data, manifests, samplers
 from paralign.worker.protocol import Data, DataSeen
 
 if TYPE_CHECKING:
@@ -52,17 +52,17 @@ def _split(context: Context) -> StageResult:
     records = _comparable(records, answers, bounded=settings.most is not None)
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
     if kept["dataset"]:
-        reading.dataset(context, result, reference, candidate)
+        every_sample.dataset(context, result, reference, candidate)
     if kept["dataloader"]:
-        reading.loader(context, result, reference, candidate)
+        every_sample.loader(context, result, reference, candidate)
     augmented.settle(context, result, (reference, candidate))
     nonfinite.excuse_seen_elsewhere(result.pairs, _leaf)
     _say_left_out(result, answers, settings)
     conclude(result, ROUNDING)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
-        samples.follow(context, result, reference, candidate)
-        reading.explain_shuffled(context, result, reference, candidate)
+        first_wrong_sample.follow(context, result, reference, candidate)
+        every_sample.explain_shuffled(context, result, reference, candidate)
         kinds_of_data.explain(result, reference, candidate)
     kinds_of_data.decoders(result, reference, candidate)
     _beside(result, reference, candidate, kept, settings.manifests)
@@ -75,9 +75,9 @@ def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: d
     if manifest:
         manifests.verify(result, (reference, candidate), manifest)
     if kept["dataset"]:
-        facts.dataset(result, reference, candidate)
+        data_settings.dataset(result, reference, candidate)
     if kept["dataloader"]:
-        facts.settings(result, reference, candidate)
+        data_settings.settings(result, reference, candidate)
         samplers.compare(result, reference, candidate)
     result.findings = explained or result.findings  # a cause that was found in the values says more
     wrong = [p for p in result.pairs[known:] if p.judged]
@@ -96,7 +96,7 @@ def _say_left_out(result: StageResult, answers: list[DataSeen], settings: Settin
             total, count = short[0] if short else (None, settings.limit)
             left = f"{total - count:,} of {total:,} samples were left out" if total is not None else "what follows was left out"
             note = f"[data] limit = {settings.limit}: {left}, and were not compared"
-            result.pairs.append(reading.unmeasured("samples", UNDERPOWERED, note))
+            result.pairs.append(every_sample.unmeasured("samples", UNDERPOWERED, note))
             result.notes.append(note)
             return
     if any(a.truncated for a in answers):

@@ -11,9 +11,9 @@ from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged, overall
-from paralign.stages.common import added_up, lowered, nonfinite, precision
+from paralign.stages.common import added_up, lower_precision, nonfinite, precision
+from paralign.stages.common.forward_passes import forward_order, record
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of
-from paralign.stages.common.passes import forward_order, record
 from paralign.stages.forward import handed, moved_weights
 from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
@@ -70,9 +70,9 @@ def judged(context: Context) -> StageResult:
     result = spent(StageResult("forward", notes=notes), reference, candidate)
     tolerance = context.settings.tolerance_of("forward")
     result.pairs = paired(reference, candidate, points, method, tolerance)
-    low = lowered.places(context, result.pairs, method, tolerance, Lowered("forward"), {"inputs": context.inputs})
+    low = lower_precision.places(context, result.pairs, method, tolerance, Lowered("forward"), {"inputs": context.inputs})
     if low:
-        method, reference = PARTLY, lowered.perturbed(context, forward_order(context), {"inputs": context.inputs})
+        method, reference = PARTLY, lower_precision.perturbed(context, forward_order(context), {"inputs": context.inputs})
         points = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=DOUBLE))
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low

@@ -15,7 +15,7 @@ from paralign.run.remedies import remedy
 from paralign.stages.common.judging import Method, conclude, paired, points_of, settle
 from paralign.stages.data.stage import first
 from paralign.stages.forward import stage as forward
-from paralign.stages.infer import prediction, programs
+from paralign.stages.infer import programs, wrong_prediction
 from paralign.worker.protocol import Infer, OperatorTimes, PartFailed
 from paralign.worker.protocol.wire import encode
 
@@ -51,7 +51,7 @@ def run(context: Context) -> StageResult:
     if result.wrong:
         result.verdict = DIVERGED  # that holds whatever else failed
         result.divergence = first(result.pairs)
-        prediction.follow(context, result)
+        wrong_prediction.follow(context, result)
         _trace_back(context, result)
     return result
 

@@ -13,7 +13,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import DIVERGED, StageResult, Unjudged
 from paralign.run.recorder import both
-from paralign.stages.common import lowered, nonfinite, passes, precision, probing
+from paralign.stages.common import forward_passes, lower_precision, nonfinite, precision, probing
 from paralign.stages.common.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.stages.data.stage import first
 from paralign.stages.loss import second_gradients
@@ -32,7 +32,7 @@ def run(context: Context) -> StageResult:
     missing = _missing(context)
     if missing is not None:
         return missing
-    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else passes.reference_alone(context)
+    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward_passes.reference_alone(context)
     captures = context.record_labelled(Loss([DOUBLE, NATIVE]), {"outputs": outputs})
     if isinstance(captures, StageResult):
         return captures
@@ -43,9 +43,9 @@ def run(context: Context) -> StageResult:
     tolerance = context.settings.tolerance_of("loss")
     result.pairs = paired(reference, candidate, points, method, tolerance)
     values = {n: c for n, c in (("outputs", outputs), ("labels", context.labels)) if c is not None}
-    low = lowered.places(context, result.pairs, method, tolerance, Lowered("loss"), values)
+    low = lower_precision.places(context, result.pairs, method, tolerance, Lowered("loss"), values)
     if low:
-        method, reference = PARTLY, lowered.perturbed(context, Loss([]), values)
+        method, reference = PARTLY, lower_precision.perturbed(context, Loss([]), values)
         points = points_of(final(reference, run=DOUBLE), final(candidate, run=DOUBLE))
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low

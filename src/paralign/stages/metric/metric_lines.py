@@ -9,7 +9,7 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.locate.data.trace import Way, locate, locate_last
 from paralign.model import Divergence
-from paralign.stages.infer.prediction import end_of, rounded
+from paralign.stages.infer.wrong_prediction import end_of, rounded
 from paralign.worker.protocol import MetricSteps
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from paralign.stages.backward import made_up, own_step
 from paralign.stages.common.judging import conclude
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.optimizer import groups, resumption
-from paralign.stages.steps import schedule, update
+from paralign.stages.steps import rate_schedules, update
 from paralign.worker.protocol import Measures, Ran, Schedule, Scheduled
 from paralign.worker.protocol.wire import encode
 from paralign.worker.session import DOUBLE
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.model import Divergence
     from paralign.run.pace import Pace
-    from paralign.stages.steps.schedule import Followed
+    from paralign.stages.steps.rate_schedules import Followed
 
 #: steps of a schedule that are followed where nobody says how long the training is: about a second
 STEPS = 100_000
@@ -84,18 +84,18 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
     spent(result, *captures)
     answers = [Schedule.answer(c) for c in captures]
     _say_lengths(context, result, answers)
-    every = schedule.every(pace)
-    sides = [schedule.Followed.read(c, each) for c, each in zip(captures, every, strict=True)]
-    resumed = [schedule.Followed.read(c, each, "resumed") for c, each in zip(captures, every, strict=True)]
+    every = rate_schedules.every(pace)
+    sides = [rate_schedules.Followed.read(c, each) for c, each in zip(captures, every, strict=True)]
+    resumed = [rate_schedules.Followed.read(c, each, "resumed") for c, each in zip(captures, every, strict=True)]
     if sides[0] is None or sides[1] is None:
         return None
     both = sides[0], sides[1]
     result.notes += _told_of_metrics(answers, bool(pace.metric))
-    tolerance, counted = context.settings.tolerance_of("optimizer"), schedule.unit(pace)
+    tolerance, counted = context.settings.tolerance_of("optimizer"), rate_schedules.unit(pace)
     if not any(side.scheduled for side in both):
         result.notes.append("neither side has a schedule: the rates of the update below are those of the whole training")
         return None
-    found = schedule.compared(result, both, tolerance, counted)
+    found = rate_schedules.compared(result, both, tolerance, counted)
     _complete(context, result, both, answers)
     result.tables.append(_table(both, pace, tolerance))
     _resume(result, both, (resumed[0], resumed[1]), answers)
@@ -106,7 +106,7 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
 
 def _order(context: Context, side: int) -> Schedule:
     pace = context.settings.pace
-    known = schedule.asked(pace, side)
+    known = rate_schedules.asked(pace, side)
     unknown = pace.epochs is not None and known is None
     return Schedule(
         count=0 if unknown else known or STEPS,
@@ -154,17 +154,17 @@ def _say_lengths(context: Context, result: StageResult, answers: list[Scheduled]
             f"an epoch has {lengths[0]} batches in the reference and {lengths[1]} in the candidate (drop_last?): "
             f"their schedules end after {answers[0].asked:,} and {answers[1].asked:,} steps"
         )
-    elif None in lengths and any(schedule.asked(pace, side) is None for side in (0, 1)):
+    elif None in lengths and any(rate_schedules.asked(pace, side) is None for side in (0, 1)):
         result.warnings.append("no data loader says how many steps an epoch has: set [training] steps_per_epoch")
 
 
 def _complete(context: Context, result: StageResult, both: tuple[Followed, Followed], answers: list[Scheduled]) -> None:
     """Say of how many steps of the training the rates were compared, where its length is known."""
     pace = context.settings.pace
-    covered = next((c for c in result.coverage if c.what == schedule.RATES), None)
+    covered = next((c for c in result.coverage if c.what == rate_schedules.RATES), None)
     if covered is None or pace.epochs is None:
         return
-    whole = max(a.asked * each for a, each in zip(answers, schedule.every(pace), strict=True))
+    whole = max(a.asked * each for a, each in zip(answers, rate_schedules.every(pace), strict=True))
     covered.total = whole
     ended = [side for side in both if side.ended]
     if covered.compared < whole and not ended:
@@ -185,7 +185,7 @@ def _resume(
         start = about.resumed
         until = both[side].rates[start : start + len(again.rates)]
         followed.append(len(until))
-        wrong = schedule.first_difference(until, again.rates[: len(until)], Tolerance())
+        wrong = rate_schedules.first_difference(until, again.rates[: len(until)], Tolerance())
         if wrong is not None:
             broken.append(name)
             told = f"{until[wrong][0]:.6g} uninterrupted, {again.rates[wrong][0]:.6g} resumed"
@@ -204,9 +204,9 @@ def _table(both: tuple[Followed, Followed], pace: Pace, tolerance: Tolerance) ->
     count = min(side.steps for side in both if side.scheduled)
     rates = [side.until(count) for side in both]
     shown = {int(step) for step in np.linspace(0, count - 1, ROWS)}
-    wrong = schedule.first_difference(rates[0], rates[1], tolerance)
+    wrong = rate_schedules.first_difference(rates[0], rates[1], tolerance)
     shown |= {step for step in (wrong - 1, wrong, wrong + 1) if 0 <= step < count} if wrong is not None else set()
-    counted = schedule.unit(pace)
+    counted = rate_schedules.unit(pace)
     epochs = counted != EPOCH and pace.steps_per_epoch is not None
     rows = []
     for step in sorted(shown):

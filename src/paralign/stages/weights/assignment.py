@@ -19,8 +19,8 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import DIVERGED, Manifest, Tolerance
 from paralign.run.recorder import both
+from paralign.stages.common.forward_passes import reference_alone
 from paralign.stages.common.judging import PERTURBATION, choose, final, paired, points_of
-from paralign.stages.common.passes import reference_alone
 from paralign.stages.weights import uses
 from paralign.worker.protocol import Calls, Forward, Load
 from paralign.worker.session import DOUBLE, NATIVE

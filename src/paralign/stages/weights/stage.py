@@ -14,7 +14,7 @@ from paralign.stages.common.judging import Method, conclude
 from paralign.stages.weights import constructed
 from paralign.stages.weights.assignment import load, planned, proven
 from paralign.weights import is_computed
-from paralign.weights.structure import undecided
+from paralign.weights.placed_by_module import undecided
 from paralign.worker.protocol import Load, Weights, built_of, history_of
 
 if TYPE_CHECKING:

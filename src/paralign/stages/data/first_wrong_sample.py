@@ -17,7 +17,7 @@ from paralign.locate.provenance import samples as provenance
 from paralign.locate.source.statements import composition_line
 from paralign.model import Divergence, Finding, Pair, Point, StageResult, Tolerance
 from paralign.stages.common.places import Kind, PairKey, batch_of, is_length, key_of_record, sample_of
-from paralign.stages.data import whole
+from paralign.stages.data import sample_fingerprints
 from paralign.worker.protocol import Trace
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture
 
 def _labels(reference: Capture, candidate: Capture) -> list[Finding]:
     """Whole numbers that differ in every sample by the same amount, or by a renumbering; all samples that were read count."""
-    found = {f"sample.{leaf}" if leaf else "sample": values for leaf, values in whole.numbers(reference, candidate).items()}
+    found = {f"sample.{leaf}" if leaf else "sample": values for leaf, values in sample_fingerprints.numbers(reference, candidate).items()}
     findings = []
     for name, values in found.items():
         if all(a == b for a, b in values) or len(values) < 2:  # noqa: PLR2004 - one proves nothing
@@ -298,10 +298,10 @@ def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture,
 
 def _in_both(sets: tuple[Capture, Capture], leaf: str) -> bool:
     """Whether a leaf has the same values in both data sets, in whatever order."""
-    one, other = (whole.tables(c).get(leaf) for c in sets)
+    one, other = (sample_fingerprints.tables(c).get(leaf) for c in sets)
     if one is None or other is None or len(one.index) != len(other.index):
         return False
-    return whole.matched(one, other, Tolerance()) == len(one.index)
+    return sample_fingerprints.matched(one, other, Tolerance()) == len(one.index)
 
 
 def _batches(reference: Capture, candidate: Capture) -> list[Finding]:

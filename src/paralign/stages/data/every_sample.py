@@ -9,7 +9,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Finding, Pair, Record, StageResult, Unjudged
 from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.stages.common.places import batch_of, is_loaders, sample_of
-from paralign.stages.data import samplers, whole
+from paralign.stages.data import sample_fingerprints, samplers
 from paralign.worker.protocol import Data, DataSeen, ReadThrough, Samples, Trace
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def explain_shuffled(context: Context, result: StageResult, reference: Capture, 
 
 
 def _judge(context: Context, result: StageResult, captures: tuple[Capture, Capture], part: Part) -> None:
-    found = whole.compare(*captures, context.settings.tolerance_of("data"), part.what)
+    found = sample_fingerprints.compare(*captures, context.settings.tolerance_of("data"), part.what)
     if found is None:
         return
     result.coverage += found.coverage
@@ -106,7 +106,7 @@ def _judge(context: Context, result: StageResult, captures: tuple[Capture, Captu
         result.notes.append(f"{len(wrong):,} of {found.common:,} {part.what} differ: {listed}")
 
 
-def _values(context: Context, asked: list[int], found: whole.Compared, part: Part) -> list[Pair]:
+def _values(context: Context, asked: list[int], found: sample_fingerprints.Compared, part: Part) -> list[Pair]:
     """The pairs of some samples, whole; of a side that cannot be asked again, what the fingerprints say."""
     order = Samples(context.settings.split, asked, part.of)
     try:
@@ -133,7 +133,7 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
         if is_loaders(pair) and batch_of(pair) is not None and pair.stats is not None:
             pair.notes = []
             pair.leave_out(Unjudged.DRAWN, f"{SHUFFLED}: not compared one by one")
-    first, second = (whole.rows(c) for c in captures)
+    first, second = (sample_fingerprints.rows(c) for c in captures)
     if first is None or second is None:
         apart = all(answer.rows is None or answer.rows.apart for answer in answers)
         why = "they are too many to be read to the end" if apart else "they cannot be taken apart into samples"
@@ -144,7 +144,7 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
         result.coverage.append(Coverage("batches", 0, _total(answers[0].batches)))
         return
     counts = len(first.index), len(second.index)
-    met = whole.matched(first, second, context.settings.tolerance_of("data"))
+    met = sample_fingerprints.matched(first, second, context.settings.tolerance_of("data"))
     left_out = [_left_out(answer, count) for answer, count in zip(answers, counts, strict=True)]
     allowed = min(left_out)  # each pass leaves out others, where the last partial batch is
     fits = counts[0] == counts[1] and counts[0] - met <= allowed
