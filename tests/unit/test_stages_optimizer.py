@@ -172,6 +172,32 @@ def test_without_a_schedule_the_updates_are_compared_and_that_is_said():
     assert any("settings differ first at weight: momentum, betas: 0 in the reference, 0.1 in the candidate" in n for n in wrong.notes)
 
 
+class Plain:
+    """A rule written by hand: the parameters and a rate, no groups."""
+
+    def __init__(self, parameters):
+        self.parameters, self.lr = list(parameters), 0.1
+
+    def get_lr(self):
+        return self.lr
+
+    def step(self):
+        with torch.no_grad():
+            for parameter in self.parameters:
+                parameter -= self.lr * parameter.grad
+
+    def zero_grad(self):
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+def test_an_optimizer_without_groups_is_no_difference_of_settings():
+    result = checked(live(None, lambda m: torch.optim.SGD(m.parameters(), lr=0.1)), live(None, lambda m: Plain(m.parameters())))
+    assert result.verdict == ALIGNED
+    assert not result.warnings, result.warnings
+    assert any("the candidate's optimizer does not tell the settings of its parameters" in note for note in result.notes), result.notes
+
+
 def test_a_setting_that_no_update_shows_is_told():
     theirs, ours = (lambda m: torch.optim.SGD(m.parameters(), lr=0.1)), (lambda m: torch.optim.SGD(m.parameters(), lr=0.1, dampening=0.5))
     result = checked(live(None, theirs), live(None, ours))

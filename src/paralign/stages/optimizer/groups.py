@@ -31,16 +31,21 @@ _INFORM = ("rule",)
 
 @dataclass(frozen=True)
 class Row:
-    """One parameter's settings on both sides, column by column, in words."""
+    """One parameter's settings on both sides, column by column, in words.
+
+    Where a rule is not known, only some settings are told: ``is_whole`` is false, and what one side does not tell is no difference.
+    """
 
     name: str
     reference: dict[str, str]
     candidate: dict[str, str]
+    is_whole: bool = True
 
     @property
     def differing(self) -> list[str]:
         """The columns that are not told alike."""
-        return [c for c in self.columns if c not in _INFORM and self.reference.get(c, "") != self.candidate.get(c, "")]
+        judged = [c for c in self.columns if c not in _INFORM and (self.is_whole or (c in self.reference and c in self.candidate))]
+        return [c for c in judged if self.reference.get(c, "") != self.candidate.get(c, "")]
 
     @property
     def columns(self) -> list[str]:
@@ -57,6 +62,11 @@ def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
     """The table; the first setting that differs becomes a note of the result, or a warning where no update has shown it."""
     rows = _rows(experiment)
     if not rows:
+        return []
+    silent = _silent(experiment)
+    if silent:
+        line = f"the {silent}'s optimizer does not tell the settings of its parameters: they are compared by the updates that it made"
+        result.notes.append(line)
         return []
     wrong = [row for row in rows if row.differing]
     if wrong:
@@ -91,18 +101,24 @@ def _some(names: list[str]) -> str:
 
 def _rows(experiment: Experiment) -> list[Row]:
     """The settings of every parameter that the reference's optimizer has, or the candidate's."""
-    told = []
+    told, known = [], []
     for about, rates in zip(experiment.abouts, experiment.rates, strict=True):
-        told.append(_told({**about, "parameters": about["mapped"]}, rates))
+        mapped = {**about, "parameters": about["mapped"]}
+        cells = {name: _cells(about, terms) for name, terms in read_config.told(mapped, rates).items()}
+        known.append(bool(cells))
+        told.append(cells or {name: _raw(about, own) for name, own in about["mapped"].items()})
     names = list(dict.fromkeys([*told[0], *told[1]]))
-    return [Row(name, *(side.get(name, {"rule": "not updated"}) for side in told)) for name in names]
+    absent = {"rule": "not updated"}
+    return [
+        Row(name, *(side.get(name, absent) for side in told), is_whole=all(known) or any(name not in side for side in told))
+        for name in names
+    ]
 
 
-def _told(about: Mapping[str, Any], rates: list[list[float]]) -> dict[str, dict[str, str]]:
-    known = read_config.told(about, rates)
-    if known:
-        return {name: _cells(about, terms) for name, terms in known.items()}
-    return {name: _raw(about, own) for name, own in about["parameters"].items()}
+def _silent(experiment: Experiment) -> str:
+    """The side whose optimizer, one of the user's own, has no groups of parameters that could be read; '' where both have."""
+    sides = zip(("reference", "candidate"), experiment.abouts, strict=True)
+    return next((side for side, about in sides if not about["mapped"]), "")
 
 
 def _cells(about: Mapping[str, Any], terms: Terms) -> dict[str, str]:
