@@ -682,3 +682,49 @@ def test_how_low_a_mask_is_does_not_matter(record):
     found = tracing_back.of_lines(other, [next(e.source for e in other.candidate.expressions if e.label == "np.where")])
     assert found is not None
     assert found.expression.scalar == -3.5
+
+
+#: groups whose rates are the schedule's times a factor; the reference gives rates, the candidate factors
+GROUPS_REFERENCE = """
+    import argparse
+    def run():
+        rate, lookups, heads = 0.004, 0.008, 0.001
+        return argparse.Namespace(groups=[{"lr": lookups}, {"lr": rate}, {"lr": heads}], rates=[lookups, rate, heads])
+"""
+GROUPS = """
+    import argparse
+    def groups(rate, factor, head):
+        return [
+            {"params": "lookups", "learning_rate": factor},
+            {"params": "rest"},
+            {"params": "heads", "learning_rate": head},
+        ]
+    def run():
+        rate = 0.004
+        made = groups(rate, 2.0, 0.25)
+        return argparse.Namespace(groups=made, rates=[rate * group.get("learning_rate", 1.0) for group in made])
+"""
+
+
+def _grouped(recorder, optimizer, roots):
+    roots["model"] = -1
+    roots["step:0"] = len(recorder.events) - 1
+    return [[rate * part for rate in optimizer.rates] for part in (0.1, 0.5, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ('"lookups", "learning_rate": factor}', '"lookups", "learning_rate": factor * rate}', 4),
+        ("2.0, 0.25)", "3.0, 0.25)", 10),
+        ("rate = 0.004", "rate = 0.005", None),
+        ("2.0, 0.25)", "3.0, 0.125)", None),
+        ("rate = 0.004", "rate = 0.004", None),
+    ],
+)
+def test_the_factor_of_a_group(record, old, new, line):
+    """A rate in place of a factor, another factor; not: a wrong rate of all groups, two wrong groups, a right optimizer."""
+    assert old in GROUPS
+    sides = tracing_back.Sides(record(GROUPS_REFERENCE, _grouped), record(GROUPS.replace(old, new), _grouped))
+    found = tracing_back.of_factor(sides)
+    assert (found and found.expression.line) == line

@@ -360,6 +360,38 @@ def of_rates(sides: Sides) -> Blamed | None:
     return Search(ends[0], ends[1], seen, sides.reference.expressions, excused=[e for e in right if e is not None]).first()
 
 
+def of_factor(sides: Sides) -> Blamed | None:
+    """The expression that made the factor of one group's rates wrong; None where the schedule itself differs, or several factors do."""
+    rates = [
+        list(zip(*side.rates, strict=True)) if len({len(r) for r in side.rates}) == 1 else [] for side in (sides.candidate, sides.reference)
+    ]
+    right = [own for own in rates[0] if any(_are_one(own, due) for due in rates[1])]
+    wrong = [own for own in rates[0] if own not in right and any(_ratio(own, due) for due in rates[1])]
+    factor = _ratio(wrong[0], right[0]) if right and len({*wrong}) == 1 else None
+    if factor is None:
+        return None
+    graph = sides.candidate
+    built = graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]
+    alike = [e for e in built if is_number(e.scalar) and _is_close(float(e.scalar), factor) and e.kind != "input" and not e.is_copy]
+    if not alike:
+        return None
+    theirs = sides.reference
+    seen = Seen(theirs.expressions[(theirs.place("model") or 0) + 1 : theirs.place("step:0")])
+    if seen.has(alike[-1]):  # a right number that stands for another thing there: a rate in place of a factor
+        return Blamed(alike[-1], [alike[-1]])
+    return _wrong_itself(sides, Search(alike[-1], None, seen, theirs.expressions).first())
+
+
+def _are_one(own: Sequence[float], due: Sequence[float]) -> bool:
+    return len(own) == len(due) and all(map(_is_close, own, due))
+
+
+def _ratio(own: Sequence[float], due: Sequence[float]) -> float | None:
+    """By how much each rate of a group is that of another; None where it is not by the same throughout."""
+    ratios = [a / b for a, b in zip(own, due, strict=False) if a and b]
+    return ratios[0] if ratios and all(math.isclose(ratio, ratios[0], rel_tol=1e-5) for ratio in ratios) else None
+
+
 def _is_step_right(rates: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]], step: int) -> bool:
     return step < len(rates[1]) and _are_close(rates[0][step], rates[1][step])
 
@@ -368,7 +400,7 @@ def follow_rates(context: Context, divergence: Divergence | None) -> None:
     """Name the expression that made a schedule's rates wrong: in a function that the schedule calls, else among what it was built of."""
     sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
     if sides is not None:
-        name(divergence, of_rates(sides) or of_setting(sides, RATES) or of_building(sides) or of_computing(sides))
+        name(divergence, of_factor(sides) or of_rates(sides) or of_setting(sides, RATES) or of_building(sides) or of_computing(sides))
 
 
 def follow_computing(context: Context, divergence: Divergence | None) -> None:

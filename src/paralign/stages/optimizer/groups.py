@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.optimizer import read_config
@@ -65,8 +65,9 @@ def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
         return []
     silent = _silent(experiment)
     if silent:
-        line = f"the {silent}'s optimizer does not tell the settings of its parameters: they are compared by the updates that it made"
+        line = f"the {silent}'s optimizer does not tell all settings of its parameters: these are compared by the updates that it made"
         result.notes.append(line)
+    if not all(about["mapped"] for about in experiment.abouts):
         return []
     wrong = [row for row in rows if row.differing]
     if wrong:
@@ -109,16 +110,14 @@ def _rows(experiment: Experiment) -> list[Row]:
         told.append(cells or {name: _raw(about, own) for name, own in about["mapped"].items()})
     names = list(dict.fromkeys([*told[0], *told[1]]))
     absent = {"rule": "not updated"}
-    return [
-        Row(name, *(side.get(name, absent) for side in told), is_whole=all(known) or any(name not in side for side in told))
-        for name in names
-    ]
+    rows = [Row(name, told[0].get(name, absent), told[1].get(name, absent)) for name in names]
+    return [replace(row, is_whole=all(known) or absent in (row.reference, row.candidate)) for row in rows]
 
 
 def _silent(experiment: Experiment) -> str:
-    """The side whose optimizer, one of the user's own, has no groups of parameters that could be read; '' where both have."""
-    sides = zip(("reference", "candidate"), experiment.abouts, strict=True)
-    return next((side for side, about in sides if not about["mapped"]), "")
+    """The side whose optimizer is one of the user's own, with settings that cannot be read, where the other's can; '' elsewhere."""
+    known = [bool(read_config.told({**a, "parameters": a["mapped"]}, r)) for a, r in zip(experiment.abouts, experiment.rates, strict=True)]
+    return "" if all(known) or not any(known) else ("reference", "candidate")[known.index(False)]
 
 
 def _cells(about: Mapping[str, Any], terms: Terms) -> dict[str, str]:
