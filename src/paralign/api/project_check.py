@@ -1,0 +1,171 @@
+"""A check of the port that a project file describes, and the repair of it."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign import streaming
+from paralign.api.arguments import rules_of
+from paralign.api.output_folder import make_folders
+from paralign.checking import given_tensors, run_stages, sides
+from paralign.progress import kept
+from paralign.repair import applying, trying
+from paralign.repair.trying import Repaired
+from paralign.report import artifacts, notebook, page, pictures
+from paralign.run.locking import locked
+from paralign.run.process import sweep
+from paralign.run.profiling import Watch
+from paralign.run.project import check_stages, read
+from paralign.run.recorder import Outdated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paralign.context import Context
+    from paralign.model import CheckResult
+    from paralign.run.project import Project
+
+
+@dataclass
+class Mended:
+    """A check, the output folder, and what a repair came to (docs/repair.md)."""
+
+    result: CheckResult
+    folder: Path
+    repaired: Repaired
+
+
+def check_project(
+    directory: str | Path,
+    stages: list[str] | None = None,
+    *,
+    out: str | Path | None = None,
+    fresh: bool = False,
+    strict: bool = False,
+    profile: bool = False,
+    progress: Callable[[str], None] | None = None,
+    repair: float | None = None,
+) -> tuple[CheckResult, Path]:
+    """Check the port that a project file describes, each side in its own interpreter.
+
+    Args:
+        directory: the folder of ``paralign.toml``.
+        stages: names of stages; None for those of the project file.
+        out: output folder; None for the project file's.
+        fresh: run the reference again although nothing has changed.
+        strict: let inherent differences between frameworks diverge.
+        profile: look at where the time goes; the result's ``profile`` says it.
+        progress: called with a line for every step.
+        repair: seconds in which edits of what diverges are tried; None for those of the project file.
+
+    Returns:
+        The result and the folder that holds ``report.json`` and the guides' files.
+
+    Raises:
+        UsageError: the project file or a stage is wrong.
+        EnvironmentUnavailable: an interpreter is not there.
+    """
+    done = repair_project(directory, stages, out=out, fresh=fresh, strict=strict, profile=profile, progress=progress, seconds=repair)
+    return done.result, done.folder
+
+
+def repair_project(
+    directory: str | Path,
+    stages: list[str] | None = None,
+    *,
+    out: str | Path | None = None,
+    fresh: bool = False,
+    strict: bool = False,
+    profile: bool = False,
+    progress: Callable[[str], None] | None = None,
+    seconds: float | None = None,
+) -> Mended:
+    """Check a project, and try edits of the candidate that make what diverges aligned; the user's files are not changed.
+
+    Arguments as in :func:`check_project`; ``seconds``: its ``repair``.
+    """
+    project = read(Path(directory))
+    project.settings.strict, project.settings.rules = strict, rules_of(project.rules)
+    names = check_stages(stages) if stages else project.stages
+    folder = Path(out).resolve() if out is not None else project.out.resolve()
+    make_folders(folder, "workers", "captures")
+    with locked(folder) as lock, notebook.under_way(progress) as told:
+        sweep(folder / "workers")
+        artifacts.invalidate(folder, names)
+        applying.remove_patch(folder)
+        kept.invalidate(folder, names, project.settings)
+        begun = kept.basis(project, names)
+        try:
+            result, context = _checked(project, names, folder, told, fresh=fresh, lock=lock, profile=profile)
+        except Outdated as reason:
+            told("the reference again, from the start")
+            result, context = _checked(project, names, folder, told, fresh=True, lock=lock, profile=profile)
+            result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
+        result.command = _command(project, stages, out, strict=strict)
+        limit = project.repair if seconds is None else seconds
+        if limit > 0 and project.streaming.streaming:  # a trial would build the models whole
+            limit = 0.0
+            result.preflight.append("no repair was tried: the models are streamed, block by block")
+        repaired = Repaired(verdict=result.verdict)
+        if limit > 0:
+            _write(project, result, context, folder)  # what the check came to stays, whatever becomes of the search
+            repaired = trying.repair(project, result, folder, limit, told)
+        applying.write_patch(folder, repaired)
+        _write(project, result, context, folder)
+        kept.write(folder, project, result, begun, context.used, strict=strict)
+        page.write(folder, result, project.folder)
+    return Mended(result, folder, repaired)
+
+
+def durations(directory: str | Path, stages: list[str] | None = None, out: str | Path | None = None) -> dict[str, float | None]:
+    """How many seconds each stage of a check took last time, in the order in which they run; None where that is not known.
+
+    Raises:
+        UsageError: the project file or a stage is wrong.
+    """
+    project = read(Path(directory))
+    folder = Path(out) if out is not None else project.out
+    return {name: kept.seconds(folder, name) for name in (check_stages(stages) if stages else project.stages)}
+
+
+def _checked(
+    project: Project, names: list[str], folder: Path, progress: Callable[[str], None], *, fresh: bool, lock: Path, profile: bool
+) -> tuple[CheckResult, Context]:
+    """The stages of a project.
+
+    Raises:
+        Outdated: captures of the reference that were reused are not what it computes now; never with ``fresh``.
+    """
+    with nullcontext() if not profile else Watch() as watch, sides(project, folder, fresh=fresh, lock=lock) as context:
+        if project.streaming.streaming:
+            result, files = streaming.check(project, folder, names, fresh=fresh, lock=lock, progress=progress)
+            context.used = dict.fromkeys(names, files)
+        else:
+            result = run_stages(context, names, progress, lambda: given_tensors(project, context, folder), None)
+        if context.reference.reused:
+            reused = ", ".join(sorted(context.reference.reused))
+            result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")
+    if watch is not None:
+        own = () if project.streaming.streaming else (context.reference, context.candidate)  # streamed blocks have recorders of their own
+        result.profile = watch.result({side.side: side.spent for side in own})
+    return result, context
+
+
+def _write(project: Project, result: CheckResult, context: Context, folder: Path) -> None:
+    """Write the results of a check into its output folder."""
+    settings = project.settings
+    pictures.draw(result, context.artifacts, folder, settings.pictures)
+    naming, given = artifacts.Naming(settings.names), artifacts.Given(None if context.unlabelled else context.labels)
+    artifacts.write(result, context.artifacts, folder, settings.diff_threshold, naming, given)
+
+
+def _command(project: Project, stages: list[str] | None, out: str | Path | None, *, strict: bool) -> str:
+    """What makes a check again, from the folder above the project's."""
+    words = ["paralign", "check", project.folder.name or ".", *(stages or [])]
+    words += ["--strict"] if strict else []
+    words += ["--out", str(out)] if out is not None else []
+    return shlex.join(words)
