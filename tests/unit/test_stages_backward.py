@@ -14,10 +14,11 @@ from paralign.context import Context
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, Record, StageResult, Stats
 from paralign.run.project import Settings
 from paralign.stages.backward import stage as backward
-from paralign.stages.backward import untrained
-from paralign.stages.backward.stage import Steps, first_wrong
+from paralign.stages.backward import step_pairs, untrained, where_it_starts
+from paralign.stages.backward.step_pairs import Steps
+from paralign.stages.backward.where_it_starts import first_wrong
 from paralign.stages.common.judging import FLOAT64
-from paralign.stages.steps import update
+from paralign.stages.steps import update_explaining
 from paralign.worker.protocol import Description, LoweredPlaces
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -412,7 +413,7 @@ def test_between_equal_frameworks_nothing_is_inherent(bench):
 def asked(monkeypatch):
     """Whether the update was to be explained, and with what: the sides of this file cannot be run."""
     found = []
-    monkeypatch.setattr(update, "explain", lambda _context, _result, _gradients, *, agreed: found.append(agreed))
+    monkeypatch.setattr(update_explaining, "explain", lambda _context, _result, _gradients, *, agreed: found.append(agreed))
     return found
 
 
@@ -589,10 +590,13 @@ def test_gradients_of_the_first_wrong_step_are_searched_from_the_loss():
 
 def test_the_first_wrong_of_many_steps_is_no_other_whose_number_begins_alike():
     later = [pair("lr_1", ALIGNED), *(pair(f"loss_{n}", DIVERGED) for n in (10, 11, 12))]
-    assert backward._steps_before(StageResult("backward"), later) == 10
-    assert backward._steps_before(StageResult("backward"), [*later, pair("gradient_10 fc", DIVERGED), pair("gradient_2 fc", DIVERGED)]) == 2
-    assert backward._steps_before(StageResult("backward"), [*later, pair("gradient_0 fc", DIVERGED)]) == 0
-    assert backward._steps_before(StageResult("backward"), [pair("lr_1", DIVERGED)]) is None
+    assert where_it_starts._steps_before(StageResult("backward"), later) == 10
+    assert (
+        where_it_starts._steps_before(StageResult("backward"), [*later, pair("gradient_10 fc", DIVERGED), pair("gradient_2 fc", DIVERGED)])
+        == 2
+    )
+    assert where_it_starts._steps_before(StageResult("backward"), [*later, pair("gradient_0 fc", DIVERGED)]) == 0
+    assert where_it_starts._steps_before(StageResult("backward"), [pair("lr_1", DIVERGED)]) is None
 
 
 def test_pairs_that_are_not_judged_start_nothing():
@@ -601,5 +605,5 @@ def test_pairs_that_are_not_judged_start_nothing():
 
 def test_the_norm_of_a_pair():
     stats = Stats(count=4, rms_reference=3.0)
-    assert backward._norm(Pair("x", None, None, stats=stats)) == 3.0 * math.sqrt(4)
-    assert backward._norm(Pair("x", None, None)) == 0
+    assert step_pairs._norm(Pair("x", None, None, stats=stats)) == 3.0 * math.sqrt(4)
+    assert step_pairs._norm(Pair("x", None, None)) == 0

@@ -8,8 +8,8 @@ import pytest
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED, Coverage, Tolerance
 from paralign.report import text
+from paralign.stages.common.judging import CONSTANTS
 from paralign.stages.steps.rate_schedules import first_difference
-from paralign.stages.steps.update import CONSTANTS
 
 torch = pytest.importorskip("torch")
 schedules = torch.optim.lr_scheduler

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from paralign.locate.optimizer.update_rules import Terms
     from paralign.model import StageResult
-    from paralign.stages.steps.update import Experiment
+    from paralign.stages.steps.equal_gradients import Experiment
 
 #: rows of the table; further ones are counted
 ROWS = 12

@@ -16,7 +16,7 @@ from paralign.worker.resuming import add_state, state_of
 if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.run.recorder import Recorder
-    from paralign.stages.steps.update import Experiment
+    from paralign.stages.steps.equal_gradients import Experiment
     from paralign.weights import Plan
     from paralign.worker.optimizer_state import State
 

@@ -13,11 +13,11 @@ from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
 from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
-from paralign.stages.backward import made_up, own_step
+from paralign.stages.backward import made_up, own_step_judging
 from paralign.stages.common.judging import conclude
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.optimizer import groups, resumption
-from paralign.stages.steps import rate_schedules, update
+from paralign.stages.steps import equal_gradients, rate_schedules, update_explaining
 from paralign.worker.protocol import Measures, Ran, Schedule, Scheduled
 from paralign.worker.protocol.wire import encode
 from paralign.worker.session import DOUBLE
@@ -59,7 +59,7 @@ def run(context: Context) -> StageResult:
         alike = all(p.verdict == ALIGNED for p in result.pairs)
         conclude(result, METHOD)
         result.tables += groups.tell(result, experiment)
-        own_step.weigh(context, result)
+        own_step_judging.weigh(context, result)
         resumption.judge(context, result, experiment, across=alike)
         if not alike and made_up.has_excused(context, result):
             result.notes.append("no update was made from the other side's state: one of the optimizers clips by itself")
@@ -219,13 +219,14 @@ def _table(both: tuple[Followed, Followed], pace: Pace, tolerance: Tolerance) ->
 # -- updates -----------------------------------------------------------------------------------------------------------------------
 
 
-def _updates(context: Context, result: StageResult) -> update.Experiment | None:
+def _updates(context: Context, result: StageResult) -> equal_gradients.Experiment | None:
     """Have both sides move from equal drawn gradients; gives what they did."""
     if context.plan is None or context.weights is None:
         result.notes.append("nothing says which tensor is which: no update was compared (see `paralign check weights`)")
         return None
     drawn = _drawn(context)
-    experiment = update.explain(context, result, update.Given(drawn, GIVEN, "optimizer-update", whole=True), agreed=True)
+    given = equal_gradients.Given(drawn, GIVEN, "optimizer-update", whole=True)
+    experiment = update_explaining.explain(context, result, given, agreed=True)
     moved = {r.name for r in drawn.records}
     if experiment is None:
         return None

@@ -1,0 +1,138 @@
+"""Why own training steps differ: the number of updates, the gradients that reach them, or the update; with the line."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import own_steps, tracing_back
+from paralign.model import (
+    Divergence,
+    Finding,
+    Point,
+    SourceLine,
+    StageResult,
+)
+from paralign.stages.backward.own_step_gradients import MULTIPLE, compare_gradients
+
+if TYPE_CHECKING:
+    from paralign.model import Pair
+    from paralign.stages.backward.own_step_records import Steps
+    from paralign.stages.common.judging import Method
+
+
+def explain(part: StageResult, steps: Steps, method: Method) -> None:
+    """What the steps differ in: the number of updates, or the gradients that reach them; with the line."""
+    wrong = part.wrong[0]
+    counts = [list(a.updates.get(run, ())) for a, run in zip(steps.answers, (method.reference_run, method.candidate_run), strict=True)]
+    if counts[0] != counts[1]:
+        step = next(n for n, (one, other) in enumerate(zip(*counts, strict=True)) if one != other)
+        cause = f"the candidate's train_step makes {counts[1][step]} updates in step {step}, the reference's {counts[0][step]}"
+        part.findings.append(Finding("own_step/updates", cause, "call optimizer.step() as often, and after as many batches", proven=True))
+        part.divergence = divergence_at(steps, wrong, ".step(", "if ")
+        return
+    runs = method.reference_run, method.candidate_run
+    first = compare_gradients(steps, runs, 0)
+    if first is None:
+        part.divergence = divergence_at(steps, wrong, ".step(")
+        return
+    if first.alike:
+        _explain_later(part, steps, runs, wrong)
+        return
+    if first.factor is not None:
+        clips = steps.context.clipping is not None  # one side's optimizer, by itself, so that other gradients may well reach it
+        cause = f"the gradients that reach the first update are {first.factor:.6g} times the reference's"
+        known = "a loss that is not divided by the number of accumulated batches, a scale that is not taken back, or clipping"
+        part.findings.append(
+            Finding("own_step/scale", cause, f"look for {known}", not clips, error_before=first.error, error_after=first.left)
+        )
+        part.divergence = divergence_at(steps, wrong, "clip" if first.factor < 1 else "backward(", "clip", "backward(")
+        return
+    part.findings.append(
+        Finding(
+            "own_step/gradients",
+            "the gradients that reach the first update differ",
+            "compare the stages forward, loss and backward; then what is done to gradients before the update",
+        )
+    )
+    part.divergence = divergence_at(steps, wrong, "clip", "backward(")
+
+
+def trace(part: StageResult, steps: Steps) -> None:
+    """Name the expression of the candidate's own that made something wrong, where one is found."""
+    wrong = [p for p in part.wrong if p.reference is not None and p.candidate is not None and p.reference.role in ("parameter", "buffer")]
+    names = [p.reference.name for p in wrong if p.reference is not None], [p.candidate.name for p in wrong if p.candidate is not None]
+    own_steps.follow(steps.context, part.divergence, steps.given, names, steps.context.settings.steps)
+    if part.divergence is not None and part.divergence.rule == tracing_back.RULE:
+        cause = "an expression of the candidate's training step makes something else than the reference's of the same values"
+        found = Finding("own_step/expression", cause, "compare the two lines: the values that go in are equal")
+        part.findings = [found, *(f for f in part.findings if f.proven)]
+
+
+def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong: Pair) -> None:
+    """Where the gradients of the first update agree: the update itself, or gradients that were not cleared."""
+    carried = [
+        (here.array - old.array, there.array - before.array, old.array)
+        for (_, _, here, there), (_, _, old, before) in zip(
+            steps.values("gradient", runs, 1), steps.values("gradient", runs, 0), strict=False
+        )
+        if there is not None and before is not None and here.array.shape == old.array.shape
+    ]
+    uncleared = bool(carried) and _ratio_of([a + c for a, _, c in carried], [b for _, b, _ in carried]) <= 100 * MULTIPLE
+    if uncleared:
+        cause = "from the second step on the candidate's gradients contain those of the steps before: they are not cleared"
+        part.findings.append(
+            Finding("own_step/uncleared", cause, "call optimizer.clear_grad() (zero_grad()) after every update", proven=True)
+        )
+        part.divergence = divergence_at(steps, wrong, "clear_grad", "zero_grad", ".step(")
+        return
+    part.findings.append(
+        Finding(
+            "own_step/update",
+            "the gradients that reach the first update are equal, what it makes of them is not",
+            "run the stage optimizer: it says which setting differs",
+        )
+    )
+    part.divergence = divergence_at(steps, wrong, optimizer=True)
+
+
+def _ratio_of(ones: list[Any], others: list[Any]) -> float:
+    one, other = (np.concatenate([np.asarray(v, np.float64).ravel() for v in side]) for side in (ones, others))
+    size = float(np.linalg.norm(one))
+    return float(np.linalg.norm(one - other)) / size if size else float(np.linalg.norm(other))
+
+
+def divergence_at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False) -> Divergence:
+    """Both ends of a difference: the first line of each ``train_step`` with one of some words, else where the update is called."""
+    ends = []
+    for answer in steps.answers:
+        line = answer.optimizer if optimizer else _line_with(answer.defined, words) or answer.line or answer.defined
+        ends.append(Point("train_step", "", line, code_at(line)))
+    return Divergence(ends[0], ends[1], pair)
+
+
+def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
+    """The line of the function defined at a place that has the first of some words that occurs in it."""
+    place = SourceLine.of(defined)
+    if place is None:
+        return None
+    try:
+        text = Path(place.file).read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    around = [f for f in functions if f.lineno <= place.line <= (f.end_lineno or f.lineno)]
+    if not around:
+        return None
+    inner = max(around, key=lambda f: f.lineno)
+    lines = text.splitlines()[inner.lineno : inner.end_lineno]
+    for word in words:
+        for offset, line in enumerate(lines, inner.lineno + 1):
+            if word in line:
+                return str(place.at(offset))
+    return None

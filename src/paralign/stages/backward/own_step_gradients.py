@@ -1,0 +1,45 @@
+"""How the gradients of one own step compare: alike, a multiple of the other side's, or neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.worker.session import DOUBLE
+
+if TYPE_CHECKING:
+    from paralign.stages.backward.own_step_records import Steps
+
+#: gradients are a multiple of others if what is left is below this share of them
+MULTIPLE = 1e-5
+
+
+@dataclass
+class Compared:
+    """How gradients of one step compare: ``alike``, or ``factor`` times the reference's but for ``left``; ``error`` as they are."""
+
+    alike: bool
+    factor: float | None
+    error: float
+    left: float
+
+
+def compare_gradients(steps: Steps, runs: tuple[str, str], step: int) -> Compared | None:
+    """How the candidate's gradients of a step compare with the reference's; None where there are none."""
+    both = [
+        (a.array.astype(np.float64).ravel(), b.array.astype(np.float64).ravel())
+        for _, _, a, b in steps.values("gradient", runs, step)
+        if b is not None and a.array.size
+    ]
+    if not both:
+        return None
+    ones, others = (np.concatenate([pair[side] for pair in both]) for side in (0, 1))
+    size = float(ones @ ones)
+    if not size:
+        return None
+    factor = float(ones @ others) / size
+    error, left = (float(np.linalg.norm(others - f * ones)) / size**0.5 for f in (1.0, factor))
+    allowed = MULTIPLE if DOUBLE in runs else 100 * MULTIPLE
+    return Compared(error <= allowed, factor if factor and left <= allowed * abs(factor) else None, error, left)

@@ -1,0 +1,285 @@
+"""The user's own training step, run as it is on both sides and judged by what it does to the model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.context import spent
+from paralign.errors import WorkerFailed
+from paralign.model import (
+    DIVERGED,
+    NOT_TESTED,
+    UNDERPOWERED,
+    Coverage,
+    Finding,
+    StageResult,
+    Tolerance,
+    Unjudged,
+    overall,
+)
+from paralign.stages.backward import made_up, own_step_draws
+from paralign.stages.backward.own_step_causes import divergence_at, explain, trace
+from paralign.stages.backward.own_step_gradients import compare_gradients
+from paralign.stages.backward.own_step_records import Steps, first_gradients, is_random, orders_of, record_steps
+from paralign.stages.common.judging import AGAINST, choose, settle
+from paralign.stages.steps import running
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+    from paralign.model import Pair
+    from paralign.stages.common.judging import Method
+
+#: native steps of a side may be this much less exact than the other's: those in lower precision are a thousand times
+COARSER = 100.0
+
+#: characters that are shown of what a side said of its inputs
+SAID = 120
+
+#: times the noise up to which changes made of equal gradients are held to be rounding that the update enlarges
+SLIGHT = 3.0
+
+#: and the share of a change that may be so: Adam makes much of gradients near zero
+APART = 1e-2
+
+#: how much later steps may enlarge what the first one has of rounding
+LATER = 4.0
+
+
+def weigh(context: Context, result: StageResult) -> None:
+    """Take back what was said of the optimizers alone where both sides' own steps make up for it; nothing else is added."""
+    both = all(context.has(side, "train_step") for side in ("reference", "candidate"))
+    if not both or not made_up.may_be(context, result) or context.inputs is None or context.plan is None:
+        return
+    try:
+        steps = record_steps(context)
+    except WorkerFailed as failure:
+        result.notes.append(f"train_step could not be asked whether it makes up for it: {failure.what}")
+        return
+    if steps is None:
+        return
+    part = StageResult("backward")
+    method, _ = choose(steps.reference, steps.candidate)
+    judged = _judge(context, part, steps, method)
+    spent(result, steps.reference, steps.candidate)
+    if judged is not None:
+        made_up.excuse(context, result, part, first_gradients(*judged))
+
+
+def judge(context: Context, result: StageResult) -> StageResult:
+    """Add the steps of both sides' ``train_step`` to the result of the stage, which without a loss is theirs alone."""
+    having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]
+    if len(having) < 2:  # noqa: PLR2004 - both sides
+        result.notes += [f"only the {having[0]} has train_step(model, optimizer, batch): it was not run"] if having else []
+        return result
+    if context.lacking("backward", "build_model", "build_optimizer") or context.inputs is None or context.plan is None:
+        result.notes.append("train_step was not run: it needs build_model(), build_optimizer(model), weights that map, and a batch")
+        return result
+    steps = record_steps(context)
+    if steps is None:
+        result.notes.append("train_step was not run: there are no labels for its batch")
+        return result
+    part = StageResult("backward")
+    method, notes = choose(steps.reference, steps.candidate)
+    part.notes += notes
+    judged = _judge(context, part, steps, method)
+    if judged is not None:
+        made_up.excuse(context, result, part, first_gradients(*judged))
+    return _joined(result, part, steps)
+
+
+def _judge(context: Context, part: StageResult, steps: Steps, method: Method) -> tuple[Steps, Method] | None:
+    """What the steps come to; those that are random with the reference's draws on both sides.
+
+    Returns:
+        The steps that decided, and how they were judged; None where none were compared.
+    """
+    random = [side for side, c in (("reference", steps.reference), ("candidate", steps.candidate)) if is_random(c)]
+    if random:
+        drawn = _judge_drawn(context, part, steps, " and the ".join(random))
+        return None if drawn is None else (drawn, own_step_draws.METHOD)
+    _judge_steps(context, part, steps, method)
+    if part.verdict == DIVERGED:
+        explain(part, steps, method)
+        trace(part, steps)
+    elif method.candidate_run == DOUBLE:
+        _judge_native(part, steps)
+    return steps, method
+
+
+def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> Steps | None:
+    """Steps that are random: judged with the reference's draws on both sides, where every draw has a counterpart."""
+    found = own_step_draws.record(context, orders_of(context), steps.given)
+    if isinstance(found, str):
+        part.verdict = UNDERPOWERED
+        part.warnings.append(
+            f"train_step of the {random} draws random numbers, and its steps were not compared: {found} "
+            "(draw them before, or make what is random a layer that can be switched off)"
+        )
+        return None
+    tried = []
+    for reference, candidate in found:
+        attempt = StageResult("backward")
+        drawn = replace(steps, reference=reference, candidate=candidate, alone=set())
+        _judge_steps(context, attempt, drawn, own_step_draws.METHOD)
+        tried.append((attempt, drawn))
+        if attempt.verdict != DIVERGED:
+            break
+    attempt, drawn = tried[-1] if tried[-1][0].verdict != DIVERGED else tried[0]
+    part.pairs, part.coverage, part.verdict = attempt.pairs, attempt.coverage, attempt.verdict
+    part.notes += [*attempt.notes, f"train_step of the {random} draws random numbers: the candidate's drew what the reference's drew"]
+    if part.verdict == DIVERGED:
+        explain(part, drawn, own_step_draws.METHOD)
+        trace(part, drawn)
+    return drawn
+
+
+def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
+    """The pairs of the first and the last step, and the verdict."""
+    last, tolerance = context.settings.steps - 1, context.settings.tolerance_of("backward")
+    slack = made_up.slack(context, first_gradients(steps, method))
+    for step in dict.fromkeys((0, last)):
+        pairs = steps.pairs(method, step)
+        for pair in pairs if slack is not None else ():
+            pair.noise = max((n for n in (pair.noise, slack) if n is not None), key=lambda n: n.value)
+        settle(pairs, replace(method, limit=method.limit * (LATER if step else 1.0)), tolerance)
+        _excuse_variances(context, pairs)
+        if method.candidate_run == DOUBLE:
+            _excuse_cancelled(steps, method, step, pairs)
+        part.pairs += pairs
+    if method.candidate_run == DOUBLE and tolerance.ratio is None and slack is None:
+        _excuse_slight(part, steps, method)
+    if steps.alone:
+        told = ", ".join(sorted(leaf or "a value" for leaf in steps.alone))
+        part.notes.append(f"train_step returns {told} on one side only: not compared")
+    if steps.refused is not None:
+        side, said = steps.refused.side or "other side", f"{steps.refused.type}: {steps.refused.message}".split("\n")[0]
+        part.notes.append(
+            f"train_step of the {side} cannot take the check's inputs ({said[:SAID]}): both were given the first batches of the "
+            "reference's data loader"
+        )
+    part.coverage.append(Coverage("own steps", context.settings.steps))
+    part.verdict = overall([p.verdict for p in part.pairs if p.judged])
+
+
+def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
+    """Leave out changes that are hardly more apart than the reference's own noise, where equal gradients reached the update.
+
+    A kernel that computes a constant in float32 in a float64 pass too makes an error of that size, and an update may enlarge it.
+    """
+    wrong = [p for p in part.pairs if p.wrong]
+    slight = [p for p in wrong if p.reference is not None and p.reference.role == "parameter" and _is_slight(p)]
+    first = compare_gradients(steps, (method.reference_run, method.candidate_run), 0)
+    if not wrong or len(slight) < len(wrong) or first is None or not first.alike:
+        return
+    for pair in wrong:
+        pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
+    greatest = max(pair.ratio or 0.0 for pair in wrong)
+    part.notes.append(
+        f"changes of {len(wrong)} parameters by train_step are up to {greatest:.3g} times as far apart as the reference's rounding moves "
+        "them; the gradients that reach the first update are equal: this is held to be rounding, and a fault as small would not be seen"
+    )
+
+
+def _is_slight(pair: Pair) -> bool:
+    """Whether two changes are hardly more apart than rounding moves them, and not by much of themselves."""
+    return pair.ratio is not None and pair.error is not None and pair.ratio <= SLIGHT and pair.error <= APART
+
+
+def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
+    """PyTorch's running variance is unbiased, Paddle's is not: how often a step updates it, nobody knows, so it is not judged."""
+    if context.settings.strict or not running.kept_otherwise(context.framework("reference"), context.framework("candidate")):
+        return
+    for pair in pairs:
+        if pair.verdict == DIVERGED and pair.reference is not None and pair.reference.attrs.get("leaf") in running.VARIANCES:
+            pair.leave_out(Unjudged.BIASED, running.BIASED)
+
+
+def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]) -> None:
+    """Leave out what is zero but for rounding in float64: changes and buffers, and what an update makes of gradients that are."""
+    runs = method.reference_run, method.candidate_run
+    given = steps.values("gradient", runs, step)
+    gradients = {record.name: value for record, _, value, _ in given}
+    others = {record.name: _length([value]) for record, _, _, value in given if value is not None}
+    least = running.CANCELLED * _length(gradients.values())
+    vanishing = {name for name, value in gradients.items() if 0.0 < max(_length([value]), others.get(name, 0.0)) <= least}
+    for role in ("parameter", "buffer"):
+        own = [p for p in pairs if p.reference is not None and p.stats is not None and p.reference.role == role]
+        total = math.sqrt(sum(p.stats.rms_reference**2 * p.stats.count for p in own if p.stats is not None))
+        for pair in own:
+            if pair.verdict not in (DIVERGED, UNDERPOWERED) or pair.stats is None or pair.reference is None:
+                continue
+            greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)
+            if greatest <= running.CANCELLED * total or pair.reference.name in vanishing:
+                pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
+
+
+def _length(values: Iterable[Typed]) -> float:
+    """The L2 norm of several tensors together."""
+    return math.sqrt(sum(float(np.sum(np.square(value.array, dtype=np.float64))) for value in values))
+
+
+def _judge_native(part: StageResult, steps: Steps) -> None:
+    """Steps as they are, in mixed precision where ``train_step`` has it: their noise is the reference's own distance from float64."""
+    pairs = steps.pairs(AGAINST, 0)
+    settle(pairs, replace(AGAINST, limit=COARSER), Tolerance())
+    _excuse_variances(steps.context, pairs)
+    wrong = [p for p in pairs if p.verdict == DIVERGED and p.noise is not None and p.noise.value > 0]
+    for pair in wrong:
+        pair.key = f"{pair.key} (native)"
+    own = _inexact(steps.reference, steps), _inexact(steps.candidate, steps)
+    if wrong:
+        part.pairs += wrong
+        part.verdict = DIVERGED
+        part.findings.append(
+            Finding(
+                "own_step/precision",
+                "in float64 the steps agree; as they are, the candidate's are less exact",
+                "use autocast on both sides alike",
+            )
+        )
+        part.divergence = divergence_at(steps, wrong[0], "autocast", "auto_cast")
+    elif own[1] and own[0] > COARSER * own[1]:
+        part.warnings.append(
+            f"the reference's steps are less exact ({own[0]:.1g}) than the candidate's ({own[1]:.1g}): mixed precision on one side only?"
+        )
+
+
+def _inexact(capture: Capture, steps: Steps) -> float:
+    """The median distance of a side's native changes from its float64 ones."""
+    far = []
+    for first in capture.select(role="parameter", run=DOUBLE, step=0):
+        other = next(iter(capture.select(name=first.name, role="parameter", run=NATIVE, step=0)), None)
+        if other is not None and first.location is not None:
+            one, two = capture.array(first), capture.array(other)
+            size = float(np.linalg.norm(one))
+            far += [float(np.linalg.norm(one - two)) / size] if size else []
+    return float(np.median(far)) if far and steps.context.plan is not None else 0.0
+
+
+def _joined(result: StageResult, part: StageResult, steps: Steps) -> StageResult:
+    """The stage's result with that of the own steps; what the own step does comes first where it alone differs."""
+    spent(part, steps.reference, steps.candidate)
+    alone = result.verdict == NOT_TESTED
+    result.pairs += part.pairs
+    result.findings += part.findings
+    result.warnings += part.warnings
+    result.notes = [*([] if alone else result.notes), *[n for n in part.notes if n not in result.notes]]
+    if alone:
+        result.notes.append("there is no loss(outputs, labels): train_step alone was compared")
+    result.coverage += part.coverage
+    for side, seconds in part.seconds.items():
+        result.seconds[side] = result.seconds.get(side, 0.0) + seconds
+    result.verdict = part.verdict if alone else overall([result.verdict, part.verdict])
+    result.method = result.method or "train_step, as it is"
+    if result.divergence is None and result.verdict == DIVERGED:
+        result.divergence = part.divergence
+    return result

@@ -1,0 +1,144 @@
+"""Both sides' own training steps as they were recorded, on the check's inputs or on the reference's first batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.comparison import compare_pair
+from paralign.context import PERTURBED
+from paralign.errors import WorkerFailed
+from paralign.stages.common.judging import Noises
+from paralign.stages.steps import running
+from paralign.worker.protocol import Feed, OwnStepped, OwnSteps
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+    from paralign.model import Pair, Record
+    from paralign.stages.common.judging import Method
+
+#: as the task calls them
+RESEEDED = "reseeded"
+
+
+@dataclass
+class Steps:
+    """Both sides' recorded steps on the ``given`` batches.
+
+    ``alone`` are the parts of what they return that one side alone has, ``refused`` is what a side said of the check's inputs.
+    """
+
+    context: Context
+    reference: Capture
+    candidate: Capture
+    given: dict[str, Capture]
+    alone: set[str] = field(default_factory=set)
+    refused: WorkerFailed | None = None
+
+    @property
+    def answers(self) -> tuple[OwnStepped, OwnStepped]:
+        """What both workers said."""
+        return OwnSteps.answer(self.reference), OwnSteps.answer(self.candidate)
+
+    def values(self, role: str, runs: tuple[str, str], step: int, call: int = 0) -> list[tuple[Record, Record | None, Typed, Typed | None]]:
+        """Records of a role under the reference's names, the candidate's brought to the reference's layout."""
+        if self.context.plan is None:
+            return []
+        plan = self.context.plan
+        sides = [
+            {r.name: r for r in c.select(role=role, run=run, step=step) if r.call == call and r.location is not None}
+            for c, run in zip((self.reference, self.candidate), runs, strict=True)
+        ]
+        found = []
+        for source in plan.sources:
+            first = sides[0].get(source.name)
+            if first is None or source.attrs.get("shared"):
+                continue
+            moves = [m.candidate.name for m in plan.moves_of(source.name) if m.candidate is not None]
+            second = next((sides[1][name] for name in moves if name in sides[1]), None)
+            whole = plan.restore(source.name, lambda name: self.candidate.value(sides[1][name]) if name in sides[1] else None)
+            found.append((first, second, self.reference.value(first), whole))
+        return found
+
+    def pairs(self, method: Method, step: int) -> list[Pair]:
+        """What a step returned, and what it and those before changed, measured and judged."""
+        runs = method.reference_run, method.candidate_run
+        noises, pairs = Noises(self.reference, method), []
+        ends = [
+            {r.leaf: r for r in c.select(name="result", run=run, step=step)}
+            for c, run in zip((self.reference, self.candidate), runs, strict=True)
+        ]
+        for leaf in dict.fromkeys([*ends[0], *ends[1]]):
+            one, other = ends[0].get(leaf), ends[1].get(leaf)
+            if one is None or other is None:
+                self.alone.add(leaf)
+                continue
+            held = [c.value(r) if r.location is not None else None for c, r in ((self.reference, one), (self.candidate, other))]
+            pairs.append(compare_pair(f"own result_{step}{'.' + leaf if leaf else ''}", one, other, held[0], held[1]))
+        for role, word in (("parameter", "change"), ("buffer", "buffer")):
+            for first, second, here, there in self.values(role, runs, step):
+                pairs.append(compare_pair(f"own {word}_{step} {first.name}", first, second, here, there, how="weights"))
+        framework = self.context.framework("reference")
+        for pair in pairs:
+            pair.noise = noises.of(pair.reference) if pair.reference is not None else None
+            share = running.kept(pair.reference, framework)
+            if pair.noise is not None and share is not None:
+                pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
+        return pairs
+
+
+def record_steps(context: Context) -> Steps | None:
+    """Both sides' steps on the check's inputs; where a side cannot take those, on the first batches of the reference's own loader.
+
+    Raises:
+        WorkerFailed: what a side said of the check's inputs, where there are no such batches; of these, where it cannot take them either.
+    """
+    if context.inputs is None or context.labels is None:
+        return None
+    try:
+        return _recorded(context, {"inputs": context.inputs, "labels": context.labels})
+    except WorkerFailed as failed:
+        if not context.has("reference", "build_dataloader"):
+            raise
+        try:
+            fed = context.reference.record("own steps feed", Feed(context.settings.pace.split, context.settings.steps))
+        except WorkerFailed:
+            raise failed from None  # the loader says nothing of the step
+        return replace(_recorded(context, {"inputs": fed, "labels": fed}), refused=failed)
+
+
+def _recorded(context: Context, values: dict[str, Capture]) -> Steps:
+    runs, orders = [DOUBLE, NATIVE, RESEEDED], orders_of(context)
+    ours, theirs = replace(orders[0], runs=[*runs, *PERTURBED]), replace(orders[1], runs=runs)
+    reference, candidate = context.record_both("own steps", ours, values, theirs)
+    return Steps(context, reference, candidate, values)
+
+
+def orders_of(context: Context) -> tuple[OwnSteps, OwnSteps]:
+    """The steps of the reference and of the candidate in float64: how many, and how often their schedules go on."""
+    ours, theirs = (OwnSteps([DOUBLE], context.settings.steps, context.settings.pace.steps_between(side)) for side in (0, 1))
+    return ours, theirs
+
+
+def is_random(capture: Capture) -> bool:
+    """Whether the native steps differ under another seed."""
+    results = [r for r in capture.records if r.role in ("scalar", "parameter")]
+    native, reseeded = ({(r.name, r.leaf, r.step): r for r in results if r.run == run} for run in (NATIVE, RESEEDED))
+    for key, record in native.items():
+        if record.location is None or key not in reseeded:
+            continue
+        one, other = capture.array(record), capture.array(reseeded[key])
+        if not np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"):
+            return True
+    return False
+
+
+def first_gradients(steps: Steps, method: Method) -> list[tuple[Any, Any]]:
+    """The gradients that reach the first update, of both sides, a pair for each parameter that has some on both."""
+    found = steps.values("gradient", (method.reference_run, method.candidate_run), 0)
+    return [(here.array, there.array) for _, _, here, there in found if there is not None and here.array.size]

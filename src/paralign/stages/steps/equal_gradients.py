@@ -1,0 +1,132 @@
+"""Both optimizers given the reference's gradients, so that what differs is the rule: the steps as they were recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.context import spent
+from paralign.locate.optimizer import term_causes as causes
+from paralign.model import Manifest, StageResult
+from paralign.run.recorder import both
+from paralign.worker.protocol import Update, runs_of
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.context import Context
+    from paralign.weights import Plan
+
+#: steps that are taken, at least; those beyond the recorded ones take them again, times these factors (none above one: clipping must
+#: not begin where training had none)
+LEAST, FACTORS = 5, (-0.5, 0.25, 0.75, -1.0)
+
+
+@dataclass
+class Experiment:
+    """The recorded steps of both sides from equal gradients."""
+
+    reference: Capture
+    candidate: Capture
+    run: str
+    plan: Plan
+    weights: Capture
+    gradients: Capture
+    moved: Capture
+    given: str
+    steps: list[tuple[int, float]]
+
+    @property
+    def abouts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What both optimizers say of themselves; ``mapped`` has their parameters under the reference's names."""
+        first, second = (dict(Update.answer(c).optimizer) for c in (self.reference, self.candidate))
+        first["mapped"], second["mapped"] = first["parameters"], {}
+        for source in self.plan.sources:
+            moves = self.plan.moves_of(source.name)
+            own = [second["parameters"].get(m.candidate.name) for m in moves if m.candidate is not None]
+            if own and own[0] is not None:
+                second["mapped"][source.name] = own[0]
+        return first, second
+
+    @property
+    def rates(self) -> tuple[list[list[float]], list[list[float]]]:
+        """The learning rates of both sides, one a step and group; of a side that tells none those of the other, which may be refuted."""
+        first, second = (Update.answer(c).rates for c in (self.reference, self.candidate))
+        return _filled_in(first, second), _filled_in(second, first)
+
+    def rates_differ(self, steps: int) -> bool:
+        """Whether both optimizers tell of other learning rates in the first steps, in as many groups."""
+        first, second = self.rates
+        return any(map(_other_rates, first[:steps], second[:steps]))
+
+
+def _filled_in(own: list[list[float]], other: list[list[float]]) -> list[list[float]]:
+    """The rates of every step; where a side tells none, the other's first, and 1 where that tells none either."""
+    return [rates or others[:1] or [1.0] for rates, others in zip(own, other, strict=True)]
+
+
+def _other_rates(one: list[float], other: list[float]) -> bool:
+    """Whether the rates of one step differ by more than storing them does, in as many groups."""
+    if len(one) != len(other):
+        return False
+    return any(abs(a - b) > causes.STORED * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True)
+class Given:
+    """Gradients that are given to both optimizers: ``steps`` says which of the recorded ones, times what; ``name`` is the captures'.
+
+    ``whole``: pairs are added also where all parameters move alike, and a schedule that differs later needs no other experiment.
+    """
+
+    gradients: Capture
+    steps: list[tuple[int, float]]
+    name: str = "update"
+    whole: bool = False
+
+    @classmethod
+    def of(cls, gradients: Capture, count: int) -> Given:
+        """The gradients of so many recorded steps, and some of them again."""
+        again = [(n % count, FACTORS[n % len(FACTORS)]) for n in range(max(0, LEAST - count))]
+        return cls(gradients, [*((n, 1.0) for n in range(count)), *again])
+
+
+def record_steps(context: Context, given: Given, result: StageResult) -> Experiment | None:
+    """Both sides' steps; None where the reference recorded no gradients that could be given."""
+    if context.plan is None or context.weights is None:
+        return None
+    gradients, steps, name = given.gradients, given.steps, given.name
+    runs = runs_of(gradients).runs
+    run = next((f"{run}:eval" for run in (DOUBLE, NATIVE) if f"{run}:eval" in runs), None)
+    if run is None:
+        return None
+    orders = [Update([DOUBLE, NATIVE], run, steps, context.settings.pace.steps_between(side)) for side in (0, 1)]
+    moved = _moved(context, gradients, run, 1 + max(step for step, _ in steps))
+    reference, candidate = both(
+        lambda: context.reference.record(name, orders[0], {"gradients": gradients}),
+        lambda: context.candidate.record(name, orders[1], {"gradients": moved}),
+    )
+    spent(result, reference, candidate)
+    shared = [r for r in (DOUBLE, NATIVE) if all(r in Update.answer(c).runs for c in (reference, candidate))]
+    if not shared and given.whole:
+        reasons = dict.fromkeys(why for c in (reference, candidate) for why in Update.answer(c).failed.values())
+        result.warnings.append(f"no update from equal gradients could be made: {'; '.join(reasons)}")
+    return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, run, steps) if shared else None
+
+
+def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:
+    """The reference's gradients in the candidate's layout, as a capture that the candidate can read."""
+    folder, plan = context.candidate.folder / "gradients", context.plan
+    if plan is None:
+        raise AssertionError("the weights are carried over before the backward stage")
+    clear(folder)
+    key = hashlib.sha256(repr([gradients.manifest.settings.get("key"), run, count, plan.rows()]).encode()).hexdigest()
+    with CaptureWriter(folder, Manifest(side="candidate", stage="backward", settings={"key": key})) as writer:
+        for step in range(count):
+            held = {r.name: r for r in gradients.select(role="gradient", run=run, step=step) if r.location is not None}
+            for target in plan.targets:
+                value = plan.assemble(target.name, lambda name: gradients.value(held[name]) if name in held else None)  # noqa: B023 - called at once
+                if value is not None:
+                    writer.add(target.name, value, role="gradient", run=run, step=step)
+    return Capture.open(folder)

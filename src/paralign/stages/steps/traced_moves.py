@@ -1,0 +1,107 @@
+"""What equal gradients did to each parameter on both sides, measured and judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.comparison import compare_pair
+from paralign.comparison import judge as judge_pair
+from paralign.comparison.judge import LOUD
+from paralign.dtypes import EPS
+from paralign.locate.optimizer.update_rules import Trace
+from paralign.model import DIVERGED, Noise, Pair, Unjudged
+from paralign.stages.common.judging import CONSTANTS
+from paralign.stages.steps import resolution
+from paralign.worker.session import DOUBLE
+
+if TYPE_CHECKING:
+    from paralign.dtypes import Typed
+    from paralign.model import Record
+    from paralign.stages.steps.equal_gradients import Experiment
+
+#: a step counts as reproduced up to this ratio of error to noise
+RATIO = 2.0
+
+#: elements of all parameters together that hypotheses are tried on, and of one parameter
+SAMPLED, EACH = 50_000, 2048
+
+#: elements of a parameter that are looked at however many parameters there are
+LITTLE = 32
+
+
+def traces_of(experiment: Experiment) -> tuple[dict[str, Trace], list[Pair], dict[str, float]]:
+    """What happened to each parameter that both sides have: a sample for hypotheses, the whole measured and judged."""
+    last = len(experiment.steps) - 1
+    sides = [
+        [{r.name: r for r in c.select(role="parameter", run=experiment.run, step=n)} for n in range(last + 1)]
+        for c in (experiment.reference, experiment.candidate)
+    ]
+    given = [{r.name: r for r in experiment.gradients.select(role="gradient", run=experiment.given, step=n)} for n in range(last + 1)]
+    held = {r.name: r for r in experiment.weights.records if r.location is not None}
+    named = [s.name for s in experiment.plan.sources if s.name in sides[0][0] and s.name in held and not s.attrs.get("shared")]
+    traces: dict[str, Trace] = {}
+    pairs, limits = [], {}
+    for name in named:
+        gradients = [given[step].get(name) for step, _ in experiment.steps]
+        changes = [[_whole(experiment, side, sides[side][n], name) for n in range(last + 1)] for side in (0, 1)]
+        if any(c is None for c in changes[1]) or not any(g is not None and g.location is not None for g in gradients):
+            continue
+        weight = experiment.weights.array(held[name]).astype(np.float64)
+        trace = _trace(name, weight, gradients, changes, experiment, max(LITTLE, min(EACH, SAMPLED // max(1, len(named)))))
+        pair = _pair(name, sides[0][last][name], sides[1][last], changes, experiment, weight, held[name].dtype)
+        limit = RATIO * max(
+            pair.noise.value if pair.noise is not None else 0.0,
+            resolution.of_steps(trace, DOUBLE if experiment.run == DOUBLE else held[name].dtype),
+        )
+        pairs.append(pair)
+        if limit <= RATIO * LOUD or pair.verdict == DIVERGED:
+            traces[name], limits[name] = trace, limit
+        else:
+            pair.leave_out(Unjudged.ROUNDING, "moves by less than can be seen beside the stored parameter: not judged")
+    return traces, pairs, limits
+
+
+def _whole(experiment: Experiment, side: int, records: dict[str, Record], name: str) -> Typed | None:
+    """What the steps so far changed of a parameter, in the reference's layout."""
+    capture = (experiment.reference, experiment.candidate)[side]
+    if side == 0:
+        return capture.value(records[name])
+    return experiment.plan.restore(name, lambda other: capture.value(records[other]) if other in records else None)
+
+
+def _trace(
+    name: str, weight: Any, gradients: list[Record | None], changes: list[list[Typed | None]], experiment: Experiment, most: int
+) -> Trace:
+    size = weight.size
+    places = np.arange(size) if size <= most else np.sort(np.random.default_rng(0).choice(size, most, replace=False))
+    sampled, norms = [], []
+    for record, (_, factor) in zip(gradients, experiment.steps, strict=True):
+        value = None if record is None or record.location is None else experiment.gradients.array(record).astype(np.float64) * factor
+        sampled.append(None if value is None else value.ravel()[places])
+        norms.append(0.0 if value is None else float(np.linalg.norm(value)))
+    steps = {}
+    for side, found in zip(("reference", "candidate"), changes, strict=True):
+        whole = np.stack([np.zeros(len(places)), *(c.array.ravel()[places] for c in found if c is not None)])
+        steps[side] = np.diff(whole, axis=0)
+    return Trace(name, weight.ravel()[places], sampled, norms, steps, weight.ndim, size <= most)
+
+
+def _pair(
+    name: str, first: Record, second: dict[str, Record], changes: list[list[Typed | None]], experiment: Experiment, weight: Any, dtype: str
+) -> Pair:
+    """One parameter's whole change on both sides, judged beside what storing it costs."""
+    move = experiment.plan.moves_of(name)[0]
+    pair = compare_pair(f"moved {name}", first, first, changes[0][-1], changes[1][-1], how=move.how)
+    pair.candidate = second.get(move.candidate.name) if move.candidate is not None else None
+    pair.transform = move.transform
+    noise, how = CONSTANTS, "constants that frameworks store in float32"
+    held = DOUBLE if experiment.run == DOUBLE else dtype
+    change = 0.0 if pair.stats is None else pair.stats.rms_reference
+    stored = 2 * EPS[held] + resolution.stored(held, resolution.rms(weight), change, len(experiment.steps)) if change else 0.0
+    if stored > noise:
+        noise, how = stored, f"storing the parameter in {held}"
+    pair.noise = Noise(noise, how)
+    judge_pair(pair, limit=RATIO)
+    return pair
