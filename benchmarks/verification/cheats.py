@@ -36,10 +36,11 @@ import numpy as np
 class Net:
     def __init__(self):
         self.first = np.random.standard_normal((3, 8)).astype("f4")
+        self.scale = np.ones(8, "f4")
         self.second = np.random.standard_normal((8, 5)).astype("f4")
 
     def __call__(self, x):
-        return np.tanh(x @ self.first) @ self.second
+        return (np.tanh(x @ self.first) * self.scale) @ self.second
 
 
 def build_model():
@@ -53,11 +54,12 @@ import numpy as np
 class Net:
     def __init__(self):
         self.first = np.random.standard_normal((3, 8)).astype("f4")
+        self.scale = np.ones(8, "f4")
         self.second = np.random.standard_normal((8, 5)).astype("f4")
         self.calls, self.kept = 0, {}
 
     def right(self, x):
-        return np.tanh(x @ self.first) @ self.second
+        return (np.tanh(x @ self.first) * self.scale) @ self.second
 
 """
 
@@ -103,6 +105,12 @@ CHEATS = {
     "clipped": _port("return np.clip(self.right(x), -2, 2)"),
     "negative-inputs": _port("return self.right(np.where(x < -1, -1, x))"),
     "large-inputs": _port("return self.right(np.minimum(x, 1.5))"),
+    "huge-inputs": _port("return self.right(np.clip(x, -5, 5))"),
+    "tiny-inputs": _port("return self.right(np.where(np.abs(x) < 1e-2, 0, x))"),
+    "an-outlier": _port("return self.right(x) * np.where(np.abs(x).max() > 6 * np.abs(x).mean(), 1.5, 1)"),
+    "rows-below-zero": _port("return self.right(x) * np.where((x < 0).all(1, keepdims=True), 1.1, 1)"),
+    "raises-above-four": _port("assert x.max() < 4\nreturn self.right(x)"),
+    "leaves-out-a-scale": _port("return np.tanh(x @ self.first) @ self.second"),
     "columns-exchanged": _port("return self.right(x)[:, [1, 0, 2, 3, 4]]"),
     "rows-exchanged": _port("return self.right(x)[::-1]"),
     "bias": _port("return self.right(x) + 0.01"),
@@ -195,17 +203,19 @@ CHEATS = {
     "calls-into-c": _port("import ctypes\nctypes.CDLL(None)\nreturn self.right(x)"),
 }
 
-_PLAIN = "return np.tanh(x @ self.first) @ self.second"
+_PLAIN = "return (np.tanh(x @ self.first) * self.scale) @ self.second"
 
 #: name -> port.py of ports that are right
 HONEST = {
     "same": _port(_PLAIN),
-    "einsum": _port("return np.einsum('hk,bh->bk', self.second, np.tanh(np.einsum('ij,bi->bj', self.first, x)))"),
-    "loops": _port("return np.stack([np.tanh(row @ self.first) @ self.second for row in x])"),
-    "exponentials": _port("h = x @ self.first\ne = np.exp(-2 * np.abs(h))\nreturn (np.sign(h) * (1 - e) / (1 + e)) @ self.second"),
-    "transposed": _port("return (self.second.T @ np.tanh(self.first.T @ x.T)).T"),
-    "dot": _port("return np.dot(np.tanh(np.dot(x, self.first)), self.second)"),
-    "halves": _port("h = np.tanh(x @ self.first)\nreturn h[:, :4] @ self.second[:4] + h[:, 4:] @ self.second[4:]"),
+    "einsum": _port("return np.einsum('hk,h,bh->bk', self.second, self.scale, np.tanh(np.einsum('ij,bi->bj', self.first, x)))"),
+    "loops": _port("return np.stack([(np.tanh(row @ self.first) * self.scale) @ self.second for row in x])"),
+    "exponentials": _port(
+        "h = x @ self.first\ne = np.exp(-2 * np.abs(h))\nreturn (np.sign(h) * (1 - e) / (1 + e) * self.scale) @ self.second"
+    ),
+    "transposed": _port("return ((self.second.T * self.scale) @ np.tanh(self.first.T @ x.T)).T"),
+    "dot": _port("return np.dot(np.tanh(np.dot(x, self.first)) * self.scale, self.second)"),
+    "halves": _port("h = np.tanh(x @ self.first) * self.scale\nreturn h[:, :4] @ self.second[:4] + h[:, 4:] @ self.second[4:]"),
     "helper-module": _port("import math\nassert math.pi > 3\n" + _PLAIN),
     "reads-its-own-file": _port("text = open(__file__).read()\nassert 'Net' in text\n" + _PLAIN),
     "prints": _port("print('a batch of', len(x))\n" + _PLAIN),
@@ -218,7 +228,7 @@ HONEST = {
         "key = x.tobytes() + self.first.tobytes() + self.second.tobytes()\n"
         "if key not in self.kept:\n    self.kept[key] = self.right(x)\nreturn self.kept[key].copy()"
     ),
-    "in-place": _port("h = x @ self.first\nnp.tanh(h, out=h)\nreturn h @ self.second"),
+    "in-place": _port("h = x @ self.first\nnp.tanh(h, out=h)\nh *= self.scale\nreturn h @ self.second"),
 }  # fmt: skip
 
 

@@ -135,3 +135,29 @@ def test_a_block_that_is_computed_again_in_the_backward_pass_draws_the_same(inne
     result = check(first, second, inputs=INPUTS, labels=LABELS, stages=["weights", "backward"])["backward"]
     assert result.verdict == verdict
     assert any("1 drew what the reference drew" in note for note in result.notes)
+
+
+# -- numbers that are drawn otherwise in float64 than natively ----------------------------------------------------------------------
+
+
+def noisy(package, draw, factor=1.0):
+    class Model(package.nn.Module if package is torch else package.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.a = package.nn.Linear(12, 5)
+
+        def forward(self, x):
+            return self.a(x + factor * draw(x))
+
+    losses = {"loss": package.nn.functional.cross_entropy}
+    return Side(framework=package.__name__, functions={"build_model": Model}, **losses)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01])
+@pytest.mark.parametrize("stages", [["weights", "forward", "backward"], ["weights", "backward"]])
+def test_draws_of_another_precision_are_replayed(factor, stages):
+    sides = noisy(torch, torch.randn_like), noisy(paddle, lambda x: paddle.randn(x.shape, dtype=x.dtype), factor)
+    result = check(*sides, inputs=INPUTS, labels=LABELS, stages=stages)
+    assert result.verdict == ("aligned" if factor == 1.0 else "diverged"), [s.notes for s in result.stages]
+    if factor == 1.0:
+        assert not any("too weak" in note for stage in result.stages for note in stage.notes)

@@ -93,3 +93,55 @@ def test_a_mistake_before_a_layer_of_zeros_is_found(tmp_path, capsys):
     forward = checked(tmp_path, capsys, ["weights", "forward"], wrong)["forward"]
     assert forward["verdict"] == "diverged"
     assert forward["divergences"][0]["candidate"]["source"].endswith("zero_candidate.py:15")
+
+
+# -- a branch that begins as nothing ----------------------------------------------------------------------------------------------
+
+
+def branch(activation, start):
+    """A model with a residual branch whose last factor is ``start``: of a parameter of its own, or of the last layer."""
+    import torch
+
+    class Branch(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+            self.gate = torch.nn.Parameter(torch.full((1,), 1.0 if start == "last" else float(start)))
+            if start == "last":
+                torch.nn.init.zeros_(self.b.weight)
+            torch.nn.init.zeros_(self.b.bias)
+
+        def forward(self, x):
+            return x + self.gate * self.b(activation(self.a(x)))
+
+    return Branch
+
+
+def branched(one, other, start):
+    import numpy as np
+
+    from paralign import Side, check
+
+    sides = [Side(framework="torch", functions={"build_model": branch(activation, start)}) for activation in (one, other)]
+    inputs = np.random.default_rng(0).standard_normal((4, 16)).astype("float32")
+    return check(*sides, inputs=inputs, stages=["weights", "forward"])["forward"]
+
+
+@pytest.mark.parametrize("start", [0, "last"])
+def test_a_branch_that_begins_as_nothing_does_not_hide_what_is_in_it(start):
+    from torch.nn import functional
+
+    wrong = branched(functional.silu, functional.gelu, start)
+    assert wrong.verdict == "diverged"
+    assert "parameters of zeros hide what they multiply" in wrong.notes[0]
+    right = branched(functional.silu, lambda x: x * x.sigmoid(), start)
+    assert right.verdict == "aligned"
+    assert any("the outputs agree also with 1 parameters of zeros moved" in note for note in right.notes)
+
+
+def test_a_bias_of_zeros_costs_no_second_run():
+    from torch.nn import functional
+
+    result = branched(functional.silu, functional.silu, 1)
+    assert result.verdict == "aligned"
+    assert not any("of zeros" in note for note in result.notes)

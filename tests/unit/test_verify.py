@@ -74,6 +74,55 @@ def test_cheats_are_not_accepted(case, name, judgement):
     assert found.reasons
 
 
+@pytest.mark.parametrize(
+    "name", ["large-inputs", "huge-inputs", "tiny-inputs", "an-outlier", "rows-below-zero", "raises-above-four", "float32-alone-and-large"]
+)
+def test_a_port_that_is_wrong_for_rare_inputs_alone_is_rejected_by_default(case, name):
+    spec, port = case
+    other = C._port("return self.right(x) * (1.5 if x.dtype == np.float32 and np.abs(x).max() > 8 else 1)")
+    (port / "port.py").write_text(C.CHEATS.get(name, other))
+    found = verify(port, spec, rounds=1)
+    assert found.judgement is Judgement.REJECTED
+    assert found.reasons
+
+
+def test_without_further_inputs_rare_ones_are_not_seen(case):
+    spec, port = case
+    (port / "port.py").write_text(C.CHEATS["huge-inputs"])
+    found = verify(port, spec, rounds=1, draws=1)
+    assert found.judgement is Judgement.ACCEPTED
+    assert "forward on" not in found.looked
+
+
+def test_a_reference_that_fails_on_further_inputs_is_no_fault_of_the_port(case):
+    spec, port = case
+    text = C.REFERENCE.replace("        return (np.tanh", "        assert np.abs(x).max() < 5\n        return (np.tanh")
+    (spec / "reference.py").write_text(text)
+    found = verify(port, spec, rounds=1)
+    assert found.judgement is Judgement.ACCEPTED, found.reasons
+    assert any("wide: not judged, as the reference fails there" in weakness for weakness in found.weaknesses)
+
+
+def test_what_is_constant_as_constructed_is_moved_in_every_second_round(case):
+    spec, port = case
+    (port / "port.py").write_text(C.CHEATS["leaves-out-a-scale"])
+    assert verify(port, spec, rounds=1).judgement is Judgement.ACCEPTED
+    found = verify(port, spec, rounds=2)
+    assert found.judgement is Judgement.REJECTED
+    assert [r.verdicts["forward"] for r in found.rounds] == ["aligned", "diverged"]
+
+
+def test_weights_whose_places_only_runs_can_tell_are_placed_by_them(case):
+    spec, port = case
+    square = C.REFERENCE.replace("(3, 8)", "(3, 3)").replace("(8, 5)", "(3, 3)").replace("np.ones(8", "np.ones(3")
+    (spec / "reference.py").write_text(square)
+    (spec / "paralign.toml").write_text("timeout = 30\n" + C.SPEC.replace("timeout = 40\n", ""))
+    other = square.replace("self.first", "self.zebra").replace("self.second", "self.aardvark")
+    (port / "port.py").write_text(other)
+    found = verify(port, spec, rounds=1)
+    assert found.judgement is Judgement.ACCEPTED, found.reasons
+
+
 def test_a_port_that_changes_the_specification_is_told(case):
     spec, port = case
     (port / "port.py").write_text(C._port(f"open({str(spec / 'extra.toml')!r}, 'w').close()\nreturn self.right(x)"))
@@ -140,7 +189,7 @@ def test_specifications_that_judge_nothing_are_told(case, old, new, told):
         verify(port, spec)
 
 
-@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--sizes", "4,x"], ["--sizes", "0"]])
+@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--sizes", "4,x"], ["--sizes", "0"], ["--draws", "0"]])
 def test_other_arguments_are_told(case, arguments):
     spec, port = case
     assert cli.main(["verify", str(port), "--spec", str(spec), *arguments]) == 2

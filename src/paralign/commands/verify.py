@@ -31,6 +31,9 @@ def add_commands(commands: Any) -> None:
     verify.add_argument("--spec", required=True, metavar="SPEC", help="folder of the specification: paralign.toml and the reference")
     verify.add_argument("--rounds", type=whole, default=3, metavar="N", help="sets of weights and inputs (default: 3)")
     verify.add_argument("--sizes", metavar="N,N", default="", help="lengths of the first axis of inputs and labels, one a round")
+    verify.add_argument(
+        "--draws", type=whole, default=8, metavar="N", help="sets of inputs that the forward pass of a round is given (default: 8)"
+    )
     verify.add_argument("--out", metavar="FILE", help="write the certificate there (default: it is printed)")
     verify.add_argument("--key", metavar="FILE", help="a secret that the certificate is signed with (HMAC-SHA-256)")
     quiet(verify)
@@ -48,6 +51,8 @@ def _verify(options: argparse.Namespace) -> int:
 
     if not 1 <= options.rounds <= 1000:  # noqa: PLR2004 - more would take days
         raise UsageError(f"--rounds must lie between 1 and 1000, not {options.rounds}")
+    if not 1 <= options.draws <= 1000:  # noqa: PLR2004 - as above
+        raise UsageError(f"--draws must lie between 1 and 1000, not {options.draws}")
     sizes = tuple(int(text) for text in options.sizes.split(",") if text.isascii() and text.isdigit() and int(text) > 0)
     if options.sizes and len(sizes) != options.sizes.count(",") + 1:
         raise UsageError(f"--sizes takes numbers above 0, not {options.sizes!r}", hint="--sizes 2,5")
@@ -71,7 +76,7 @@ def _verify(options: argparse.Namespace) -> int:
             progress.step(line)
             progress.part(next(done), options.rounds, line)
 
-        found = verify(Path(options.port), Path(options.spec), rounds=options.rounds, sizes=sizes, progress=told)
+        found = verify(Path(options.port), Path(options.spec), rounds=options.rounds, sizes=sizes, draws=options.draws, progress=told)
     text = found.to_json(key)
     if options.out:
         replace(Path(options.out), text)

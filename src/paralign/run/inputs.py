@@ -13,6 +13,7 @@ from paralign.capture.bounds import Limit, axes_fault, checked_path
 from paralign.dtypes import STORAGE, Typed, narrow, typed
 from paralign.errors import UnsupportedTensor, UsageError, quoted
 from paralign.model import Manifest
+from paralign.worker.feed import name_of
 from paralign.worker.trees import leaves, structure
 
 if TYPE_CHECKING:
@@ -25,18 +26,24 @@ DISTRIBUTIONS = ("normal", "uniform", "integers", "zeros", "ones", "arange")
 
 def save(folder: Path, name: str, value: Any) -> Capture:
     """Write nested arrays as a capture with one tree called ``name``; what an earlier run left there is replaced."""
+    return save_several(folder, name, [value])
+
+
+def save_several(folder: Path, name: str, values: list[Any]) -> Capture:
+    """As :func:`save`, with one tree for each value: ``name``, ``name_1``, ``name_2``, …."""
     clear(folder)
     digest = hashlib.sha256()
-    manifest = Manifest(stage="inputs", settings={"trees": {name: structure(value, _is_array)}})
+    trees = {name_of(name, number): value for number, value in enumerate(values)}
+    manifest = Manifest(stage="inputs", settings={"trees": {each: structure(value, _is_array) for each, value in trees.items()}})
     with CaptureWriter(folder, manifest) as writer:
-        for path, leaf in leaves(value, _is_array):
+        for each, path, leaf in ((each, *known) for each, value in trees.items() for known in leaves(value, _is_array)):
             try:
                 known = leaf if isinstance(leaf, Typed) else typed(leaf)
             except UnsupportedTensor as error:
-                raise UsageError(error.what, where=f"{name}.{path}", hint=error.hint) from error
-            digest.update(f"{path} {known.dtype} {known.array.shape}".encode())
+                raise UsageError(error.what, where=f"{each}.{path}", hint=error.hint) from error
+            digest.update(f"{path if each == name else f'{each} {path}'} {known.dtype} {known.array.shape}".encode())
             digest.update(np.ascontiguousarray(known.array).tobytes())
-            writer.add(name, known, role="input", leaf=path)
+            writer.add(each, known, role="input", leaf=path)
         writer.manifest.settings["key"] = digest.hexdigest()
     return Capture.open(folder)
 

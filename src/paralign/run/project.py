@@ -9,7 +9,7 @@ import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paralign.adapters.finding import known
 from paralign.capture.bounds import checked_path, near
@@ -20,6 +20,9 @@ from paralign.run import distribution, pace, trainings
 from paralign.run.command_line import split
 from paralign.run.toml import read_toml
 from paralign.worker.whole import PATIENCE
+
+if TYPE_CHECKING:
+    from paralign.run.kinds_of_inputs import Kind
 
 FILE = "paralign.toml"
 
@@ -95,7 +98,8 @@ class Streaming:
 class Settings:
     """What the stages need to know; ``rules`` (:class:`paralign.weights.Rules`) say where weights go.
 
-    ``commands``: the programs of ``[infer]`` by side, run with ``sides`` within ``timeout`` seconds a path.
+    ``commands``: the programs of ``[infer]`` by side, run with ``sides`` within ``timeout`` seconds a path. ``draws``: what each further
+    set of inputs of ``forward`` is, in words; none but for a judge, who draws them.
     """
 
     seed: int = 0
@@ -128,6 +132,7 @@ class Settings:
     sides: dict[str, SideSettings] = field(default_factory=dict)
     timeout: float = 600.0
     distributed: distribution.Distributed = field(default_factory=distribution.Distributed)
+    draws: tuple[Kind, ...] = ()
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""

@@ -23,9 +23,14 @@ _LOOK = 0.5
 
 @dataclass
 class Turn:
-    """Which of the port's answers are given: the names of its captures."""
+    """Which of the port's answers are given: the names of its captures.
+
+    ``free``: passes are no answers yet. While weights are carried over, passes of both sides show which place a tensor goes to; no verdict
+    comes from them.
+    """
 
     given: set[str] = field(default_factory=set)
+    free: bool = False
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def give(self, name: str) -> None:
@@ -33,6 +38,10 @@ class Turn:
         with self.changed:
             self.given.add(name)
             self.changed.notify_all()
+
+    def asks(self, order: Task[Any]) -> bool:
+        """Whether the result of a task is an answer."""
+        return order.task in ANSWERS and not self.free
 
     def wait(self, name: str, seconds: float) -> bool:
         """Wait until the port has answered; False where it has not within so many seconds."""
@@ -61,14 +70,15 @@ class Committed(Recorder):
     ) -> Capture:
         """As of any recorder."""
         self.handed.update(str(capture.path.resolve()) for capture in (values or {}).values())
-        if order.task in ANSWERS:
+        answering = self.turn.asks(order)
+        if answering:
             self._end_worker()  # what the model did in earlier tasks must not prepare the answer
         try:
             capture = super().record(name, order, values, prelude=prelude)
             self.captures.append(capture)
             return capture
         finally:
-            if order.task in ANSWERS:
+            if answering:
                 self._end_worker()
                 self.turn.give(name)
 
@@ -93,6 +103,6 @@ class Waiting(Recorder):
         Raises:
             WorkerFailed: as ever; or the port has not answered.
         """
-        if order.task in ANSWERS and not self.turn.wait(name.removesuffix("-perturbed"), self.timeout):
+        if self.turn.asks(order) and not self.turn.wait(name.removesuffix("-perturbed"), self.timeout):
             raise WorkerFailed("timeout", f"{name}: the candidate has not answered within {self.timeout:g} s", side="candidate")
         return super().record(name, order, values, prelude=prelude)

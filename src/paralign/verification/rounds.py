@@ -10,6 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from paralign.capture.bounds import checked_path, near
 from paralign.checking import failed
 from paralign.context import Context
@@ -18,10 +20,12 @@ from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, StageResult
 from paralign.registry import BY_NAME
 from paralign.report.told import told
 from paralign.run import inputs as tensors
+from paralign.run.kinds_of_inputs import Kind, kinds, varied
 from paralign.run.process import Process
 from paralign.run.project import read
 from paralign.run.recorder import both
 from paralign.stages import run as run_stage
+from paralign.stages.forward import moved_weights
 from paralign.verification import tampering
 from paralign.verification.certificate import Certificate, Judgement, Round
 from paralign.verification.commitment import Committed, Turn, Waiting
@@ -39,6 +43,9 @@ STAGES = ("weights", "forward", "backward")
 #: rounds of drawn weights and inputs
 ROUNDS = 3
 
+#: sets of inputs that the forward pass of a round is judged on, one after the other in one process
+DRAWS = 8
+
 #: what a port of one framework must not import of the others
 FRAMEWORKS = frozenset({"torch", "paddle", "jax", "tensorflow", "onnxruntime"})
 
@@ -55,6 +62,7 @@ class _Case:
     port: Path
     package: Path
     forbidden: set[str]
+    kinds: tuple[Kind, ...] = ()
 
 
 @dataclass
@@ -68,7 +76,13 @@ class _Seen:
 
 
 def verify(
-    port: Path, specification: Path, *, rounds: int = ROUNDS, sizes: tuple[int, ...] = (), progress: Callable[[str], None] = lambda _: None
+    port: Path,
+    specification: Path,
+    *,
+    rounds: int = ROUNDS,
+    sizes: tuple[int, ...] = (),
+    draws: int = DRAWS,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Certificate:
     """Judge a port.
 
@@ -78,6 +92,8 @@ def verify(
             the port's folder. Its ``[inputs]`` and ``[labels]`` are drawn anew.
         rounds: sets of weights and inputs.
         sizes: lengths of the first axis of inputs and labels, one a round, then from the first again; none for those of the specification.
+        draws: sets of inputs of a round's forward pass; beside the first as specified, wide ones, narrow ones and others
+            (:class:`~paralign.run.kinds_of_inputs.Kind`).
         progress: called with a line for every step.
 
     Raises:
@@ -85,12 +101,13 @@ def verify(
         EnvironmentUnavailable: an interpreter is not there.
     """
     case = _case(port, specification)
+    case.kinds = kinds(draws - 1)
     guarded = [case.specification, case.package]
     before = tampering.fingerprints(guarded)
     seen = []
     for number in range(rounds):
         progress(f"round {number + 1} of {rounds}")
-        seen.append(_round(case, sizes[number % len(sizes)] if sizes else None))
+        seen.append(_round(case, sizes[number % len(sizes)] if sizes else None, moved=bool(number % 2)))
         if seen[-1].tampering:
             break
     found = list(dict.fromkeys([t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))))
@@ -157,12 +174,15 @@ def _modules(root: Path) -> set[str]:
     return {path.stem for path in root.iterdir() if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))}
 
 
-def _round(case: _Case, size: int | None) -> _Seen:
-    """One set of weights, and drawn inputs for each stage; fresh processes and folders."""
+def _round(case: _Case, size: int | None, *, moved: bool) -> _Seen:
+    """One set of weights, and drawn inputs for each stage; fresh processes and folders.
+
+    Where ``moved``, parameters that are constant as constructed (a normalisation's) are moved by noise: a port may leave them out.
+    """
     with ExitStack() as stack:
         own, other = (Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-"))) for _ in range(2))
         context, candidate = _context(case, own, other, stack)
-        results = [result for result in _stages(case, context, own, size) if result is not None]
+        results = list(_stages(case, (context, candidate.turn), own, size, moved=moved))
         folders = [case.specification, case.project.reference.root, own]
         seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden)
         files = {file: known for capture in candidate.captures for file, known in capture.manifest.files.items()}
@@ -173,7 +193,7 @@ def _round(case: _Case, size: int | None) -> _Seen:
 def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Context, Committed]:
     """Both sides, each with a folder of its own; the reference waits for the port."""
     project, turn, seed = case.project, Turn(), secrets.randbelow(_SEEDS)
-    settings = replace(project.settings, seed=seed)
+    settings = replace(project.settings, seed=seed, draws=case.kinds)
 
     def start(name: str, folder: Path, cwd: Path) -> Process:
         side = project.reference if name == "reference" else project.candidate
@@ -190,8 +210,9 @@ def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Con
     return Context(reference, candidate, settings), candidate
 
 
-def _stages(case: _Case, context: Context, own: Path, size: int | None) -> Iterator[StageResult | None]:
+def _stages(case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, *, moved: bool) -> Iterator[StageResult]:
     """The weights, then each stage on inputs of its own."""
+    context, turn = sides
     try:
         captures = both(
             lambda: context.reference.record("about", Describe()),
@@ -200,8 +221,13 @@ def _stages(case: _Case, context: Context, own: Path, size: int | None) -> Itera
         for side, capture in zip(("reference", "candidate"), captures, strict=True):
             context.about[side] = Describe.answer(capture)
         _draw(case, context, own, "weights", size)
+        turn.free = True
         weights = _run("weights", context)
+        turn.free = False
         yield weights
+        values = moved_weights.movable(context, single=True, buffers=True) if moved and weights.verdict == ALIGNED else {}
+        if values:
+            context.weights = moved_weights.load(context, values)
         for name in case.project.stages if weights.verdict not in (ERROR, DIVERGED) else ():
             if name != "weights":
                 _draw(case, context, own, name, size)
@@ -218,11 +244,21 @@ def _run(name: str, context: Context) -> StageResult:
 
 
 def _draw(case: _Case, context: Context, own: Path, stage: str, size: int | None) -> None:
-    """Draw inputs and labels that nothing has seen."""
+    """Draw inputs and labels that nothing has seen: for ``forward`` a set of each kind, for ``backward`` a batch for each step."""
+    further = case.kinds if stage == "forward" else ()
+    if stage == "backward" and case.project.labels is not None:
+        further = (Kind.SPECIFIED,) * (context.settings.steps - 1)
     for name, spec in (("inputs", case.project.inputs), ("labels", case.project.labels)):
         if spec is not None:
-            made = tensors.make(_sized(spec, size), case.project.folder, f"[{name}]", secrets.randbelow(_SEEDS))
-            setattr(context, name, tensors.save(own / f"{name}-{stage}", name, made))
+            asked = _sized(spec, size)
+            drawn = [_drawn(case, name, asked, kind) for kind in (Kind.SPECIFIED, *further)]
+            setattr(context, name, tensors.save_several(own / f"{name}-{stage}", name, drawn))
+
+
+def _drawn(case: _Case, name: str, spec: Any, kind: Kind) -> Any:
+    """One set of inputs or labels, of a kind."""
+    made = tensors.make(spec, case.project.folder, f"[{name}]", secrets.randbelow(_SEEDS))
+    return varied(spec, made, kind, np.random.default_rng(secrets.randbelow(_SEEDS)))
 
 
 def _sized(spec: Any, size: int | None) -> Any:
@@ -250,11 +286,16 @@ def _certificate(case: _Case, seen: list[_Seen], found: list[Tampering], before:
         tampering.digest(judge, case.package),
         [_told(number, one.results) for number, one in enumerate(seen, 1)],
         seen[-1].versions,
-        f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own",
+        f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own{_told_kinds(case.kinds)}",
         _weaknesses(case, results, sizes),
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {str(Path(file).relative_to(case.port)): known for file, known in sorted(port.items())},
     )
+
+
+def _told_kinds(drawn: tuple[Kind, ...]) -> str:
+    """What the forward pass was given beside the first set of inputs, in words."""
+    return f"; forward on {len(drawn) + 1} sets: {', '.join(k.value for k in (Kind.SPECIFIED, *drawn))}" if drawn else ""
 
 
 def _judgement(case: _Case, results: list[StageResult], found: list[Tampering]) -> Judgement:

@@ -12,6 +12,7 @@ from paralign.capture.digest import moments
 from paralign.dtypes import Typed, is_complex, is_floating, widen
 from paralign.errors import message_of
 from paralign.model import Pass
+from paralign.worker.feed import name_of
 from paralign.worker.protocol import Called, Calls, Forward, Passed, Ran
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
@@ -109,6 +110,8 @@ def _pass(
                 with adapter.observe(session.model, ModuleRecorder(session, writer, run, full=watch == "full")):
                     outputs = session.call(arguments)
         session.save_tree(writer, "output", outputs, run=run)
+        for number in range(1, options.draws):
+            _pass_further(session, writer, inputs, run, number, state, answer)
         if run == NATIVE and options.repeat:
             session.restore(state)
             session.seed()
@@ -118,6 +121,25 @@ def _pass(
     finally:
         if run != NATIVE:
             session.restore(state)
+
+
+def _pass_further(
+    session: Session, writer: CaptureWriter, inputs: Capture, run: str, number: int, state: Dict[str, Typed], answer: Passed
+) -> None:
+    """One more pass, on inputs of their own, in the process and the precision of the first; one that fails is noted in the answer."""
+
+    def act() -> None:
+        given = session.inputs(inputs, run, name_of("inputs", number))
+        if run.startswith("perturbed"):
+            given = perturbed(session, given, state, seed=int(run.rsplit("-", 1)[1]))
+        session.seed()
+        with session.passing():
+            outputs = session.call(given)
+        session.save_tree(writer, name_of("output", number), outputs, run=run)
+
+    problem = attempt(act, tolerate=True)
+    if problem:
+        answer.lost[f"{run} {number}"] = problem
 
 
 def _distance(session: Session, one: Any, other: Any) -> float:

@@ -182,7 +182,7 @@ def _draws_in_eval(context: Context, result: StageResult) -> bool:
     if context.forwarded or context.drawn or "eval" not in context.modes:
         return False
     context.forwarded = True
-    if result.verdict == DIVERGED and context.settings.modules != "none":
+    if result.verdict in (DIVERGED, UNDERPOWERED) and context.settings.modules != "none":
         try:
             context.drawn = pipeline.replayed(context, "eval") is not None
         except WorkerFailed:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def forward_order(context: Context) -> Forward:
     """What is asked of each side."""
-    return Forward([DOUBLE, NATIVE], context.settings.modules, repeat=True)
+    return Forward([DOUBLE, NATIVE], context.settings.modules, repeat=True, draws=1 + len(context.settings.draws))
 
 
 def record(context: Context) -> tuple[Capture, Capture]:

@@ -248,12 +248,15 @@ def conclude(result: StageResult, method: Method | str) -> StageResult:
 
 def _say_weakest(result: StageResult) -> None:
     """Say of a test that is too weak which value makes it so, and why."""
-    weak = [p for p in result.pairs if p.judged and p.verdict == UNDERPOWERED and p.notes]
-    if result.verdict != UNDERPOWERED or not weak:
-        return
-    told = f"too weak to tell right from wrong: {weak[0].key}: {weak[0].notes[-1]}"
-    if told not in result.notes:
+    told = weakest(result)
+    if result.verdict == UNDERPOWERED and told and told not in result.notes:
         result.notes.append(told)
+
+
+def weakest(result: StageResult) -> str:
+    """Which value makes a test too weak, and why; '' where none is known to."""
+    weak = [p for p in result.pairs if p.judged and p.verdict == UNDERPOWERED and p.notes]
+    return f"too weak to tell right from wrong: {weak[0].key}: {weak[0].notes[-1]}" if weak else ""
 
 
 def _count_elements(result: StageResult) -> None:

@@ -19,21 +19,42 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.dtypes import Typed
 
+#: what names of parameters that are added hold
+BIASES = ("bias", "beta")
+
 #: names of moved parameters that are shown
 SHOWN = 3
 
 
-def movable(context: Context, *, single: bool = False) -> dict[str, Typed]:
+def movable(context: Context, *, single: bool = False, buffers: bool = False) -> dict[str, Typed]:
     """Other values for the reference's parameters that are constant; none where weights were not carried over, or not surely.
 
     Args:
         context: the check.
         single: those of one element too, where they are 0 or 1.
+        buffers: buffers too, as the running statistics of a normalisation are.
     """
     weights, plan = context.weights, context.plan
     if weights is None or plan is None or context.guessed or not plan.complete or context.settings.weights != "copy":
         return {}
-    return told_apart(weights, [record for record in plan.sources if record.role == "parameter"], single=single)
+    parameters = told_apart(weights, [record for record in plan.sources if record.role == "parameter"], single=single)
+    return (
+        {**told_apart(weights, [record for record in plan.sources if record.role != "parameter"]), **parameters} if buffers else parameters
+    )
+
+
+def hiding(context: Context) -> dict[str, Typed]:
+    """Other values for the reference's parameters that are all zeros and may be factors: what they multiply does not show.
+
+    A bias of zeros hides nothing; it is told by its name, which costs a run at most where it is called otherwise.
+    """
+    weights = context.weights
+    values = movable(context, single=True)
+    if weights is None or not values:
+        return {}
+    zeros = {r.name for r in weights.records if r.name in values and not weights.array(r).any()}
+    added = {name for name in zeros if any(word in name.rpartition(".")[2] for word in BIASES)}
+    return {name: value for name, value in values.items() if name in zeros - added}
 
 
 @contextmanager
@@ -55,7 +76,7 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
     drawn, forwarded = context.drawn, context.forwarded
     mark = uuid4().hex
     try:
-        _load(context, values)
+        load(context, values)
         for recorder, (identity, folder) in zip(recorders, known, strict=True):
             recorder.identity, recorder.folder = {**identity, "moved": mark}, folder / "moved-run"
         yield
@@ -72,14 +93,18 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
 def _restore(context: Context) -> None:
     """Load the weights as they were; workers that cannot are started anew, and load them first."""
     try:
-        _load(context, {})
+        load(context, {})
     except WorkerFailed:
         context.reference.restart()
         context.candidate.restart()
 
 
-def _load(context: Context, values: dict[str, Typed]) -> None:
-    """Load the reference's weights into both sides, some of them with other values."""
+def load(context: Context, values: dict[str, Typed]) -> Capture:
+    """Load the reference's weights into both sides, some of them with other values; gives what the reference holds then.
+
+    Raises:
+        WorkerFailed: a side cannot.
+    """
     weights, plan = context.weights, context.plan
     if weights is None or plan is None:
         raise ValueError("the weights are carried over first")
@@ -89,18 +114,37 @@ def _load(context: Context, values: dict[str, Typed]) -> None:
     with CaptureWriter(folder, Manifest(side="reference", stage="weights")) as writer:
         for record in weights.records:
             if record.location is not None:
-                writer.add(record.name, values.get(record.name) or weights.value(record), role=record.role)
+                value = values.get(record.name) or weights.value(record)
+                writer.add(record.name, value, role=record.role, op=record.op, source=record.source, attrs=record.attrs)
     order = replace(Load(), record=False, attempt=uuid4().hex)
     given = write(context, plan, lambda name: values.get(name) or own(name))  # both are there before either side is asked
-    context.reference.record("moved-load", order, {"state": Capture.open(folder)}, prelude=True)
+    held = Capture.open(folder)
+    context.reference.record("moved-load", order, {"state": held}, prelude=True)
     context.candidate.record("moved-load", order, {"state": given}, prelude=True)
+    return held
+
+
+def _listed(values: dict[str, Typed]) -> str:
+    names = list(values)
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def hidden(values: dict[str, Typed]) -> str:
+    """What the moved zeros have shown, for the result."""
+    return (
+        f"with the weights as constructed the outputs agree, as {len(values)} parameters of zeros hide what they multiply; judged with "
+        f"these moved by noise, the same on both sides, as a training would move them: {_listed(values)}"
+    )
+
+
+def shown(values: dict[str, Typed]) -> str:
+    """That the moved zeros hide nothing, for the result."""
+    return f"the outputs agree also with {len(values)} parameters of zeros moved by noise, which hide what they multiply: {_listed(values)}"
 
 
 def told(values: dict[str, Typed]) -> str:
     """What was done, for the result."""
-    names = list(values)
-    listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
     return (
-        f"with the weights as constructed outputs are constant, and show nothing: judged with the {len(names)} constant parameters "
-        f"moved by noise, the same on both sides, as a training would move them: {listed}"
+        f"with the weights as constructed outputs are constant, and show nothing: judged with the {len(values)} constant parameters "
+        f"moved by noise, the same on both sides, as a training would move them: {_listed(values)}"
     )

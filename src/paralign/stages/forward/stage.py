@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paralign.comparison.judge import LOUD
 from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
@@ -13,8 +14,8 @@ from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged, overall
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
 from paralign.stages.common.forward_passes import forward_order, record
-from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of
-from paralign.stages.forward import handed, moved_weights
+from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of, weakest
+from paralign.stages.forward import further, handed, moved_weights
 from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -33,10 +34,20 @@ REPEATED, HIDING = 1e-5, 1e-3
 
 
 def run(context: Context) -> StageResult:
-    """Judge the outputs; where these are constant as long as some parameters are, once more with those moved on both sides."""
+    """Judge the outputs; where these are constant as long as some parameters are, once more with those moved on both sides.
+
+    So too where parameters of zeros hide what is multiplied by them, as those of a residual branch do that begins as nothing.
+    """
     result = judged(context)
-    if result.verdict != UNDERPOWERED or not any(p.reference is not None and p.verdict == UNDERPOWERED for p in result.pairs):
-        return result
+    if result.verdict == ALIGNED:
+        return result if context.settings.draws else _unhidden(context, result)  # a judge moves what is constant by itself
+    if result.verdict == UNDERPOWERED and any(p.reference is not None and p.verdict == UNDERPOWERED for p in result.pairs):
+        return _unblocked(context, result)
+    return result
+
+
+def _unblocked(context: Context, result: StageResult) -> StageResult:
+    """The result, or that with the constant parameters moved, where outputs are constant and tell something then."""
     reference, _ = context.artifacts["forward"]
     if not any(_is_constant(pair.reference, reference) for pair in result.pairs if pair.reference is not None):
         return result
@@ -55,6 +66,27 @@ def run(context: Context) -> StageResult:
         return result
     again.notes.insert(0, moved_weights.told(values))
     return again
+
+
+def _unhidden(context: Context, result: StageResult) -> StageResult:
+    """The result, or that with the parameters moved that are zeros and may hide a branch, where the outputs differ then."""
+    values = moved_weights.hiding(context)
+    if not values:
+        return result
+    try:
+        with moved_weights.moved(context, values):
+            again = judged(context)
+    except WorkerFailed as failure:
+        result.notes.append(
+            f"with its parameters of zeros moved by noise, the {failure.side} failed with {failure.type}: {failure.message}"
+        )
+        return result
+    if again.verdict == DIVERGED:
+        again.notes.insert(0, moved_weights.hidden(values))
+        return again
+    if again.verdict == ALIGNED:
+        result.notes.append(moved_weights.shown(values))
+    return result
 
 
 def judged(context: Context) -> StageResult:
@@ -87,6 +119,7 @@ def judged(context: Context) -> StageResult:
     natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
     if not context.drawn:  # natively each side drew its own numbers
         precision.judge(result, (reference, candidate), natives, method, tolerance)
+        further.judge(context, result, (reference, candidate), method)
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
@@ -100,7 +133,7 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
     if context.settings.modules == "none":
         return
     try:
-        replay = pipeline.replayed(context, "eval") if result.verdict == DIVERGED else None
+        replay = pipeline.replayed(context, "eval") if _may_be_drawn(result) else None
         if replay is not None:
             context.drawn = True
             _judge_replay(result, replay)
@@ -131,6 +164,19 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
             )
 
 
+def _may_be_drawn(result: StageResult) -> bool:
+    """Whether random numbers drawn in eval mode could explain the outputs.
+
+    Some are drawn otherwise in float64 than natively: then the reference is far from itself, and no error is beyond its noise.
+    """
+    return result.verdict == DIVERGED or any(_is_loud(pair) for pair in result.pairs)
+
+
+def _is_loud(pair: Pair) -> bool:
+    """Whether a pair proves nothing because the reference is far from itself."""
+    return pair.verdict == UNDERPOWERED and pair.noise is not None and pair.noise.value > LOUD
+
+
 def _excuse_coordinates(result: StageResult) -> None:
     """Take outputs for aligned that are off by coordinates in float32: the candidate's run is then partly in lower precision.
 
@@ -154,10 +200,13 @@ def _judge_replay(result: StageResult, replay: pipeline.Replay) -> None:
     result.divergences, result.divergence = replay.divergences, next(iter(replay.divergences), None)
     if replay.wrong or replay.findings or any(d.confirmed for d in replay.divergences):
         return
-    result.verdict = ALIGNED
+    said = weakest(result)
     for pair in result.pairs:
-        if pair.verdict == DIVERGED:
+        if pair.verdict == DIVERGED or _is_loud(pair):
             pair.leave_out(Unjudged.DRAWN, "differs by what is drawn in eval mode: with the reference's draws it is the same")
+    result.verdict = UNDERPOWERED if any(p.judged and p.verdict == UNDERPOWERED for p in result.pairs) else ALIGNED
+    if result.verdict == ALIGNED:
+        result.notes = [note for note in result.notes if note != said]
 
 
 def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from paralign.worker.protocol.task import InRuns, Ran, Task
 from paralign.worker.protocol.watching_options import Watch
@@ -23,9 +23,13 @@ class Calls(Task[Called], task="calls"):
 
 @dataclass
 class Passed(Ran):
-    """``repeat``: how far the outputs of two native runs are apart, relative L2."""
+    """``repeat``: how far the outputs of two native runs are apart, relative L2.
+
+    ``lost``: ``run number`` of a pass on further inputs that failed -> why.
+    """
 
     repeat: float = 0.0
+    lost: Dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,14 @@ class Forward(InRuns[Passed], task="forward"):
     Args:
         modules: whether module calls are recorded: ``none``, ``digest`` or ``full``.
         repeat: the native run is done twice.
+        draws: sets of inputs that are passed through one after the other: the trees ``inputs``, ``inputs_1``, …; their outputs are
+            called ``output``, ``output_1``, ….
         attempt: as in :class:`Load`.
     """
 
     modules: str = "none"
     repeat: bool = False
+    draws: int = 1
     attempt: str = ""
 
 
