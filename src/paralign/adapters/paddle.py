@@ -14,7 +14,6 @@ import numpy as np
 import paddle
 from paddle.nn import RNNCellBase
 from paddle.nn.layer.rnn import RNNBase
-from paddle.optimizer.lr import LRScheduler, ReduceOnPlateau
 
 from paralign.adapters import (
     _diagnosis_paddle,
@@ -26,27 +25,27 @@ from paralign.adapters import (
     _modes,
     _onnx,
     _paddle_operations,
+    _programs_paddle,
     _times_paddle,
+    _training_paddle,
     _translated_paddle,
     _values,
 )
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
+from paralign.adapters._tensors_paddle import NAMES, TYPES, held_still, recordable
 from paralign.adapters.base import Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, is_floating
-from paralign.errors import EnvironmentUnavailable, UnsupportedTensor, UsageError
+from paralign.errors import EnvironmentUnavailable, UnsupportedTensor
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from paralign.adapters.base import History, OperationSink, Select, Sink
 
-#: canonical name -> type of this version of the framework, and back
-_TYPES = {name: getattr(paddle, name) for name in STORAGE if hasattr(paddle, name) and name not in ("uint16", "uint32", "uint64")}
-_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 #: settings that change results; a build has those of its devices only
 _FLAGS = (
@@ -66,10 +65,10 @@ _FLAGS = (
 #: kinds of layers that register running statistics as parameters -> their names
 _STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u", "weight_v")}
 
-_PROGRAMS, _WEIGHTS, _LOADERS = (".json", ".pdmodel"), ".pdiparams", ("set_state_dict", "set_dict", "load_dict")
+_LOADERS = ("set_state_dict", "set_dict", "load_dict")
 
 
-class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnosis_paddle.Diagnoses):
+class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnosis_paddle.Diagnoses, _training_paddle.Trains):
     """Paddle layers, tensors and optimizers; the device in use is Paddle's own setting."""
 
     name = "paddle"
@@ -136,7 +135,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     def to_array(self, tensor: Any) -> Typed:
         """The values on the host; shares the tensor's memory where that is on the host and numpy can take it over (DLPack)."""
-        name = _recordable(tensor)
+        name = recordable(tensor)
         host = tensor.detach()
         if not host.place.is_cpu_place():
             host = host.cpu()
@@ -148,7 +147,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
         """Digest and sketch, see ``_digest_paddle``."""
-        name = _recordable(tensor)
+        name = recordable(tensor)
         with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
             plain = tensor.detach()
             made = _digest_paddle.fingerprint(plain, name, ordered=sketch)
@@ -159,7 +158,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
         """The sketch alone."""
-        name = _recordable(tensor)
+        name = recordable(tensor)
         with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
             plain = tensor.detach()
             made = _digest_paddle.sketch(plain, name)
@@ -175,10 +174,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         Raises:
             UnsupportedTensor: Paddle has no such element type.
         """
-        if value.dtype not in _TYPES:
+        if value.dtype not in TYPES:
             raise UnsupportedTensor(
                 f"Paddle {paddle.__version__} has no tensors of {value.dtype}",
-                hint="convert the values to one of: " + ", ".join(sorted(_TYPES)),
+                hint="convert the values to one of: " + ", ".join(sorted(TYPES)),
             )
         array = _values.fresh(value)
         if value.dtype not in RAW:
@@ -223,7 +222,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
                         owner,
                         leaf,
                         kind,
-                        trainable=role == "parameter" and not tensor.stop_gradient and not _held_still(tensor),
+                        trainable=role == "parameter" and not tensor.stop_gradient and not held_still(tensor),
                         shared=first.get(id(tensor)),
                         persistent=leaf not in layer._non_persistable_buffer_names_set,  # noqa: SLF001 - no public name
                         attrs=_normalisation(layer, kind) if role == "buffer" else {},
@@ -234,10 +233,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
         """Copy values into parameters and buffers, which stay the same objects."""
-        pairs = _values.matched(self.state(model), values, lambda tensor: (tuple(tensor.shape), _recordable(tensor)))
+        pairs = _values.matched(self.state(model), values, lambda tensor: (tuple(tensor.shape), recordable(tensor)))
         with paddle.no_grad():
             for entry, value in pairs:
-                new = self.from_array(_values.converted(value, _NAMES[entry.tensor.dtype]))
+                new = self.from_array(_values.converted(value, NAMES[entry.tensor.dtype]))
                 entry.tensor.set_value(new if new.dtype == entry.tensor.dtype else new.cast(entry.tensor.dtype))
 
     @contextmanager
@@ -281,7 +280,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape."""
-        return _recordable(tensor), tuple(tensor.shape)
+        return recordable(tensor), tuple(tensor.shape)
 
     def storage(self, tensor: Any) -> int:
         """The address of the memory that the tensor is a view of; 0 where it has none."""
@@ -308,7 +307,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         complex_target = _values.FLOATING[_values.castable(dtype)]
         with paddle.no_grad():
             for entry in self.state(model):
-                name = _NAMES.get(entry.tensor.dtype, "")
+                name = NAMES.get(entry.tensor.dtype, "")
                 target = complex_target if name.startswith("complex") else dtype
                 if is_floating(name) and target is not None and name != target:
                     _retype(entry.tensor, target)
@@ -323,6 +322,11 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         """``paddle.no_grad``; programs of ``to_static`` that are built inside have gradients all the same."""
         return _translated_paddle.no_grad()
 
+    def gradients(self, model: Any) -> Dict[str, Any]:
+        """Every parameter once, running statistics left out; none of what a rate of 0 freezes, whatever the backward pass left there."""
+        entries = [entry for entry in self.state(model) if entry.role == "parameter" and entry.shared is None]
+        return {e.name: None if held_still(e.tensor) else _paddle_operations.dense(e.tensor.grad, e.tensor) for e in entries}
+
     def mode(self, model: Any) -> Any:
         """Every layer with its flag."""
         return _modes.read_mode(model.sublayers(include_self=True))
@@ -331,151 +335,19 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         """Put every flag back."""
         _modes.write_mode(mode)
 
-    def parameters(self, model: Any) -> List[Any]:
-        """As ``model.parameters()``, running statistics included: optimizers pass over what has no gradient."""
-        return list(model.parameters())
-
-    def watch(self, tensor: Any) -> Any:
-        """A leaf of its own memory with ``stop_gradient`` False."""
-        if not is_floating(_NAMES.get(tensor.dtype, "")):
-            return tensor
-        leaf = tensor.detach().clone()
-        leaf.stop_gradient = False
-        return leaf
-
-    def slopes(self, total: Any, leaves: Sequence[Any]) -> List[Any]:
-        """``paddle.grad`` with a graph."""
-        return list(paddle.grad(total, list(leaves), create_graph=True, allow_unused=True))
-
-    def gradient(self, tensor: Any) -> Any:
-        """``tensor.grad``."""
-        return tensor.grad
-
-    def gradients(self, model: Any) -> Dict[str, Any]:
-        """Every parameter once, running statistics left out; none of what a rate of 0 freezes, whatever the backward pass left there."""
-        entries = [entry for entry in self.state(model) if entry.role == "parameter" and entry.shared is None]
-        return {e.name: None if _held_still(e.tensor) else _paddle_operations.dense(e.tensor.grad, e.tensor) for e in entries}
-
-    def backward(self, loss: Any) -> None:
-        """``loss.backward()``.
-
-        Raises:
-            UsageError: the loss has more than one element; Paddle itself would take their sum.
-        """
-        if int(np.prod(loss.shape)) != 1:
-            raise UsageError(
-                f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss", hint="take its mean or sum"
-            )
-        loss.backward()
-
-    def clear_gradients(self, model: Any, optimizer: Any) -> None:
-        """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
-        if isinstance(optimizer, paddle.optimizer.Optimizer):
-            optimizer.clear_grad(set_to_zero=False)
-        elif hasattr(optimizer, "clear_grad"):  # one that the user wrote from scratch
-            optimizer.clear_grad()
-        if model is not None:
-            model.clear_gradients(set_to_zero=False)
-
-    def step(self, optimizer: Any) -> None:
-        """``optimizer.step()``.
-
-        Paddle's optimizers take the type of their learning rate from the first parameter when they are built, and fail when that
-        was cast since. Before the first update it is taken again, so that an optimizer built before a cast works.
-        """
-        known = isinstance(optimizer, paddle.optimizer.Optimizer)
-        if known and not optimizer._learning_rate_map and optimizer._parameter_list:  # noqa: SLF001 - only the constructor sets these
-            first = optimizer._parameter_list[0]  # noqa: SLF001 - as above
-            optimizer._dtype = (first["params"][0] if isinstance(first, dict) else first).dtype  # noqa: SLF001 - as above
-        optimizer.step()
-
-    def store(self, value: Any, path: str) -> None:
-        """``paddle.save``."""
-        paddle.save(value, path)
-
-    @contextmanager
-    def numbered_anew(self) -> Iterator[None]:
-        """By ``paddle.utils.unique_name.guard``: a second optimizer of a parameter would call what it keeps ``…_1``."""
-        with paddle.utils.unique_name.guard():
-            yield
-
-    def learning_rates(self, optimizer: Any) -> List[float]:
-        """One a parameter group: the global rate times the group's ``learning_rate``, which is a factor in Paddle.
-
-        None of an optimizer that tells no rate (``get_lr``): it is judged by what it does to the parameters.
-        """
-        if not hasattr(optimizer, "get_lr"):
-            return []
-        told = optimizer.get_lr()
-        if isinstance(told, (list, tuple, dict)):  # an object of the user's own around several optimizers
-            rates = list(told.values()) if isinstance(told, dict) else list(told)
-            return [float(rate) for rate in rates if isinstance(rate, (int, float))]
-        rate = float(told)
-        groups = getattr(optimizer, "_param_groups", None) or []
-        if groups and isinstance(groups[0], dict):
-            return [rate * float(group.get("learning_rate", 1.0)) for group in groups]
-        return [rate]
-
-    def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:
-        """``scheduler.step()``, of the one given or of the one inside the optimizer.
-
-        Raises:
-            UsageError: the schedule depends on a metric.
-        """
-        inside = getattr(optimizer, "_learning_rate", None)
-        scheduler = inside if scheduler is None and isinstance(inside, LRScheduler) else scheduler
-        if scheduler is None:
-            return
-        if isinstance(scheduler, ReduceOnPlateau):
-            raise UsageError(
-                "ReduceOnPlateau cannot be advanced without a metric",
-                where="build_scheduler",
-                hint="leave this scheduler out, or compare the learning rates of training logs",
-            )
-        scheduler.step()
-
     def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
         """Run ``<prefix>.json`` or ``.pdmodel`` with its ``.pdiparams`` (Paddle Inference), or ``.onnx``."""
-        file = _program_file(path)
+        file = _programs_paddle.program_file(path)
         if file.endswith(".onnx"):
             return _onnx.run_file(file, inputs)
-        return _exported.single(_times_paddle.run(_predictor(file), inputs, file))
+        return _exported.single(_times_paddle.run(_programs_paddle.predictor(file), inputs, file))
 
     def operator_times(self, path: str, inputs: Sequence[Any]) -> List[_exported.OperatorTime]:
         """Of ``.onnx``, as ONNX Runtime's profile has them, else as Paddle Inference's has."""
-        file = _program_file(path)
-        return _onnx.operator_times(file, inputs) if file.endswith(".onnx") else _times_paddle.measured(_predictor, inputs, file)
-
-
-def _program_file(path: str) -> str:
-    path = path[: -len(_WEIGHTS)] if path.endswith(_WEIGHTS) else path
-    file = _exported.find(path, (*_PROGRAMS, ".onnx"))
-    if not file.endswith((*_PROGRAMS, ".onnx")):
-        _exported.refuse(file, (*_PROGRAMS, ".onnx"))
-    return file
-
-
-def _recordable(tensor: Any) -> str:
-    """The canonical dtype of a tensor whose values can be read. Paddle crashes on some of those that are refused here."""
-    what, hint = "", ""
-    if tensor.is_dist():
-        what, hint = "a distributed tensor", "gather it with paddle.distributed.unshard_dtensor"
-    elif tensor.is_selected_rows():
-        what, hint = "a tensor of selected rows", "build the Embedding with sparse=False"
-    elif not tensor.is_dense():
-        what, hint = "a sparse tensor", "call .to_dense() on it"
-    elif not tensor._is_initialized() and tensor.size:  # noqa: SLF001 - there is no public question
-        what, hint = "a tensor without memory", "give it a value first"
-    elif tensor.dtype not in _NAMES:
-        what, hint = f"a tensor of {tensor.dtype}", "convert it to one of: " + ", ".join(sorted(_TYPES))
-    if what:
-        raise UnsupportedTensor(f"{what} cannot be recorded", hint=hint)
-    return _NAMES[tensor.dtype]
-
-
-def _held_still(tensor: Any) -> bool:
-    """Whether a parameter is frozen as the guides do it, by ``ParamAttr(learning_rate=0)``: a factor of the optimizer's rate."""
-    return bool((getattr(tensor, "optimize_attr", None) or {}).get("learning_rate", 1.0) == 0)
+        file = _programs_paddle.program_file(path)
+        if file.endswith(".onnx"):
+            return _onnx.operator_times(file, inputs)
+        return _times_paddle.measured(_programs_paddle.predictor, inputs, file)
 
 
 def _walk(layer: Any, path: str) -> Iterator[Tuple[str, Any]]:
@@ -522,34 +394,9 @@ def _retype_layer(layer: Any, dtype: str) -> None:
         if dtype != paddle.get_default_dtype():
             layer.get_initial_states = partial(layer.get_initial_states, dtype=dtype)
     kept = layer._dtype  # noqa: SLF001 - there is no public name for it
-    name = kept if isinstance(kept, str) else _NAMES.get(kept, "")
+    name = kept if isinstance(kept, str) else NAMES.get(kept, "")
     if name in _values.FLOATING:
-        layer._dtype = dtype if isinstance(kept, str) else _TYPES[dtype]  # noqa: SLF001 - as above
-
-
-def _predictor(file: str, *, profile: bool = False) -> Any:
-    from paddle import inference
-
-    weights = str(Path(file).with_suffix(_WEIGHTS))
-    if not Path(weights).is_file():
-        raise UsageError("the weights of this exported program are missing", where=weights, hint="export it again, and keep both files")
-    config = inference.Config(file, weights)
-    config.disable_glog_info()
-    if profile:
-        config.enable_profile()
-    kind, _, index = paddle.get_device().partition(":")
-    if kind == "gpu":
-        config.enable_use_gpu(256, int(index or 0))  # MiB to start with
-    else:
-        config.disable_gpu()
-        if hasattr(
-            config, "disable_mkldnn"
-        ):  # Paddle 3.3.1 switches oneDNN on by itself, whose kernels refuse interpolate's list of scales
-            config.disable_mkldnn()
-    try:
-        return inference.create_predictor(config)
-    except (RuntimeError, ValueError) as error:
-        raise _exported.broken(file, "a Paddle Inference program", error) from error
+        layer._dtype = dtype if isinstance(kept, str) else TYPES[dtype]  # noqa: SLF001 - as above
 
 
 @lru_cache(maxsize=None)

@@ -8,8 +8,6 @@ rounding.
 from __future__ import annotations
 
 import sys
-import warnings
-import zipfile
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -17,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 import numpy as np
 import torch
-from torch.nn.parameter import is_lazy
-from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from paralign.adapters import (
     _diagnosis_torch,
@@ -29,11 +25,14 @@ from paralign.adapters import (
     _lending_torch,
     _modes,
     _onnx,
+    _programs_torch,
     _torch_operations,
+    _training_torch,
     _values,
 )
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
+from paralign.adapters._tensors_torch import NAMES, TYPES, recordable, refuse_lazy
 from paralign.adapters.base import Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments
@@ -45,14 +44,8 @@ if TYPE_CHECKING:
 
     from paralign.adapters.base import History, OperationSink, Select, Sink
 
-#: canonical name -> type of this version of the framework, and back
-_TYPES = {name: getattr(torch, name) for name in STORAGE if hasattr(torch, name)}
-_NAMES = {kind: name for name, kind in _TYPES.items()}
 
-_SUFFIXES = (".pt2", ".pt", ".pth", ".onnx")
-
-
-class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_torch.Diagnoses):
+class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_torch.Diagnoses, _training_torch.Trains):
     """PyTorch modules, tensors and optimizers; remembers nothing but the device in use."""
 
     name = "torch"
@@ -97,7 +90,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
             "device": str(self._device),
             "threads": torch.get_num_threads(),
             "interop_threads": torch.get_num_interop_threads(),
-            "default_dtype": _NAMES.get(torch.get_default_dtype(), str(torch.get_default_dtype())),
+            "default_dtype": NAMES.get(torch.get_default_dtype(), str(torch.get_default_dtype())),
             "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
             "cudnn_deterministic": torch.backends.cudnn.deterministic,
             "cudnn_benchmark": torch.backends.cudnn.benchmark,
@@ -128,7 +121,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     def to_array(self, tensor: Any) -> Typed:
         """The values on the host; shares the tensor's memory where that is on the host."""
-        name = _recordable(tensor)
+        name = recordable(tensor)
         host = tensor.detach().resolve_conj().resolve_neg().cpu()
         if name == "bfloat16":
             return Typed(host.view(torch.int16).numpy().view(STORAGE[name]), name)
@@ -136,7 +129,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
         """Digest and sketch, see ``_digest_torch``."""
-        name = _recordable(tensor)
+        name = recordable(tensor)
         with torch.no_grad():
             plain = tensor.detach()
             made = _digest_torch.fingerprint(plain, name, ordered=sketch)
@@ -147,7 +140,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
         """The sketch alone."""
-        name = _recordable(tensor)
+        name = recordable(tensor)
         with torch.no_grad():
             plain = tensor.detach()
             made = _digest_torch.sketch(plain, name)
@@ -163,16 +156,16 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         Raises:
             UnsupportedTensor: this version of PyTorch has no such element type.
         """
-        if value.dtype not in _TYPES:
+        if value.dtype not in TYPES:
             raise UnsupportedTensor(
                 f"PyTorch {torch.__version__} has no tensors of {value.dtype}",
-                hint="convert the values to one of: " + ", ".join(sorted(_TYPES)),
+                hint="convert the values to one of: " + ", ".join(sorted(TYPES)),
             )
         array = _values.fresh(value)
         if value.dtype == "bfloat16":
             array = array.view(np.int16)  # versions before 2.3 have no uint16 to pass the bits through
         tensor = torch.from_numpy(array)
-        return (tensor.view(_TYPES[value.dtype]) if value.dtype in RAW else tensor).to(self._device)
+        return (tensor.view(TYPES[value.dtype]) if value.dtype in RAW else tensor).to(self._device)
 
     def modules(self, model: Any) -> List[Tuple[str, Any]]:
         """As ``named_modules``."""
@@ -224,10 +217,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
         """Copy values into parameters and buffers, which stay the same objects."""
-        pairs = _values.matched(self.state(model), values, lambda tensor: (tuple(tensor.shape), _recordable(tensor)))
+        pairs = _values.matched(self.state(model), values, lambda tensor: (tuple(tensor.shape), recordable(tensor)))
         with torch.no_grad():
             for entry, value in pairs:
-                entry.tensor.copy_(self.from_array(_values.converted(value, _NAMES[entry.tensor.dtype])))
+                entry.tensor.copy_(self.from_array(_values.converted(value, NAMES[entry.tensor.dtype])))
 
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
@@ -271,7 +264,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape."""
-        return _recordable(tensor), tuple(tensor.shape)
+        return recordable(tensor), tuple(tensor.shape)
 
     def storage(self, tensor: Any) -> int:
         """The address of the memory that the tensor is a view of."""
@@ -294,13 +287,13 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
             UsageError: ``dtype`` is none of float64, float32, float16, bfloat16.
             UnsupportedTensor: a lazy module has not been run yet.
         """
-        target = _TYPES[_values.castable(dtype)]
+        target = TYPES[_values.castable(dtype)]
         complex_target = _values.FLOATING[dtype]
         for entry in self.state(model):
             tensor = entry.tensor
-            _refuse_lazy(tensor)
+            refuse_lazy(tensor)
             if tensor.is_complex():
-                wanted = _TYPES[complex_target] if complex_target else tensor.dtype
+                wanted = TYPES[complex_target] if complex_target else tensor.dtype
             else:
                 wanted = target if tensor.is_floating_point() else tensor.dtype
             tensor.data = tensor.data.to(wanted)
@@ -329,6 +322,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         context: AbstractContextManager[None] = torch.no_grad()
         return context
 
+    def gradients(self, model: Any) -> Dict[str, Any]:
+        """As ``named_parameters``: every parameter once."""
+        return {name: _torch_operations.dense(parameter.grad) for name, parameter in model.named_parameters()}
+
     def mode(self, model: Any) -> Any:
         """Every module with its flag."""
         return _modes.read_mode(_eager(model))
@@ -337,92 +334,14 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         """Put every flag back."""
         _modes.write_mode(mode)
 
-    def parameters(self, model: Any) -> List[Any]:
-        """As ``model.parameters()``."""
-        return list(model.parameters())
-
-    def watch(self, tensor: Any) -> Any:
-        """A leaf of its own memory that requires a gradient."""
-        if not (tensor.is_floating_point() or tensor.is_complex()):
-            return tensor
-        return tensor.detach().clone().requires_grad_()
-
-    def slopes(self, total: Any, leaves: Sequence[Any]) -> List[Any]:
-        """``torch.autograd.grad`` with a graph."""
-        return list(torch.autograd.grad(total, list(leaves), create_graph=True, allow_unused=True))
-
-    def gradient(self, tensor: Any) -> Any:
-        """``tensor.grad``."""
-        return tensor.grad
-
-    def gradients(self, model: Any) -> Dict[str, Any]:
-        """As ``named_parameters``: every parameter once."""
-        return {name: _torch_operations.dense(parameter.grad) for name, parameter in model.named_parameters()}
-
-    def backward(self, loss: Any) -> None:
-        """``loss.backward()``.
-
-        Raises:
-            UsageError: the loss has more than one element.
-        """
-        if loss.numel() != 1:
-            raise UsageError(
-                f"a backward pass starts from a scalar, the loss has shape {list(loss.shape)}", where="loss", hint="take its mean or sum"
-            )
-        loss.backward()
-
-    def clear_gradients(self, model: Any, optimizer: Any) -> None:
-        """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
-        if model is not None:
-            model.zero_grad(set_to_none=True)
-        if isinstance(optimizer, torch.optim.Optimizer):
-            optimizer.zero_grad(set_to_none=True)
-        elif hasattr(optimizer, "zero_grad"):  # one that the user wrote from scratch
-            optimizer.zero_grad()
-
-    def step(self, optimizer: Any) -> None:
-        """``optimizer.step()``."""
-        optimizer.step()
-
-    def store(self, value: Any, path: str) -> None:
-        """``torch.save``."""
-        torch.save(value, path)
-
-    def numbered_anew(self) -> AbstractContextManager[None]:
-        """Nothing: PyTorch numbers nothing across a process."""
-        return nullcontext()
-
-    def learning_rates(self, optimizer: Any) -> List[float]:
-        """One a parameter group; none of an optimizer that keeps them elsewhere: it is judged by what it does to the parameters."""
-        groups = getattr(optimizer, "param_groups", None) or []
-        return [float(group["lr"]) for group in groups if "lr" in group]
-
-    def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:  # noqa: ARG002 - PyTorch's schedulers hold their optimizer
-        """``scheduler.step()``, without the warning that no update came before it: a schedule may be walked on its own.
-
-        Raises:
-            UsageError: the schedule depends on a metric.
-        """
-        if scheduler is None:
-            return
-        if isinstance(scheduler, ReduceLROnPlateau):
-            raise UsageError(
-                "ReduceLROnPlateau cannot be advanced without a metric",
-                where="build_scheduler",
-                hint="leave this scheduler out, or compare the learning rates of training logs",
-            )
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"Detected call of `lr_scheduler\.step\(\)` before")
-            scheduler.step()
-
     def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
         """Run ``.pt2`` (torch.export), ``.pt`` or ``.pth`` (TorchScript) or ``.onnx``; outputs nest as the program's do."""
-        file = _exported.find(path, _SUFFIXES)
+        file = _exported.find(path, _programs_torch.SUFFIXES)
         if file.endswith(".onnx"):
             return _onnx.run_file(file, inputs)
-        if not file.endswith(_SUFFIXES):
-            _exported.refuse(file, _SUFFIXES)
-        program = _program(file, self._device)
+        if not file.endswith(_programs_torch.SUFFIXES):
+            _exported.refuse(file, _programs_torch.SUFFIXES)
+        program = _programs_torch.loaded(file, self._device)
         with torch.no_grad():
             return self._to_host(program(*(self.from_array(typed(array)) for array in inputs)))
 
@@ -432,7 +351,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         Raises:
             UsageError: a program of another kind.
         """
-        file = _exported.find(path, _SUFFIXES)
+        file = _exported.find(path, _programs_torch.SUFFIXES)
         if not file.endswith(".onnx"):
             raise _exported.no_times(file, "PyTorch")
         return _onnx.operator_times(file, inputs)
@@ -443,25 +362,6 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         if isinstance(value, dict):
             return {key: self._to_host(item) for key, item in value.items()}
         return [self._to_host(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def _recordable(tensor: Any) -> str:
-    """The canonical dtype of a tensor whose values can be read."""
-    _refuse_lazy(tensor)
-    what, hint = "", ""
-    if tensor.is_nested:
-        what, hint = "a nested tensor", "use torch.nested.to_padded_tensor(x, 0.0)"
-    elif tensor.layout is not torch.strided:
-        what, hint = f"a tensor of layout {tensor.layout}", "call .to_dense() on it"
-    elif tensor.is_quantized:
-        what, hint = f"a quantised tensor ({tensor.dtype})", "call .dequantize() or .int_repr() on it"
-    elif tensor.is_meta:
-        what, hint = "a meta tensor (it has no values)", "build the model on a real device (module.to_empty, then load weights)"
-    elif tensor.dtype not in _NAMES:
-        what, hint = f"a tensor of {tensor.dtype}", "convert it to one of: " + ", ".join(sorted(_TYPES))
-    if what:
-        raise UnsupportedTensor(f"{what} cannot be recorded", hint=hint)
-    return _NAMES[tensor.dtype]
 
 
 def _uncompiled() -> AbstractContextManager[None]:
@@ -479,11 +379,6 @@ def _is_compiled(path: str) -> bool:
     return "_orig_mod" in path.split(".")
 
 
-def _refuse_lazy(tensor: Any) -> None:
-    if is_lazy(tensor):
-        raise UnsupportedTensor("a parameter of a lazy module has no shape yet", hint="run the model once before it is compared")
-
-
 def _normalisation(module: Any) -> Dict[str, Any]:
     if isinstance(module, torch.nn.modules.batchnorm._NormBase):  # noqa: SLF001 - the one class of what keeps running statistics
         return {"momentum": module.momentum, "epsilon": module.eps}
@@ -492,20 +387,6 @@ def _normalisation(module: Any) -> Dict[str, Any]:
 
 def _eager(model: Any) -> List[Any]:
     return [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
-
-
-def _program(file: str, device: Any) -> Any:
-    if file.endswith(".pt2"):
-        try:
-            return torch.export.load(file).module().to(device)
-        except (RuntimeError, ValueError, OSError, zipfile.BadZipFile) as error:
-            raise _exported.broken(file, "a program of torch.export", error) from error
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"`torch\.jit\.load` is deprecated", category=DeprecationWarning)
-            return torch.jit.load(file, map_location=device)
-    except (RuntimeError, ValueError, OSError) as error:
-        raise _exported.broken(file, "TorchScript", error) from error
 
 
 @lru_cache(maxsize=None)
