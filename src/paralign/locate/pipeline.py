@@ -277,7 +277,7 @@ def backward(context: Context, mode: str, after: int = 0, *, slight: bool = Fals
     order = Operations([DOUBLE, NATIVE], mode=MODES[mode], backward=True, steps=after, accumulate=accumulate)
     watched = Watched(context, order, {"inputs": context.inputs, "labels": context.labels}, name=f"gradients-{mode}")
     judgement = watched.judgement()
-    if after and any(v.maker is None and v.record.role == "parameter" for v in judgement.wrong):  # the steps before went other ways
+    if after and any(v.maker is None and v.is_parameter for v in judgement.wrong):  # the steps before went other ways
         return Searched()
     found, notes = guilty(watched, judgement)
     if found := repairing.repaired(watched, judgement, found):

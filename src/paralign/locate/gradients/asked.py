@@ -109,7 +109,7 @@ def _given(graph: Graph, value: Value, what: str) -> bool:
 
 def _in_module(_: Graph, value: Value, what: str) -> bool:
     """What is computed in a module or below it, and its own parameters; buffers have no gradients."""
-    place = value.maker.module if value.maker is not None else value.record.name if value.record.role == "parameter" else ""
+    place = value.maker.module if value.maker is not None else value.record.name if value.is_parameter else ""
     return place == what or place.startswith(f"{what}.")
 
 
@@ -134,7 +134,7 @@ def _names(graph: Graph) -> Iterable[str]:
     for value in _values(graph):
         if value.maker is not None and value.maker.module:
             yield value.maker.module
-        elif value.maker is None and value.record.role == "parameter":
+        elif value.maker is None and value.is_parameter:
             yield value.record.name
 
 

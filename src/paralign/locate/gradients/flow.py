@@ -50,7 +50,7 @@ class Edges:
     def _find(self, operation: Operation) -> Operation | None:
         if operation.kind in MOVES:
             return None
-        made = [v for v in operation.outputs if self.judgement.is_right(v) and is_telling(v)]
+        made = [v for v in operation.outputs if self.judgement.is_established(v)]
         found = [(v, p) for v in made for p in self.judgement.partners(v) if p.maker is not None and p.maker.kind == operation.kind]
         place, length = operation.order / max(1, len(self.judgement.candidate.values)), max(1, len(self.judgement.reference.values))
 

@@ -117,7 +117,7 @@ class Gradients:
     def __init__(self, judgement: Judgement, noise: dict[int, float], names: dict[str, str]) -> None:
         self.judgement, self.noise = judgement, noise
         self._names = names
-        given = {v.record.name: v for v in judgement.reference.values.values() if v.maker is None and v.record.role == "parameter"}
+        given = {v.record.name: v for v in judgement.reference.values.values() if v.maker is None and v.is_parameter}
         self._parameters = given
         self._status: dict[Value, tuple[float | None, Value | None]] = {}
         self._useful = _ancestors(judgement.candidate.loss)
@@ -204,15 +204,15 @@ class Gradients:
         return all(_rms(p) > 0.0 for p in self._partners(value) if p.users)  # PyTorch puts copies by that nothing takes
 
     def _partners(self, value: Value) -> list[Value]:
-        if value.maker is None and value.record.role == "parameter":
+        if value.maker is None and value.is_parameter:
             twin = self._parameters.get(self._names.get(value.record.name, ""))
             if twin is None and is_telling(value):  # taken apart or put together: by its values
-                same = [p for p in self.judgement.partners(value) if p.record.role == "parameter"]
+                same = [p for p in self.judgement.partners(value) if p.is_parameter]
                 twin = same[0] if len(same) == 1 else None
             return [twin] if twin is not None else []
         if not self.judgement.is_right(value) or not is_telling(value):
             return []
-        return [p for p in self.judgement.partners(value) if p.record.role != "parameter" and p.size == value.size]
+        return [p for p in self.judgement.partners(value) if not p.is_parameter and p.size == value.size]
 
     def kept(self, value: Value) -> Value | None:
         """The reference's value where the candidate's has a gradient and the reference's has none."""
@@ -223,7 +223,7 @@ class Gradients:
 
     def wrong_parameters(self) -> list[Value]:
         """The parameters whose gradients are wrong, missing, or there although the reference has none."""
-        given = [v for v in self.judgement.candidate.values.values() if v.maker is None and v.record.role == "parameter"]
+        given = [v for v in self.judgement.candidate.values.values() if v.maker is None and v.is_parameter]
         return [v for v in given if self.status(v)[0]]
 
     def faults(self) -> list[Fault]:

@@ -72,7 +72,7 @@ class Recorded:
 
     def _names(self) -> dict[str, str]:
         """The candidate's parameters -> the reference's, as far as names tell."""
-        return {v.record.name: v.record.name for v in self._graph.values.values() if v.record.role == "parameter"}
+        return {v.record.name: v.record.name for v in self._graph.values.values() if v.is_parameter}
 
     def _noise(self) -> dict[int, float]:
         """How far the reference's native run is from its float64 run, value by value; where coordinates are computed, in order."""

@@ -156,7 +156,7 @@ def _numbers_of_region(fault: Fault) -> str | None:
 
 def _module_chosen(asked: Wired) -> str | None:
     """Where its module was chosen, which decided on the parameters that an operation takes."""
-    if all(v.record.role != "parameter" for v in foreign(asked.judgement, asked.operation, asked.other)):
+    if all(not v.is_parameter for v in foreign(asked.judgement, asked.operation, asked.other)):
         return None
     return Passage(asked.judgement, asked.guilt, asked.operation, asked.operation.stack, alike=True).innermost
 
@@ -185,7 +185,7 @@ def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) 
     """The line that gave a value, which others rightly take, a further name for an operation that takes it in place of the reference's."""
     known = {v.digest for v in other.inputs}
     for value in operation.inputs:
-        if judgement.is_right(value) and is_telling(value) and not any(p.digest in known for p in judgement.partners(value)):
+        if judgement.is_established(value) and not any(p.digest in known for p in judgement.partners(value)):
             maker = before_moves(value, operation.source).maker
             ends = inner_lines(maker, operation) if maker is not None and maker.stack and operation.stack else None
             line = named_for(ends[1], ends[0]) if ends is not None else None
@@ -200,7 +200,7 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     The missing operation is placed in the reference by what its calls have in common with those of the operation before it; the
     candidate's line is at the same depth of its own calls.
     """
-    candidates = [v for v in user.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    candidates = [v for v in user.inputs if v.maker is not None and judgement.is_established(v)]
     due = computing(after)
     taken = {v.digest for v in due.inputs} if due is not None else set()
     candidates.sort(key=lambda v: any(p.digest in taken for p in judgement.partners(v)))  # what the reference does not take there first
@@ -236,7 +236,7 @@ def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
         if all(v in bare or (not is_telling(v) and judgement.is_right(v)) for v in operation.inputs):
             bare.update(operation.outputs)
             continue
-        right = [v for v in operation.inputs if v not in bare and judgement.is_right(v) and is_telling(v)]
+        right = [v for v in operation.inputs if v not in bare and judgement.is_established(v)]
         numbers = next((v for v in operation.inputs if v in bare), None)
         if not right or numbers is None:
             return None
@@ -284,7 +284,7 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
     if source is not None and source.stack:
         return source.stack[0]
     for value in operation.inputs:
-        strange = judgement.is_right(value) and is_telling(value) and value.record.role != "parameter"
+        strange = judgement.is_established(value) and not value.is_parameter
         if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):
             continue
         before = before_moves(value, operation.source)
@@ -319,7 +319,7 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     In the reference, the calls of the operation part somewhere from those that made the value that it takes; the candidate's line is at
     the same depth.
     """
-    taken = {p for v in operation.inputs for p in judgement.partners(v)}
+    taken = judgement.partners_of(operation.inputs)
     due = next((v for v in other.inputs if v.maker is not None and v not in taken), None) if other is not None else None
     maker = computing(due.maker if due is not None else None)
     if maker is None or other is None or due is None:

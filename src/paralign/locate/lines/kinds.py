@@ -165,7 +165,7 @@ def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple
         return Kind.MISWIRED, twin, maker
     if lacked:
         return _by_lacked(judgement, maker, twin, lacked[0])
-    computing = [v for v in others if v.maker is not None or v.record.role == "parameter"]
+    computing = [v for v in others if v.maker is not None or v.is_parameter]
     return (Kind.MISWIRED if computing and twin.kind == maker.kind else Kind.DIFFERENT), twin, maker
 
 
@@ -204,7 +204,7 @@ def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due
     Empty where it takes something that has: then a step is missing.
     """
     due_there, on_the_way = {v.digest for v in twin.inputs}, {v.digest for o in way_to(judgement, due, REACH) for v in o.inputs}
-    taken = [v for v in maker.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    taken = [v for v in maker.inputs if v.maker is not None and judgement.is_established(v)]
     known = [(v, {p.digest for p in judgement.partners(v)}) for v in taken]
     strange = [(v, digested) for v, digested in known if not digested & due_there]
     return [] if any(digested & on_the_way for _, digested in strange) else [v for v, _ in strange]
@@ -240,7 +240,7 @@ def _is_one(trial: Trial) -> bool:
 
 def foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
     """Inputs of the reference's operation that the candidate's does not take."""
-    known = {p for v in maker.inputs for p in judgement.partners(v)}
+    known = judgement.partners_of(maker.inputs)
     digested = {p.digest for p in known}
     return [v for v in twin.inputs if is_telling(v) and v not in known and v.digest not in digested]
 

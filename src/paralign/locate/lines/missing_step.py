@@ -80,7 +80,7 @@ def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> s
     found = ""
     while home and not any(f"{module}.".startswith(f"{home}.") for module in called):
         found, home = home, home.rpartition(".")[0]
-    own = any(v.record.role == "parameter" for v in operation.inputs)
+    own = any(v.is_parameter for v in operation.inputs)
     return found if own or found != layer else ""  # the steps of one layer are told by those around them
 
 
@@ -89,7 +89,7 @@ def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
     todo, seen = [operation], {operation}
     while todo:
         step = todo.pop(0)
-        found = [v for v in step.inputs if v.record.role == "parameter"]
+        found = [v for v in step.inputs if v.is_parameter]
         if found or len(seen) > CONTEXT:
             return found
         after = dict.fromkeys(u for v in step.outputs if judgement.lacking(v) for u in v.users if u not in seen)
@@ -225,7 +225,7 @@ def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str 
 
     None where the value is used as the reference uses it, or not at all.
     """
-    taken = {p for v in user.inputs for p in judgement.partners(v)}
+    taken = judgement.partners_of(user.inputs)
     besides = missing.kind not in MOVES and missing.kind != "slice" and any(due in taken for due in missing.inputs)
     for due in missing.inputs if besides else []:
         if due in taken or due.maker is None or not is_telling(due):
@@ -305,7 +305,7 @@ def _between(judgement: Judgement, first: str | None, second: str | None, *, lat
 
 def _is_residual(judgement: Judgement, user: Operation, missing: Operation) -> bool:
     """Whether others take a value as in the reference: it was handed on rightly, and the step is missing later."""
-    taken = [v for v in user.inputs if v.maker is not None and judgement.is_right(v) and is_telling(v)]
+    taken = [v for v in user.inputs if v.maker is not None and judgement.is_established(v)]
     return any(taken_besides(judgement, value, user, missing) for value in taken)
 
 

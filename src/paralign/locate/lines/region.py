@@ -43,9 +43,9 @@ def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operati
         twin = judgement.twin(operation)
         if twin is None or twin.kind != operation.kind or not all(judgement.is_right(v) for v in operation.inputs):
             continue
-        taken = {p for v in operation.inputs for p in judgement.partners(v)}
+        taken = judgement.partners_of(operation.inputs)
         foreign = [v for v in twin.inputs if v not in taken and is_telling(v)]
-        layered = any(v.record.role == "parameter" for v in operation.inputs) and all(v.record.role == "parameter" for v in foreign)
+        layered = any(v.is_parameter for v in operation.inputs) and all(v.is_parameter for v in foreign)
         other_size = operation.outputs[0].size != twin.outputs[0].size  # a bias may be added by a step of its own
         right = any(v in judgement.partners(o) for o in operation.outputs for v in twin.outputs)
         if layered and (other_size or (judgement.same_inputs(operation, twin) and not right)):
@@ -89,8 +89,8 @@ def without_term(judgement: Judgement, user: Operation, twin: Operation | None) 
     """The line of an operation, where the reference's joins in something that was not made of what the operation takes; None elsewhere."""
     if twin is None or twin.kind != user.kind or user.kind not in JOINING:
         return None
-    taken = {p for v in user.inputs for p in judgement.partners(v)}
-    known = all(judgement.is_right(v) and is_telling(v) for v in user.inputs)  # else something stands in the term's place
+    taken = judgement.partners_of(user.inputs)
+    known = all(judgement.is_established(v) for v in user.inputs)  # else something stands in the term's place
     if not known or not any(v in taken for v in twin.inputs):
         return None
     todo = [v for v in twin.inputs if v not in taken and judgement.lacking(v)]
@@ -145,7 +145,7 @@ def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation 
     digested = {v.digest for v in taken}
     for operation in region:
         for value in operation.inputs:
-            if judgement.is_right(value) and is_telling(value) and value.record.role != "parameter":
+            if judgement.is_established(value) and not value.is_parameter:
                 partners = judgement.partners(value)
                 if partners and not any(p in taken or p.digest in digested for p in partners):
                     return operation
@@ -163,7 +163,7 @@ def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Ope
     begun = set(region[0].inputs)
     for operation in region[1:]:
         for value in operation.inputs:
-            if value in begun or value.record.role == "parameter" or not (judgement.is_right(value) and is_telling(value)):
+            if value in begun or value.is_parameter or not judgement.is_established(value):
                 continue
             users = [o for o in way if any(p in o.inputs for p in judgement.partners(value))]
             if users and all(o.kind != operation.kind for o in users):
@@ -273,7 +273,7 @@ def _idle(user: Operation, kind: str) -> list[Operation]:
 def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
     """Whether the gradients of all that a region takes are the reference's times one number other than one."""
     inside = {v for o in region for v in o.outputs}
-    taken = {v for o in region for v in o.inputs if v not in inside and judgement.is_right(v) and is_telling(v)}
+    taken = {v for o in region for v in o.inputs if v not in inside and judgement.is_established(v)}
     factors = []
     for value in taken:
         partners = [p for p in judgement.partners(value) if p.gradient is not None]

@@ -59,7 +59,7 @@ def _is_of_numbers(value: Value) -> bool:
     todo, seen = [value], {value}
     while todo:
         each = todo.pop()
-        if each.maker is None and (each.record.role == "parameter" or (each.record.role == "input" and each.record.name)):
+        if each.maker is None and (each.is_parameter or (each.record.role == "input" and each.record.name)):
             return False
         fresh = [v for v in (each.maker.inputs if each.maker is not None else ()) if v not in seen]
         seen.update(fresh)

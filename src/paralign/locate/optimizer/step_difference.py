@@ -64,7 +64,7 @@ def settled(judgement: Judgement) -> Judgement:
 
 def _is_hollow(value: Value) -> bool:
     """Whether a value is one number, and was computed."""
-    return value.maker is not None and (value.digest or "").startswith("c1:") and value.maker.kind != "fill"
+    return value.maker is not None and value.is_constant and value.maker.kind != "fill"
 
 
 def unwritten(judgement: Judgement) -> Guilt | None:
@@ -314,8 +314,8 @@ def _constant_line(maker: Operation | None, other: Operation | None) -> str | No
     if maker is None or other is None or word(maker) != word(other):
         return None
     due = {v.digest for v in other.inputs}
-    made = [v for v in maker.inputs if (v.digest or "").startswith("c1:") and v.digest not in due and v.maker is not None]
-    known = any((v.digest or "").startswith("c1:") for v in other.inputs)
+    made = [v for v in maker.inputs if v.is_constant and v.digest not in due and v.maker is not None]
+    known = any(v.is_constant for v in other.inputs)
     lines = [v.maker.source for v in made if v.maker is not None and v.maker.kind == "fill"]
     return lines[0] if known and len(lines) == 1 else None
 

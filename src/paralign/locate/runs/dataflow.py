@@ -40,6 +40,16 @@ class Value:
         return self.record.digest
 
     @property
+    def is_parameter(self) -> bool:
+        """Whether it is a parameter of the model."""
+        return self.record.role == "parameter"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all its elements are one number."""
+        return self.digest is not None and self.digest.startswith("c1:")
+
+    @property
     def bounded(self) -> float | None:
         """The mean of its elements' moduli, each brought below one; known where some are very large."""
         found = self.record.attrs.get("bounded")

@@ -12,7 +12,7 @@ from paralign.capture import digest as digests
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from paralign.locate.runs.dataflow import Graph, Operation, Value
 
@@ -150,6 +150,10 @@ class Judgement:
         """Whether the reference has this value, but for noise."""
         return value not in self.wrong
 
+    def is_established(self, value: Value) -> bool:
+        """Whether a value is right, and so particular that this is no accident."""
+        return self.is_right(value) and is_telling(value)
+
     def lacking(self, value: Value) -> bool:
         """Whether the candidate has a reference's value nowhere."""
         return value.digest is not None and is_telling(value) and self.backwards.nearest(value)[0] > self.scale.own * self.scale.floor
@@ -160,6 +164,13 @@ class Judgement:
         if same:
             return same
         return self.matches.next_to(value) if value not in self.wrong else []
+
+    def partners_of(self, values: Iterable[Value]) -> set[Value]:
+        """The reference's values that any of some values may be."""
+        found: set[Value] = set()
+        for value in values:
+            found.update(self.partners(value))
+        return found
 
     def disordered(self, value: Value) -> bool:
         """Whether a right value is that of a reference value of the same shape in another order of elements."""
@@ -248,8 +259,8 @@ class Judgement:
         shared: Counter[Operation] = Counter()
         moving = operation.kind in MOVES
         for value in dict.fromkeys(operation.inputs):
-            if self.is_right(value) and is_telling(value):
-                weight = 2 if value.record.role == "parameter" else 1
+            if self.is_established(value):
+                weight = 2 if value.is_parameter else 1
                 users = {u for p in self.partners(value) for u in p.users if (moving or u.kind not in MOVES) and u.kind != "fill"}
                 shared.update(dict.fromkeys(users, weight))
         if not shared:
@@ -279,7 +290,7 @@ class Judgement:
         """Whether two operations take the same values, as far as values tell: none of either's telling inputs is foreign to the other."""
         ours = [v for v in twin.inputs if is_telling(v)]
         theirs = [v for v in operation.inputs if is_telling(v)]
-        known = {p for v in theirs for p in self.partners(v)}
+        known = self.partners_of(theirs)
         digested = {p.digest for p in known}
         return all(v in known or v.digest in digested for v in ours) and all(
             any(p in ours or p.digest in {o.digest for o in ours} for p in self.partners(v)) for v in theirs
@@ -294,4 +305,4 @@ def _true(digest: str) -> tuple[int, int]:
 
 def _is_trivial(value: Value) -> bool:
     """Whether a value is a constant that anything may contain: zeros, ones, simple numbers."""
-    return value.digest is not None and value.digest.startswith("c1:") and not is_telling(value)
+    return value.is_constant and not is_telling(value)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paralign.locate.source.statements import parsed
+from paralign.locate.source.statements import names_in, parsed
 from paralign.model import SourceLine
 
 if TYPE_CHECKING:
@@ -20,10 +20,16 @@ FOLLOWED = 8
 #: methods of mappings that give what is under a key
 _TAKING = frozenset({"get", "setdefault", "pop"})
 
+#: methods of lists and sets that put elements into them
+_FILLING = frozenset({"append", "extend", "add", "update"})
+
 
 @dataclass(frozen=True)
 class Access:
-    """One place where something is put under a key of an attribute, or taken from there; ``value`` is what is put, as it is written."""
+    """Where something is put under a key of an attribute, or taken from there.
+
+    ``value`` is what is put, as it is written.
+    """
 
     attribute: str
     key: str
@@ -37,13 +43,26 @@ class Code:
     def __init__(self, source: str | None) -> None:
         place = SourceLine.of(source)
         self.file, self.line = ("", 0) if place is None else (place.file, place.line)
+        self.function: ast.FunctionDef | None = None
+        self.owner: ast.ClassDef | None = None
+        self.statement: ast.stmt | None = None
         tree = parsed(self.file) if self.line else None
-        around = [n for n in (ast.walk(tree) if tree is not None else ()) if _holds(n, self.line)]
-        functions = [n for n in around if isinstance(n, ast.FunctionDef)]
-        self.function = max(functions, key=lambda f: f.lineno, default=None)
-        self.owner = max((n for n in around if isinstance(n, ast.ClassDef)), key=lambda c: c.lineno, default=None)
-        statements = [n for n in around if isinstance(n, ast.stmt) and not isinstance(n, (ast.FunctionDef, ast.ClassDef))]
-        self.statement = max(statements, key=lambda s: (s.lineno, -(s.end_lineno or 0)), default=None)
+        if tree is not None:
+            self._find_around(tree)
+
+    def _find_around(self, tree: ast.Module) -> None:
+        """The innermost function, class and statement around the line; of several that begin in one line the outermost."""
+        for node in ast.walk(tree):
+            if not _holds(node, self.line):
+                continue
+            if isinstance(node, ast.FunctionDef):
+                if self.function is None or node.lineno > self.function.lineno:
+                    self.function = node
+            elif isinstance(node, ast.ClassDef):
+                if self.owner is None or node.lineno > self.owner.lineno:
+                    self.owner = node
+            elif isinstance(node, ast.stmt) and (self.statement is None or _extent(node) > _extent(self.statement)):
+                self.statement = node
 
     def at(self, line: int) -> str:
         """``file:line`` of another line of the file."""
@@ -52,28 +71,40 @@ class Code:
     @property
     def names(self) -> list[str]:
         """The local names that the line's statement reads."""
-        return [n.id for n in _nodes(self.statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        return [name.id for name in _names(self.statement) if isinstance(name.ctx, ast.Load)]
 
     @property
     def attributes(self) -> list[str]:
         """The attributes of its own object that the line's statement reads."""
-        return [n.attr for n in _nodes(self.statement) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and _is_own(n)]
+        found = []
+        for node in _nodes(self.statement):
+            if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+                continue
+            if _is_own(node):
+                found.append(node.attr)
+        return found
 
     @property
     def targets(self) -> set[str]:
         """The local names that the line's statement assigns."""
-        return {n.id for n in _nodes(self.statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        return {name.id for name in _names(self.statement) if isinstance(name.ctx, ast.Store)}
 
     def assigned(self, name: str) -> ast.stmt | None:
         """The last statement before the line that assigns a local name."""
-        found = [n for n in _nodes(self.function) if isinstance(n, (ast.Assign, ast.AugAssign)) and n.lineno < self.line]
-        return max((n for n in found if any(name in _names(t) for t in _targets(n))), key=lambda n: n.lineno, default=None)
+        last: ast.stmt | None = None
+        for node in _nodes(self.function):
+            if not isinstance(node, (ast.Assign, ast.AugAssign)) or node.lineno >= self.line:
+                continue
+            if name in _stored(node) and (last is None or node.lineno > last.lineno):
+                last = node
+        return last
 
     def defined(self, name: str) -> ast.FunctionDef | None:
         """The function of a name that is defined inside the function."""
-        return next(
-            (n for n in _nodes(self.function) if isinstance(n, ast.FunctionDef) and n.name == name and n is not self.function), None
-        )
+        for node in _nodes(self.function):
+            if isinstance(node, ast.FunctionDef) and node.name == name and node is not self.function:
+                return node
+        return None
 
     def here(self) -> Iterator[ast.AST]:
         """The nodes of the line's statement, and where it is in no function those of the module's statement."""
@@ -85,52 +116,76 @@ class Code:
         return found.value if isinstance(found, (ast.Assign, ast.AugAssign)) else value
 
     def filled(self, value: ast.expr) -> str:
-        """The line that decides on the elements of a list: the test under which it is filled, that which fills it, or which makes it."""
+        """The line that decides on the elements of a list.
+
+        The test under which it is filled; without one the line that fills it; without that the line that makes it.
+        """
         if not isinstance(value, ast.Name):
             return self.at(value.lineno)
-        calls = [n for n in _nodes(self.function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.lineno < self.line]
-        fills = [n.lineno for n in calls if n.func.attr in ("append", "extend", "add", "update") and value.id in _loaded(n.func.value)]  # type: ignore[attr-defined] # filtered above
-        tests = [n.lineno for n in _nodes(self.function) if isinstance(n, ast.If) and any(_holds(n, line) for line in fills)]
+        fills = self._fills(value.id)
+        tests = [each.lineno for each in self._tests_around(fills)]
+        if tests:
+            return self.at(max(tests))
+        if fills:
+            return self.at(min(fills))
         made = self.assigned(value.id)
-        return self.at(max(tests, default=min(fills, default=made.lineno if made is not None else value.lineno)))
+        return self.at(value.lineno if made is None else made.lineno)
+
+    def _fills(self, name: str) -> list[int]:
+        """The lines before the line that put something into a list of a name."""
+        found = []
+        for node in _nodes(self.function):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.lineno >= self.line:
+                continue
+            if node.func.attr in _FILLING and name in names_in(node.func.value):
+                found.append(node.lineno)
+        return found
+
+    def _tests_around(self, lines: Sequence[int]) -> list[ast.If]:
+        """The ``if`` statements of the function that hold any of some lines."""
+        tests = [node for node in _nodes(self.function) if isinstance(node, ast.If)]
+        return [test for test in tests if any(_holds(test, line) for line in lines)]
 
     def setting(self, attribute: str) -> int | None:
         """The line of the constructor that sets an attribute; None where there is none, or several."""
-        inits = [n for n in _nodes(self.owner) if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
-        found = [
-            value.lineno
-            for init in inits
-            for node in ast.walk(init)
-            if isinstance(node, ast.Assign)
-            for target, value in _pairs(node)
-            if isinstance(target, ast.Attribute) and target.attr == attribute and _is_own(target)
-        ]
+        found = []
+        for init in self._methods(constructor=True):
+            for _, target, value in _assignments(init):
+                if isinstance(target, ast.Attribute) and target.attr == attribute and _is_own(target):
+                    found.append(value.lineno)
         return found[0] if len(found) == 1 else None
 
     def kept(self) -> list[Access]:
         """Where the class puts values under keys of its attributes, constructor left out."""
-        methods = [n for n in _nodes(self.owner) if isinstance(n, ast.FunctionDef) and n.name != "__init__"]
-        return [
-            Access(target.value.attr, ast.unparse(target.slice), node.lineno, ast.unparse(value))
-            for method in methods
-            for node in ast.walk(method)
-            if isinstance(node, ast.Assign)
-            for target, value in _pairs(node)
-            if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Attribute) and _is_own(target.value)
-        ]
+        found = []
+        for method in self._methods(constructor=False):
+            for line, target, value in _assignments(method):
+                if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Attribute):
+                    continue
+                if _is_own(target.value):
+                    found.append(Access(target.value.attr, ast.unparse(target.slice), line, ast.unparse(value)))
+        return found
+
+    def _methods(self, *, constructor: bool) -> list[ast.FunctionDef]:
+        """The constructors of the class, or all its other functions."""
+        functions = [node for node in _nodes(self.owner) if isinstance(node, ast.FunctionDef)]
+        return [each for each in functions if (each.name == "__init__") == constructor]
 
     def read(self) -> list[Access]:
         """Where the function takes something from under keys of attributes."""
-        return [access for node in (self.function.body if self.function is not None else []) for access in _reads(node)]
+        if self.function is None:
+            return []
+        return [access for statement in self.function.body for access in _reads(statement)]
 
     def taken(self) -> list[Access]:
         """Where what the line reads was taken from keys of attributes: there, or where its names were assigned."""
-        statements, waiting = ([self.statement] if self.statement is not None else []), list(self.names)
+        statements: list[ast.stmt] = [] if self.statement is None else [self.statement]
+        waiting = list(self.names)
         while waiting and len(statements) < FOLLOWED:
             found = self.assigned(waiting.pop(0))
             if found is not None and found not in statements:
                 statements.append(found)
-                waiting += [n.id for n in ast.walk(found) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+                waiting += [name.id for name in _names(found) if isinstance(name.ctx, ast.Load)]
         return [access for statement in statements for access in _reads(statement)]
 
 
@@ -142,17 +197,22 @@ def number_line(source: str | None, busy: Container[str]) -> str | None:
         busy: lines that do something with tensors: what these assign are no numbers.
     """
     code = Code(source)
-    assigned = [n for name in code.names if (n := code.assigned(name)) is not None]
-    found = {n.lineno for n in assigned if code.at(n.lineno) not in busy and _is_computed(n)}
+    found: set[int] = set()
+    for name in code.names:
+        assigned = code.assigned(name)
+        if assigned is not None and code.at(assigned.lineno) not in busy and _is_computed(assigned):
+            found.add(assigned.lineno)
     return code.at(found.pop()) if len(found) == 1 else None
 
 
 def only_keeps(source: str) -> bool:
     """Whether a line does nothing but keep values in attributes of its own object."""
-    targets = _targets(Code(source).statement)
-    parts = [part for t in targets for part in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
-    held = [part.value if isinstance(part, ast.Subscript) else part for part in parts]
-    return bool(held) and all(isinstance(part, ast.Attribute) and _is_own(part) for part in held)
+    parts = [part for target in _targets(Code(source).statement) for part in _parts(target)]
+    for part in parts:
+        held = part.value if isinstance(part, ast.Subscript) else part
+        if not isinstance(held, ast.Attribute) or not _is_own(held):
+            return False
+    return bool(parts)
 
 
 def unkept_line(source: str | None, makers: Sequence[str], instead: str | None = None) -> str | None:
@@ -165,28 +225,45 @@ def unkept_line(source: str | None, makers: Sequence[str], instead: str | None =
     """
     code, made = Code(source), [Code(maker) for maker in makers]
     kept, taken = code.kept(), code.taken()
-    keys = Counter(access.key for access in (*kept, *taken))
-    read = next((access for access in taken if any(access.attribute == k.attribute for k in kept)), None)
-    holding = [k for k in kept if any(_holds_made(code, k, each) for each in made)]
+    kept_in = {access.attribute for access in kept}
+    read = next((access for access in taken if access.attribute in kept_in), None)
+    holding = _holding(code, kept, made)
     if not holding:
-        stored = [k.line for k in kept if read is not None and k.attribute == read.attribute]
-        return code.at(stored[0]) if stored else None
+        stored = None if read is None else _of_attribute(kept, read.attribute)
+        return None if stored is None else code.at(stored.line)
     if read is None:  # nothing is taken where something should be
         return instead or source
-    holder = next((k for k in holding if k.attribute == read.attribute), None)
+    holder = _of_attribute(holding, read.attribute)
     if holder is None:  # where something else takes what is kept there, it is kept at the wrong place
-        elsewhere = any(access.attribute == holding[0].attribute for access in code.read())
-        return code.at(holding[0].line if elsewhere else read.line)
+        elsewhere = _of_attribute(code.read(), holding[0].attribute)
+        return code.at(read.line if elsewhere is None else holding[0].line)
     if holder.key == read.key:  # kept and taken as it should be, and not used
         return source
+    keys = Counter(access.key for access in (*kept, *taken))
     return code.at(min((holder, read), key=lambda access: keys[access.key]).line)
+
+
+def _holding(code: Code, kept: Sequence[Access], made: Sequence[Code]) -> list[Access]:
+    """The places that keep what any of some lines made."""
+    return [access for access in kept if any(_holds_made(code, access, each) for each in made)]
+
+
+def _of_attribute(accesses: Sequence[Access], attribute: str) -> Access | None:
+    """The first place of an attribute; None without one."""
+    for access in accesses:
+        if access.attribute == attribute:
+            return access
+    return None
 
 
 def _holds_made(code: Code, kept: Access, made: Code) -> bool:
     """Whether what is kept is a name as one line assigned it."""
-    names = made.targets & {n.id for n in ast.walk(ast.parse(kept.value)) if isinstance(n, ast.Name)}
     store = Code(code.at(kept.line))
-    return any((last := store.assigned(name)) is not None and last is made.statement for name in names)
+    for name in made.targets & names_in(ast.parse(kept.value)):
+        last = store.assigned(name)
+        if last is not None and last is made.statement:
+            return True
+    return False
 
 
 def _holds(node: ast.AST, line: int) -> bool:
@@ -201,24 +278,51 @@ def _is_own(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
+def _extent(statement: ast.stmt) -> tuple[int, int]:
+    """Greater of the two statements that lies further within."""
+    return statement.lineno, -(statement.end_lineno or 0)
+
+
 def _targets(node: ast.stmt | None) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+    """What a statement assigns to."""
+    if isinstance(node, ast.Assign):
+        return node.targets
+    return [node.target] if isinstance(node, ast.AugAssign) else []
 
 
-def _loaded(node: ast.expr) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+def _names(node: ast.AST | None) -> Iterator[ast.Name]:
+    """Every name in a part of code."""
+    for each in _nodes(node):
+        if isinstance(each, ast.Name):
+            yield each
 
 
-def _names(target: ast.expr) -> set[str]:
-    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+def _stored(statement: ast.stmt) -> set[str]:
+    """The names that a statement assigns."""
+    return {name.id for target in _targets(statement) for name in _names(target) if isinstance(name.ctx, ast.Store)}
+
+
+def _parts(expression: ast.expr) -> list[ast.expr]:
+    """The elements of a list or tuple as it is written; else the expression itself."""
+    return expression.elts if isinstance(expression, (ast.Tuple, ast.List)) else [expression]
+
+
+def _assignments(function: ast.FunctionDef) -> Iterator[tuple[int, ast.expr, ast.expr]]:
+    """The line, a target and its value, of every assignment of a function."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target, value in _pairs(node):
+                yield node.lineno, target, value
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Targets and values of an assignment, one by one where both are written as lists."""
     for target in node.targets:
-        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-        values = node.value.elts if isinstance(node.value, (ast.Tuple, ast.List)) and len(parts) > 1 else [node.value]
-        yield from zip(parts, values if len(values) == len(parts) else [node.value] * len(parts), strict=True)
+        parts = _parts(target)
+        values = _parts(node.value) if len(parts) > 1 else [node.value]
+        if len(values) != len(parts):
+            values = [node.value] * len(parts)
+        yield from zip(parts, values, strict=True)
 
 
 def _reads(statement: ast.stmt) -> Iterator[Access]:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paralign.adapters._kinds import common_argument, names_of_argument
 from paralign.locate.source.bindings import Code
-from paralign.locate.source.statements import parsed
+from paralign.locate.source.statements import names_in, parsed, parsed_line
 from paralign.model import SourceLine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from paralign.locate.source.statements import ParsedLine
 
 #: arguments of convolutions in the order in which both frameworks take them
 _ORDER = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The line whose call gives an argument its value, the function around it, and that value as it is written there.
+
+    There is no value where the call leaves it to the default of the function that it calls.
+    """
+
+    line: str
+    function: Function | None
+    value: ast.expr | None
 
 
 def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set[str]:
@@ -32,10 +47,14 @@ def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set
 
 
 def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """The values of arguments that both have under one name, and that differ: the candidate's and the reference's."""
+    """The differing values of arguments that both have under one name: the candidate's and the reference's."""
     theirs = {common_argument(name): value for name, value in reference.items()}
-    pairs = [(value, theirs[common_argument(name)]) for name, value in candidate.items() if common_argument(name) in theirs]
-    return [(own, due) for own, due in pairs if not is_equal(own, due)]
+    found = []
+    for name, own in candidate.items():
+        argument = common_argument(name)
+        if argument in theirs and not is_equal(own, theirs[argument]):
+            found.append((own, theirs[argument]))
+    return found
 
 
 def is_equal(own: Any, due: Any) -> bool:
@@ -58,14 +77,16 @@ def is_number(value: Any) -> bool:
 
 
 def argument_line(lines: Sequence[str], names: set[str]) -> str | None:
-    """The line whose call gives an argument its value, where those within only hand it on as their own parameter; None if none does.
+    """The line whose call gives an argument its value; None without one.
+
+    The calls within only hand it on as their own parameter.
 
     Args:
         lines: those that led to the construction of a layer, the innermost first, each ``file:line``.
         names: what the argument may be called in the innermost call.
     """
     found = _decided(lines, names)
-    return found[0] if found is not None else None
+    return None if found is None else found.line
 
 
 def bound_line(lines: Sequence[str], names: set[str]) -> str | None:
@@ -85,28 +106,58 @@ def bound_line(lines: Sequence[str], names: set[str]) -> str | None:
         bound = Code(at).value_of(value) if value is not None else None
         if isinstance(bound, ast.Name):
             bound = _global(at, bound.id)
-        words = [k.value.lineno for n in (ast.walk(bound) if bound is not None else ()) if isinstance(n, ast.Call) for k in n.keywords
-                 if k.arg in names]  # fmt: skip
+        words = [] if bound is None else _keyword_lines(bound, names)
         if len(words) == 1:
             return f"{at.rpartition(':')[0]}:{words[0]}"
     return None
 
 
+def _keyword_lines(expression: ast.expr, names: set[str]) -> list[int]:
+    """The lines of an expression at which its calls give an argument by name."""
+    found = []
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Call):
+            found += [keyword.value.lineno for keyword in node.keywords if keyword.arg in names]
+    return found
+
+
 def _handed(lines: Sequence[str], function: Function | None, name: str) -> tuple[str, ast.expr | None]:
     """Where a name that the innermost line reads got its value, and that value as it is written there."""
-    parameters = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)] if function else []
-    if function is None or name not in parameters or _is_bound(function, name):
+    if function is None or not _hands_on(function, name):
         return lines[0], ast.Name(name)
+    decided = _followed(lines[1:], {name}, {_place_in_call(function, name)})
+    return (lines[0], None) if decided is None else (decided.line, decided.value)
+
+
+def _parameters(function: Function) -> list[str]:
+    """The names of a function's parameters."""
+    given = function.args
+    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
+def _hands_on(function: Function, name: str) -> bool:
+    """Whether a name is a parameter of a function, and nothing else is assigned to it there."""
+    return name in _parameters(function) and not _is_bound(function, name)
+
+
+def _place_in_call(function: Function, name: str) -> int:
+    """The place at which a call gives a parameter: the object of a method is not given."""
+    parameters = _parameters(function)
     own = 1 if parameters[0] in ("self", "cls") else 0
-    line, _, value = _followed(lines[1:], {name}, {parameters.index(name) - own}) or (lines[0], None, None)
-    return line, value
+    return parameters.index(name) - own
 
 
 def _callees(line: str) -> tuple[Function | None, list[str]]:
     """The function around a line, and the names that the line calls."""
     function, nodes = _around(line)
     number = _number(line)
-    return function, [n.func.id for n in nodes if isinstance(n, ast.Call) and n.lineno == number and isinstance(n.func, ast.Name)]
+    names = []
+    for node in nodes:
+        if not isinstance(node, ast.Call) or node.lineno != number:
+            continue
+        if isinstance(node.func, ast.Name):
+            names.append(node.func.id)
+    return function, names
 
 
 def _number(line: str) -> int:
@@ -118,12 +169,15 @@ def _global(line: str, name: str) -> ast.expr | None:
     """What a file assigns to a name outside of functions and classes, where it does so once."""
     place = SourceLine.of(line)
     tree = None if place is None else parsed(place.file)
-    found = [n.value for n in (tree.body if tree else ()) if isinstance(n, ast.Assign) for t in n.targets if _names(t) == {name}]
+    if tree is None:
+        return None
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    found = [node.value for node in assigned for target in node.targets if names_in(target) == {name}]
     return found[0] if len(found) == 1 else None
 
 
 def table_line(lines: Sequence[str], names: set[str]) -> tuple[str, str] | None:
-    """The line of the table whose rows give an argument its value, round by round, and before it the line of the call in the loop.
+    """The line of the table whose rows give an argument its value, and before it the line of the call in the loop.
 
     None where the call is in no loop over a list or tuple that is written in its function or file.
 
@@ -131,48 +185,71 @@ def table_line(lines: Sequence[str], names: set[str]) -> tuple[str, str] | None:
         lines: those that led to the construction of a layer, the innermost first, each ``file:line``.
         names: what the argument may be called in the innermost call.
     """
-    line, function, value = _decided(lines, names) or ("", None, None)
-    place = SourceLine.of(line)
-    tree = parsed(place.file) if place is not None and value is not None else None
-    if tree is None or value is None or place is None:
+    decided = _decided(lines, names)
+    call = None if decided is None else parsed_line(decided.line)
+    if decided is None or decided.value is None or call is None:
         return None
-    assigned = [n for place in (function, tree) if place is not None for n in ast.walk(place) if isinstance(n, ast.Assign)]
-    read = _names(value)
-    for each in reversed([n for n in assigned if n.lineno < place.line]):  # what it is computed of
-        read |= _names(each.value) if any(_names(target) & read for target in each.targets) else set()
-    loops = [n for n in ast.walk(function or tree) if isinstance(n, ast.For) and n.lineno <= place.line <= (n.end_lineno or 0)]
-    for loop in (each for each in loops if read & _names(each.target)):
-        tables = [n for n in assigned if isinstance(n.value, ast.List | ast.Tuple) and n.lineno < loop.lineno]
-        named = [n.lineno for n in tables if any(_names(target) & _names(loop.iter) for target in n.targets)]
-        if named or isinstance(loop.iter, ast.List | ast.Tuple):
-            return line, str(place.at((named or [loop.iter.lineno])[0]))
+    scope = decided.function or call.tree
+    assigned = [*_assignments(decided.function), *_assignments(call.tree)]
+    read = _computed_of(names_in(decided.value), [each for each in assigned if each.lineno < call.place.line])
+    for loop in _loops_around(scope, call.place.line):
+        table = _table_of(loop, assigned) if read & names_in(loop.target) else None
+        if table is not None:
+            return decided.line, call.at(table)
     return None
 
 
-def _names(tree: ast.expr) -> set[str]:
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+def _assignments(scope: ast.AST | None) -> list[ast.Assign]:
+    """The assignments of a function or file."""
+    return [] if scope is None else [node for node in ast.walk(scope) if isinstance(node, ast.Assign)]
 
 
-def _decided(lines: Sequence[str], names: set[str]) -> tuple[str, Function | None, ast.expr | None] | None:
-    """The line whose call gives an argument its value, the function around it, and that value as it is written there.
-
-    There is no value where the call leaves it to the default of the function that it calls.
-    """
-    return _followed(lines, names, {_ORDER.index(name) for name in names if name in _ORDER}) if names else None
+def _assigned_names(store: ast.Assign) -> set[str]:
+    """The names in the targets of an assignment."""
+    return {name for target in store.targets for name in names_in(target)}
 
 
-def _followed(lines: Sequence[str], names: set[str], places: set[int]) -> tuple[str, Function | None, ast.expr | None] | None:
+def _computed_of(read: set[str], assigned: Sequence[ast.Assign]) -> set[str]:
+    """Some names, and those that they were computed of by assignments before."""
+    found = set(read)
+    for each in reversed(assigned):
+        if _assigned_names(each) & found:
+            found |= names_in(each.value)
+    return found
+
+
+def _loops_around(scope: ast.AST, line: int) -> list[ast.For]:
+    """The loops that hold a line."""
+    loops = [node for node in ast.walk(scope) if isinstance(node, ast.For)]
+    return [loop for loop in loops if loop.lineno <= line <= (loop.end_lineno or 0)]
+
+
+def _table_of(loop: ast.For, assigned: Iterable[ast.Assign]) -> int | None:
+    """The line of the list or tuple that a loop goes over, by name or as it is written; None without one."""
+    for each in assigned:
+        is_table = isinstance(each.value, ast.List | ast.Tuple) and each.lineno < loop.lineno
+        if is_table and _assigned_names(each) & names_in(loop.iter):
+            return each.lineno
+    return loop.iter.lineno if isinstance(loop.iter, ast.List | ast.Tuple) else None
+
+
+def _decided(lines: Sequence[str], names: set[str]) -> Decision | None:
+    """Where a layer's argument got its value; None where that cannot be told."""
+    places = {_ORDER.index(name) for name in names if name in _ORDER}
+    return _followed(lines, names, places) if names else None
+
+
+def _followed(lines: Sequence[str], names: set[str], places: set[int]) -> Decision | None:
     """As ``_decided``, of an argument that the innermost call takes by these names, or at these places."""
     optional = False
     for line in lines:
         function, value = _given(line, names, places)
         if value is None:
-            return (line, function, None) if optional and _is_plain(line) else None
-        parameters = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)] if function else []
-        if function is None or not isinstance(value, ast.Name) or value.id not in parameters or _is_bound(function, value.id):
-            return line, function, value
-        names, own = {value.id}, 1 if parameters[0] in ("self", "cls") else 0
-        places, optional = {parameters.index(value.id) - own}, value.id in _optional(function)
+            return Decision(line, function, None) if optional and _is_plain(line) else None
+        if function is None or not isinstance(value, ast.Name) or not _hands_on(function, value.id):
+            return Decision(line, function, value)
+        names, places = {value.id}, {_place_in_call(function, value.id)}
+        optional = value.id in _optional(function)
     return None
 
 
@@ -186,35 +263,68 @@ def _optional(function: Function) -> set[str]:
 
 def _is_plain(line: str) -> bool:
     """Whether one call begins in a line, and says which arguments it gives."""
-    place = SourceLine.of(line)
-    tree = None if place is None else parsed(place.file)
-    if place is None or tree is None:
+    known = parsed_line(line)
+    if known is None:
         return False
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == place.line]
-    given = [v for call in calls for v in (*call.args, *call.keywords)]
-    return len(calls) == 1 and not any(isinstance(v, ast.Starred) or (isinstance(v, ast.keyword) and v.arg is None) for v in given)
+    calls = _calls(ast.walk(known.tree), known.place.line)
+    if len(calls) != 1:
+        return False
+    by_keyword = all(keyword.arg is not None for keyword in calls[0].keywords)
+    return by_keyword and not _has_starred(calls[0])
+
+
+def _calls(nodes: Iterable[ast.AST], line: int | None = None) -> list[ast.Call]:
+    """The calls among some parts of code; with ``line`` those that begin there."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return calls if line is None else [call for call in calls if call.lineno == line]
+
+
+def _has_starred(call: ast.Call) -> bool:
+    """Whether a call spreads a list over its arguments: then places are not known."""
+    return any(isinstance(value, ast.Starred) for value in call.args)
 
 
 def _given(line: str, names: set[str], places: set[int]) -> tuple[Function | None, ast.expr | None]:
-    """The function around a line, and what its call gives for an argument; None where that is not said there, or more than once."""
+    """The function around a line, and what its call gives for an argument.
+
+    There is no value where that is not said there, or more than once.
+    """
     function, nodes = _around(line)
-    number = _number(line)
-    calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno == number] or [n for n in nodes if isinstance(n, ast.Call)]
-    found = [k.value for call in calls for k in call.keywords if k.arg in names]
+    calls = _calls(nodes, _number(line)) or _calls(nodes)
+    found = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in names]
     if not found:
-        plain = [call for call in calls if not any(isinstance(a, ast.Starred) for a in call.args)]
-        found = [call.args[place] for call in plain for place in places if place < len(call.args)]
+        found = [value for call in calls for value in _at_places(call, places)]
     return function, found[0] if len(found) == 1 else None
+
+
+def _at_places(call: ast.Call, places: set[int]) -> list[ast.expr]:
+    """The arguments that a call gives at some places; none of a call that spreads a list over them."""
+    if _has_starred(call):
+        return []
+    return [call.args[place] for place in places if place < len(call.args)]
 
 
 def _around(line: str) -> tuple[Function | None, list[ast.expr | ast.stmt]]:
     """The function around a line, and every part of the file that the line is a part of."""
-    place = SourceLine.of(line)
-    tree = None if place is None else parsed(place.file)
-    if place is None or tree is None:
+    known = parsed_line(line)
+    if known is None:
         return None, []
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr | ast.stmt) and n.lineno <= place.line <= (n.end_lineno or 0)]
-    return next((n for n in reversed(nodes) if isinstance(n, Function)), None), nodes  # breadth first: the innermost is the last
+    nodes = _parts_around(known)
+    for node in reversed(nodes):  # breadth first: the innermost is the last
+        if isinstance(node, Function):
+            return node, nodes
+    return None, nodes
+
+
+def _parts_around(known: ParsedLine) -> list[ast.expr | ast.stmt]:
+    """Every part of a file that a line is a part of."""
+    found = []
+    for node in ast.walk(known.tree):
+        if not isinstance(node, ast.expr | ast.stmt):
+            continue
+        if node.lineno <= known.place.line <= (node.end_lineno or 0):
+            found.append(node)
+    return found
 
 
 def _is_bound(function: Function, name: str) -> bool:

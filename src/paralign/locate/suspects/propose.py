@@ -186,9 +186,9 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
     """What the twin makes is due; in place of what is made of the suspect's result with a parameter, where the twin has that in it."""
-    taken = {v.shape for v in twin.inputs if v.record.role == "parameter"} - {v.shape for v in suspect.inputs}
+    taken = {v.shape for v in twin.inputs if v.is_parameter} - {v.shape for v in suspect.inputs}
     for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
-        if result.maker is not None and any(v.record.role == "parameter" and v.shape in taken for v in _origins(result.maker)):
+        if result.maker is not None and any(v.is_parameter and v.shape in taken for v in _origins(result.maker)):
             yield Trial(suspect, result, twin.outputs[0], Reason.TWIN, twin)
     for value in wrong:
         same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
@@ -198,10 +198,10 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
 
 def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Iterator[Trial]:
     """What the reference's layer takes is due for all that take the candidate's input, where the one is made of the other."""
-    if not any(v.record.role == "parameter" for v in suspect.inputs):
+    if not any(v.is_parameter for v in suspect.inputs):
         return
     for value in suspect.inputs:
-        several = judgement.is_right(value) and is_telling(value) and len(computing_users(value)) > 1
+        several = judgement.is_established(value) and len(computing_users(value)) > 1
         known = set(judgement.partners(value)) if several and value not in twin.inputs else set()
         for due in _others(judgement, suspect, twin) if known else []:
             if judgement.lacking(due) and any(v in known for o in way_to(judgement, due, CHAIN) for v in o.inputs):
@@ -219,7 +219,7 @@ def _by_identity(judgement: Judgement, suspect: Operation, wrong: list[Value]) -
     """A step that the reference does not have: its input is due in place of its result."""
     for value in wrong:
         for taken in suspect.inputs:
-            if judgement.is_right(taken) and is_telling(taken) and taken.shape == value.shape:
+            if judgement.is_established(taken) and taken.shape == value.shape:
                 for due in judgement.partners(taken)[:1]:
                     yield Trial(suspect, value, due, Reason.IDENTITY, due.maker)
 
@@ -247,7 +247,7 @@ def results(operation: Operation) -> list[Value]:
     """What an operation makes, and what is made of that with a parameter: a convolution and its bias may be one operation or two."""
     found = list(operation.outputs[:1])
     for user in [u for v in operation.outputs for u in v.users]:
-        if any(v.record.role == "parameter" or (v.maker and v.maker.kind in MOVES and not is_computed(v)) for v in user.inputs):
+        if any(v.is_parameter or (v.maker and v.maker.kind in MOVES and not is_computed(v)) for v in user.inputs):
             found += user.outputs[:1]
     return found
 
@@ -271,7 +271,7 @@ def _others(judgement: Judgement, user: Operation, twin: Operation) -> list[Valu
 
 def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
     """Follow the reference from the suspect's inputs through what the candidate lacks, to a result of the same kind of operation."""
-    todo = deque((p, 0) for v in suspect.inputs if judgement.is_right(v) and is_telling(v) for p in judgement.partners(v))
+    todo = deque((p, 0) for v in suspect.inputs if judgement.is_established(v) for p in judgement.partners(v))
     seen: set[Operation] = set()
     while todo:
         value, depth = todo.popleft()
@@ -289,7 +289,7 @@ def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> I
 
 def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     """Follow both sides from the same values to where they go on alike: values of one shape that operations of one kind take."""
-    begun = {p for v in suspect.inputs if judgement.is_right(v) and is_telling(v) for p in judgement.partners(v)}
+    begun = {p for v in suspect.inputs if judgement.is_established(v) for p in judgement.partners(v)}
     theirs = _onward(begun, lambda v: judgement.lacking(v) and bool(v.shape))
     for value in _onward(set(suspect.outputs), lambda v: v in judgement.wrong):
         kinds = {u.kind for u in value.users if u.kind not in MOVES}
@@ -317,7 +317,7 @@ def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def _is_constant(value: Value) -> bool:
-    return value.digest is not None and value.digest.startswith("c1:") and not is_telling(value)
+    return value.is_constant and not is_telling(value)
 
 
 def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
