@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.lines import element_order, missing_step, simple_values
+from paralign.locate.lines import element_order, idle_layer, missing_step, simple_values
 from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import REGION_RULES, Kind, Region, classify, foreign, other_mask
 from paralign.locate.lines.rule import Proposal, Rule, proposals
@@ -419,7 +419,7 @@ MISSING_RULES: tuple[Rule[MissingStep, str], ...] = (
     Rule(
         "missing-idle-layer",
         "a layer that is built and never called: beside its neighbours",
-        lambda m: missing_step.beside_idle_layer(m.judgement, m.step, m.user),
+        lambda m: idle_layer.beside_idle_layer(m.judgement, m.step, m.user),
     ),
     Rule(
         "missing-elsewhere", "the candidate does the step at another place", lambda m: missing_step.elsewhere(m.judgement, m.step, m.user)

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.lines import element_order, missing_step
+from paralign.locate.lines import element_order, idle_layer
 from paralign.locate.lines import region as regions
 from paralign.locate.lines.rule import Rule, strongest
 from paralign.locate.runs.counterparts import ALIKE, is_telling, ordered_distance, same_shape
@@ -86,7 +86,7 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
     way = way_to(judgement, trial.due, len(trial.region) + CONTEXT)
-    idle = next((o for o in way if missing_step.idle_layer(judgement, o, trial.suspect)), None)
+    idle = next((o for o in way if idle_layer.idle_layer(judgement, o, trial.suspect)), None)
     if idle is not None:
         return Kind.MISSING, idle, trial.suspect
     if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):

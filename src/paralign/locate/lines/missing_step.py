@@ -1,4 +1,4 @@
-"""At which of the candidate's lines a step of the reference is missing: between what stands before and after it in its function."""
+"""The candidate's line at which a step of the reference is missing: between its neighbours."""
 
 from __future__ import annotations
 
@@ -8,22 +8,54 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.traverse import CONTEXT, common, computing, computing_users, inner_lines, made, makers_of, taken_besides
+from paralign.locate.runs.traverse import CONTEXT, common, computing_users, made, makers_of, taken_besides
 from paralign.locate.source.statements import behind_loop, calls, following, function_of, gives_back, preceding
 from paralign.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
 
 #: operations before and after a missing one among which its neighbours are looked for
 WINDOW = 200
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """An operation of the reference near the missing one, and its counterpart.
+
+    ``shared`` is how many of the outermost calls both the operation and the missing one were done in.
+    """
+
+    other: Operation
+    shared: int
+    counterpart: Operation
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    """A neighbour of a missing step, in the function where their calls part.
+
+    ``missing_line`` and ``other_line`` are the reference's lines of the two, ``line`` the candidate's line of the neighbour's
+    counterpart, ``depth`` how many calls deep that one lies.
+    """
+
+    missing_line: str
+    other_line: str
+    line: str
+    counterpart: Operation
+    depth: int
+
+    @property
+    def order(self) -> int:
+        """When the counterpart was done."""
+        return self.counterpart.order
+
+
 def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
-    """The candidate's line at which a step is missing; None where none of the operations around it is known on both sides.
+    """The candidate's line at which a step is missing; None where no operation around it is known on both sides.
 
     Of the reference's operations around the missing one, those are its neighbours that share most of its calls: they were done in the
     function that it was done in. The candidate's function is that of their counterparts. A step that shares its line with a neighbour is
@@ -38,169 +70,132 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     """
     if not missing.stack:  # a step of the framework's own, of which no line is known
         return None
-    known = {after: user} if after is not None and after is not missing else {}
-    ended = {v.maker: user for v in missing.inputs if v.maker is not None and not judgement.lacking(v)} if after is None else {}
+    known, ended = _known_counterparts(judgement, missing, user, after)
     both = (judgement, mended)
     before = _nearest(_counterparts(both, _around(judgement, missing, -1), ended))
     behind = _nearest(_counterparts(both, _around(judgement, missing, 1), known))
-    depths = [min(pairs[0].shared, len(missing.stack) - 1) if pairs else -1 for pairs in (before, behind)]
-    within = depths[0] == depths[1] and any(pair.counterpart is user for pair in behind)  # the function goes on with the user
-    at_home = [pairs[0].counterpart for pairs in (before, behind) if pairs and len(pairs[0].other.stack) > max(depths)]
-    deep = min((len(o.stack) for o in at_home), default=WINDOW) - 1  # deeper than these it cannot lie
-    first, second = (
-        [found for pair in pairs if (found := _lines(missing, pair, beside, deep)) is not None] if depth == max(depths) else []
-        for pairs, depth, beside in zip((before, behind), depths, (user, before[0].counterpart) if within else (None, None), strict=True)
-    )
-    deepest = max((found[4] for found in (*first[:1], *second[:1])), default=0)  # the nearest tell in which function it is
-    home = Counter(function_of(found[2]) for found in (*first, *second) if found[4] == deepest).most_common(1)
-    first, second = ([found for found in each if function_of(found[2]) == home[0][0]] for each in (first, second))
-    together = sorted((*first, *second), key=lambda found: found[3].kind in MOVES)
-    beside = next((theirs for own, other, theirs, *_ in together if own == other), None)
-    if beside is not None or not (first or second):
-        return beside
-    latest = max((f for f in first if f[3].order < user.order), key=lambda f: f[3].order, default=None) or next(iter(first), None)
+    first, second = _neighbours(missing, user, before, behind)
+    first, second = _in_one_function(first, second)
+    together = sorted((*first, *second), key=lambda found: found.counterpart.kind in MOVES)
+    for found in together:
+        if found.missing_line == found.other_line:
+            return found.line
+    if not together:
+        return None
+    latest = _latest_before(first, user)
+    soonest = _soonest_after(second, latest)
     later = user.kind == missing.kind or _is_residual(judgement, user, missing)  # of a sum one term, it may be
-    after_it = [f for f in second if latest is None or f[3].order > latest[3].order]
-    soonest = min(after_it, key=lambda f: f[3].order, default=None)
-    return _between(judgement, latest and latest[2], soonest and soonest[2], later=later)
+    return between(judgement, latest and latest.line, soonest and soonest.line, later=later)
 
 
-def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> str:
-    """The layer of the candidate with the parameters of a reference's operation, where it is never called; else ''.
-
-    ``user`` takes what the reference's operation takes, but plainly. Where nothing is called of the module that the layer is a part of,
-    it is that module. The parameters of an operation without any are those of the next one, if both are parts of such a module.
-    """
-    if not any(p in operation.inputs for v in user.inputs if is_telling(v) for p in judgement.partners(v)):
-        return ""
-    named = {judgement.homes.get(v.record.name, "") for v in _parameters(judgement, operation)}
-    homes = {name.rpartition(".")[0] for name in named}
-    home = layer = homes.pop() if len(homes) == 1 else ""
-    called = {o.module for o in judgement.candidate.operations}
-    found = ""
-    while home and not any(f"{module}.".startswith(f"{home}.") for module in called):
-        found, home = home, home.rpartition(".")[0]
-    own = any(v.is_parameter for v in operation.inputs)
-    return found if own or found != layer else ""  # the steps of one layer are told by those around them
+def _known_counterparts(
+    judgement: Judgement, missing: Operation, user: Operation, after: Operation | None
+) -> tuple[dict[Operation, Operation], dict[Operation, Operation]]:
+    """The reference's operations that ``user`` stands for: behind the missing one, and before it where the run ends."""
+    if after is not None:
+        return ({} if after is missing else {after: user}), {}
+    ended = {}
+    for value in missing.inputs:
+        if value.maker is not None and not judgement.lacking(value):
+            ended[value.maker] = user
+    return {}, ended
 
 
-def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
-    """The parameters that a reference's operation takes; or the first that takes some of those after it whose results are lacking."""
-    todo, seen = [operation], {operation}
-    while todo:
-        step = todo.pop(0)
-        found = [v for v in step.inputs if v.is_parameter]
-        if found or len(seen) > CONTEXT:
-            return found
-        after = dict.fromkeys(u for v in step.outputs if judgement.lacking(v) for u in v.users if u not in seen)
-        todo += after
-        seen.update(after)
-    return []
+def _neighbours(missing: Operation, user: Operation, before: list[_Pair], behind: list[_Pair]) -> tuple[list[_Neighbour], list[_Neighbour]]:
+    """The neighbours before and behind a missing step, of those that share most of its calls."""
+    depths = [min(pairs[0].shared, len(missing.stack) - 1) if pairs else -1 for pairs in (before, behind)]
+    innermost = max(depths)
+    goes_on_with_user = depths[0] == depths[1] and any(pair.counterpart is user for pair in behind)
+    at_home = [pairs[0].counterpart for pairs in (before, behind) if pairs and len(pairs[0].other.stack) > innermost]
+    deep = min((len(o.stack) for o in at_home), default=WINDOW) - 1  # deeper than these it cannot lie
+    first: list[_Neighbour] = []
+    second: list[_Neighbour] = []
+    if depths[0] == innermost:
+        first = _located(missing, before, user if goes_on_with_user else None, deep)
+    if depths[1] == innermost:
+        second = _located(missing, behind, before[0].counterpart if goes_on_with_user else None, deep)
+    return first, second
 
 
-def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
-    """The line beside which a layer is not called that the candidate has, with the missing step's parameters; None without such a layer.
-
-    It belongs where its fellows in the same module are called.
-    """
-    home, graph = idle_layer(judgement, missing, user), judgement.candidate
-    around = home.rpartition(".")[0]
-    if not home or around in graph.kinds:
-        return None
-    between_parts = _between_parts(judgement, around, user)
-    if between_parts is not None:
-        return between_parts
-    fellows = _called_in(graph, around, user)
-    if not fellows:
-        return None
-    same = [own.maker for v in missing.inputs for own in judgement.backwards.equals(v)]
-    givers = [o for o in fellows if o in same and o.stack != user.stack]
-    givers = [o for o in givers if any(v.maker is o for v in user.inputs)] or givers
-    if givers and user in fellows and function_of(givers[0].stack[0]) != function_of(user.stack[0]):
-        return _between(judgement, None, user.stack[0], later=False)  # after a helper that made what both take
-    before = (givers[:1] or [o for o in fellows if o.order < user.order and o.stack != user.stack])[-1:]
-    at = before[0] if before else user
-    after = [o for o in fellows if o.order >= at.order and not (before and o.stack == at.stack)][:1]
-    first, second = (found[0].stack[0] if found else None for found in (before, after))
-    return _between(judgement, first if givers else _made_later(user, before) or first, second, later=False)
+def _located(missing: Operation, pairs: list[_Pair], partner: Operation | None, deep: int) -> list[_Neighbour]:
+    """The neighbours of a missing step whose lines are known."""
+    found = []
+    for pair in pairs:
+        neighbour = _lines(missing, pair, partner, deep)
+        if neighbour is not None:
+            found.append(neighbour)
+    return found
 
 
-def _between_parts(judgement: Judgement, module: str, user: Operation) -> str | None:
-    """The line before the one in which ``user``'s part is called, of a module that only calls parts which are modules of the user's own.
-
-    All operations of such parts have the calls outside of the module in common; the next line further in is the module's.
-    """
-    inner = f"{module}." if module else ""
-    done = [o for o in judgement.candidate.operations if o.stack and o.module.startswith(inner)]
-    parts = {_part_of(o, inner) for o in done}
-    layers = any(f"{inner}{part}" in judgement.candidate.kinds for part in parts)
-    if user not in done or layers or len(parts) < 2:  # noqa: PLR2004 - several
-        return None
-    outside = min(_shared_calls(o, user) for o in done if _part_of(o, inner) != _part_of(user, inner))
-    lines = {o: o.stack[-1 - outside] for o in done if len(o.stack) > outside}
-    if user not in lines or len({function_of(line) for line in lines.values()}) != 1:
-        return None
-    before = [o for o in lines if o.order < user.order and lines[o] != lines[user]]
-    return _between(judgement, lines[before[-1]] if before else None, lines[user], later=True)
+def _in_one_function(first: list[_Neighbour], second: list[_Neighbour]) -> tuple[list[_Neighbour], list[_Neighbour]]:
+    """The neighbours in the function that most of the deepest are in: the nearest tell which that is."""
+    deepest = max((found.depth for found in (*first[:1], *second[:1])), default=0)
+    counts = Counter(function_of(found.line) for found in (*first, *second) if found.depth == deepest)
+    if not counts:
+        return [], []
+    home = counts.most_common(1)[0][0]
+    inside = [[found for found in side if function_of(found.line) == home] for side in (first, second)]
+    return inside[0], inside[1]
 
 
-def _part_of(operation: Operation, inner: str) -> str:
-    """The part of a module, by its path, in which an operation is done."""
-    return operation.module[len(inner) :].partition(".")[0]
+def _latest_before(first: list[_Neighbour], user: Operation) -> _Neighbour | None:
+    """The last neighbour that is done before an operation; without one the nearest, None where there is none at all."""
+    earlier = [found for found in first if found.order < user.order]
+    if earlier:
+        return max(earlier, key=lambda found: found.order)
+    return first[0] if first else None
 
 
-def _shared_calls(one: Operation, other: Operation) -> int:
-    """How many of the outermost lines that led to two operations are the same."""
-    pairs = zip(reversed(one.stack), reversed(other.stack), strict=False)
-    return next((n for n, (first, second) in enumerate(pairs) if first != second), min(len(one.stack), len(other.stack)))
-
-
-def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
-    """The operations that a module calls itself; where ``user`` is one of its parts', also those of parts that its function calls."""
-    called = [o for o in graph.operations if o.stack]
-    own = [o for o in called if (o.module.rpartition(".")[0] if o.module in graph.kinds else o.module) == module]
-    inner = f"{module}." if module else ""
-    around = function_of(user.stack[0]) if user.stack and user.module.startswith(inner) else None
-    if around is None or (own and all(function_of(o.stack[0]) != around for o in own)):  # a function of one of its parts
-        return own
-    return [o for o in called if o in own or (o.module.startswith(inner) and function_of(o.stack[0]) == around)]
-
-
-def _made_later(user: Operation, before: list[Operation]) -> str | None:
-    """The line of an operation's function in which what it takes was made, perhaps deeper in calls, if that was after other ones."""
-    makers = [maker for v in user.inputs if (maker := computing(v.maker)) is not None and maker.stack[1:] != user.stack[1:]]
-    for maker in makers if user.stack else []:
-        line, at = inner_lines(maker, user)
-        if at == user.stack[0] != line and function_of(line) == function_of(at) and all(o.order < maker.order for o in before):
-            return line
-    return None
+def _soonest_after(second: list[_Neighbour], latest: _Neighbour | None) -> _Neighbour | None:
+    """The first neighbour that is done behind another one; None without one."""
+    later = [found for found in second if latest is None or found.order > latest.order]
+    return min(later, key=lambda found: found.order, default=None)
 
 
 def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
-    """The line of a helper that makes, from several calls, what the reference always does a step to that is missing; None without one."""
+    """The line of a helper that makes, for several calls, what the missing step is always done to; None without one."""
     around = {function_of(line) for line in user.stack}
     for value in user.inputs:
         maker = value.maker
-        if maker is None or len(maker.stack) <= 1 or not any(p in missing.inputs for p in judgement.partners(value)):
+        if maker is None or len(maker.stack) <= 1 or judgement.partners_of([value]).isdisjoint(missing.inputs):
             continue
         if function_of(maker.stack[0]) in around:  # the step is missing there, behind what made the value
             continue
         alike = [o for o in judgement.candidate.operations if o.source == maker.source and o.kind == maker.kind]
-        several = len({o.stack[1] for o in alike if len(o.stack) > 1}) > 1 or calls(maker.stack[1], maker.stack[0]) > 1
-        lacked = [_lacked(judgement, o, missing) for o in alike]
-        if several and all(lacked) and len({step for steps in lacked for step in steps}) >= len(alike):  # each lacks its own
+        if _is_called_often(maker, alike) and _each_lacks_its_own(judgement, alike, missing):
             return maker.source
     return None
 
 
+def _is_called_often(maker: Operation, alike: list[Operation]) -> bool:
+    """Whether the helper that an operation is in is called from several lines, or several times in one."""
+    callers = {o.stack[1] for o in alike if len(o.stack) > 1}
+    return len(callers) > 1 or calls(maker.stack[1], maker.stack[0]) > 1
+
+
+def _each_lacks_its_own(judgement: Judgement, alike: list[Operation], missing: Operation) -> bool:
+    """Whether each of some operations lacks a step like the missing one, each another."""
+    steps: set[Operation] = set()
+    for operation in alike:
+        lacked = _lacked(judgement, operation, missing)
+        if not lacked:
+            return False
+        steps.update(lacked)
+    return len(steps) >= len(alike)
+
+
 def _lacked(judgement: Judgement, operation: Operation, missing: Operation) -> list[Operation]:
     """The steps like another one that the reference does with what an operation makes, and the candidate does not."""
-    users = [u for v in operation.outputs for p in judgement.partners(v) for u in p.users]
-    return [u for u in users if u.kind == missing.kind and u.numbers == missing.numbers and any(map(judgement.lacking, u.outputs))]
+    found = []
+    for value in operation.outputs:
+        for partner in judgement.partners(value):
+            alike = [user for user in partner.users if user.kind == missing.kind and user.numbers == missing.numbers]
+            found += [user for user in alike if any(map(judgement.lacking, user.outputs))]
+    return found
 
 
 def left_unused(judgement: Judgement, missing: Operation) -> str | None:
-    """The line after that which makes, for nothing, what a missing operation should take; None where nothing is made in vain.
+    """The line after that which makes in vain what a missing operation should take; None without one.
 
     What a function gives back is its caller's. A line that does something else does not count: the step may belong behind it.
     """
@@ -221,31 +216,55 @@ def left_unused(judgement: Judgement, missing: Operation) -> str | None:
 
 
 def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
-    """The line that does something else with what the missing operation takes besides: there the step is done, but at the wrong place.
+    """The line where a missing step is done instead: it does something else with the step's other operand.
 
     None where the value is used as the reference uses it, or not at all.
     """
+    if missing.kind in MOVES or missing.kind == "slice":
+        return None
     taken = judgement.partners_of(user.inputs)
-    besides = missing.kind not in MOVES and missing.kind != "slice" and any(due in taken for due in missing.inputs)
-    for due in missing.inputs if besides else []:
+    if taken.isdisjoint(missing.inputs):
+        return None
+    for due in missing.inputs:
         if due in taken or due.maker is None or not is_telling(due):
             continue
-        todo = list(judgement.backwards.equals(due))
-        theirs = {u for value in todo for p in judgement.partners(value) for u in computing_users(p)}
-        theirs = {
-            u for u in theirs if (u.source, u.kind) != (missing.source, missing.kind) and all(judgement.lacking(v) for v in u.outputs)
-        }
-        others = []
-        for value in todo:
-            for other in value.users:
-                if _is_right(judgement, other):
-                    todo += made(other) if len(todo) < CONTEXT else []
-                elif other is not user and not any(_is_right(judgement, u) for v in made(other) for u in v.users):
-                    others.append(other)  # and not the first half of what is right
-        found = next((o for o in _unmatched(others, theirs) if _is_around(o, user, missing)), None)
-        if found is not None:
-            return found.stack[0]
+        same = judgement.backwards.equals(due)
+        theirs = _uses_elsewhere(judgement, same, missing)
+        others = _other_uses(judgement, same, user)
+        for operation in _unmatched(others, theirs):
+            if _is_around(operation, user, missing):
+                return operation.stack[0]
     return None
+
+
+def _uses_elsewhere(judgement: Judgement, values: list[Value], missing: Operation) -> set[Operation]:
+    """What else the reference does with some values of the candidate, as far as the candidate lacks it."""
+    found = set()
+    for partner in judgement.partners_of(values):
+        for user in computing_users(partner):
+            same_step = (user.source, user.kind) == (missing.source, missing.kind)
+            if not same_step and all(judgement.lacking(v) for v in user.outputs):
+                found.add(user)
+    return found
+
+
+def _other_uses(judgement: Judgement, values: list[Value], user: Operation) -> list[Operation]:
+    """What the candidate does wrongly with some values, and with what it rightly makes of them."""
+    todo = list(values)
+    found = []
+    for value in todo:
+        for other in value.users:
+            if _is_right(judgement, other):
+                todo += made(other) if len(todo) < CONTEXT else []
+            elif other is not user and not _is_half_of_right(judgement, other):
+                found.append(other)
+    return found
+
+
+def _is_half_of_right(judgement: Judgement, operation: Operation) -> bool:
+    """Whether an operation is the first half of what is right."""
+    users = [user for value in made(operation) for user in value.users]
+    return any(_is_right(judgement, each) for each in users)
 
 
 def _is_right(judgement: Judgement, operation: Operation) -> bool:
@@ -271,19 +290,27 @@ def taken_plainly(judgement: Judgement, missing: Operation, user: Operation) -> 
         if len(makers) != 1:
             return user
         step = makers[0]
-        if any(is_telling(v) and p in missing.inputs for v in step.inputs for p in judgement.partners(v)):
+        takes = judgement.partners_of(v for v in step.inputs if is_telling(v))
+        if not takes.isdisjoint(missing.inputs):
             return step
     return user
 
 
 def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
-    """Whether an operation is done in the function of another one; or what the reference misses, as deep as there, in one that calls it."""
+    """Whether an operation is done in the function of ``user``, or is the missing step in one that calls it.
+
+    The latter lies as deep in calls as the reference's.
+    """
     depth = len(operation.stack)
-    within = depth == len(user.stack) or (depth == len(missing.stack) < len(user.stack) and operation.kind == missing.kind)
-    return depth > 0 and within and operation.stack[1:] == user.stack[len(user.stack) - depth + 1 :]
+    if depth == 0:
+        return False
+    calling = depth == len(missing.stack) < len(user.stack) and operation.kind == missing.kind
+    if depth != len(user.stack) and not calling:
+        return False
+    return operation.stack[1:] == user.stack[len(user.stack) - depth + 1 :]
 
 
-def _between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
+def between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
     """The line between two lines of a function: one in which nothing is done, one behind a loop that ended; else one of the two."""
     done = {line for o in judgement.candidate.operations for line in o.stack}
     begin, end = SourceLine.of(first), SourceLine.of(second)
@@ -309,15 +336,6 @@ def _is_residual(judgement: Judgement, user: Operation, missing: Operation) -> b
     return any(taken_besides(judgement, value, user, missing) for value in taken)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """An operation of the reference near the missing one, how many of the outermost calls both were done in, and its counterpart."""
-
-    other: Operation
-    shared: int
-    counterpart: Operation
-
-
 def _around(judgement: Judgement, missing: Operation, step: int) -> Iterator[tuple[Operation, int]]:
     """The reference's operations before or after one, the nearest first, and how many of its calls they were done in.
 
@@ -335,17 +353,38 @@ def _counterparts(
     judgements: tuple[Judgement, Judgement], operations: Iterable[tuple[Operation, int]], known: dict[Operation, Operation]
 ) -> list[_Pair]:
     """Of operations of the reference those that the candidate does too, as it is or mended, with what does them there."""
-    length = [max(1, len(graph.operations)) for graph in (judgements[0].reference, judgements[0].candidate)]
+    reference, candidate = (max(1, len(graph.operations)) for graph in (judgements[0].reference, judgements[0].candidate))
     found = []
     for other, shared in operations:
-        makers = [known[other]] if other in known else next(filter(None, (makers_of(j, other.outputs) for j in judgements)), [])
-        computing = [m for m in makers if m.kind not in MOVES and other.kind not in MOVES]
-        alike = [m for m in makers if m.kind == other.kind] or computing  # what moves a value is no neighbour by what another one makes
-        alike = [m for m in alike if m.stack]  # the framework's own step, such as one of the loss's, lies at no line of the user's
-        if alike and other.stack:
-            place = other.order / length[0]
-            found.append(_Pair(other, shared, min(alike, key=lambda m: abs(m.order / length[1] - place))))
+        if not other.stack:
+            continue
+        makers = [known[other]] if other in known else _makers_in_either(judgements, other)
+        alike = _alike(makers, other)
+        if alike:
+            share = other.order / reference
+            nearest = min((abs(m.order / candidate - share), n) for n, m in enumerate(alike))
+            found.append(_Pair(other, shared, alike[nearest[1]]))
     return found
+
+
+def _makers_in_either(judgements: tuple[Judgement, Judgement], other: Operation) -> list[Operation]:
+    """What makes the results of a reference's operation in the candidate's run as it is, or else in the mended one."""
+    for judgement in judgements:
+        makers = makers_of(judgement, other.outputs)
+        if makers:
+            return makers
+    return []
+
+
+def _alike(makers: list[Operation], other: Operation) -> list[Operation]:
+    """Of some operations those of the kind of another one, else those that compute; with a line of the user's.
+
+    What moves a value is no neighbour by what another operation makes. The framework's own step lies at no line of the user's.
+    """
+    chosen = [m for m in makers if m.kind == other.kind]
+    if not chosen and other.kind not in MOVES:
+        chosen = [m for m in makers if m.kind not in MOVES]
+    return [m for m in chosen if m.stack]
 
 
 def _nearest(pairs: list[_Pair]) -> list[_Pair]:
@@ -354,15 +393,19 @@ def _nearest(pairs: list[_Pair]) -> list[_Pair]:
     return sorted((pair for pair in pairs if pair.shared == most), key=lambda pair: pair.counterpart.kind in MOVES)
 
 
-def _lines(missing: Operation, pair: _Pair, partner: Operation | None, deep: int) -> tuple[str, str, str, Operation, int] | None:
-    """The lines of a missing operation and of its neighbour in the function where their calls part, and the candidate's beside them.
+def _lines(missing: Operation, pair: _Pair, partner: Operation | None, deep: int) -> _Neighbour | None:
+    """A missing step's neighbour in the function where their calls part; None where they part in none.
 
     The candidate's function lies ``deep`` calls within, at most.
     """
     shared = min(pair.shared, len(missing.stack) - 1, len(pair.other.stack) - 1)
-    own, beside = missing.stack[len(missing.stack) - 1 - shared], pair.other.stack[len(pair.other.stack) - 1 - shared]
+    own = missing.stack[len(missing.stack) - 1 - shared]
+    beside = pair.other.stack[len(pair.other.stack) - 1 - shared]
     if function_of(own) != function_of(beside):
         return None
+    within = shared
+    if partner is not None and partner is not pair.counterpart:
+        within = max(shared, common(pair.counterpart, partner))
+    depth = min(deep, within)
     lines = pair.counterpart.stack
-    depth = min(deep, shared if partner is None or partner is pair.counterpart else max(shared, common(pair.counterpart, partner)))
-    return own, beside, lines[max(0, len(lines) - 1 - depth)], pair.counterpart, depth
+    return _Neighbour(own, beside, lines[max(0, len(lines) - 1 - depth)], pair.counterpart, depth)

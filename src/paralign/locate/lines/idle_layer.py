@@ -1,0 +1,168 @@
+"""A layer that the candidate builds and never calls: where its call belongs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.locate.lines.missing_step import between
+from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.traverse import CONTEXT, computing, inner_lines
+from paralign.locate.source.statements import function_of
+
+if TYPE_CHECKING:
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+
+
+def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> str:
+    """The layer of the candidate with the parameters of a reference's operation, where it is never called; else ''.
+
+    ``user`` takes what the reference's operation takes, but plainly. Where nothing is called of the module that the layer is a part of,
+    it is that module. The parameters of an operation without any are those of the next one, if both are parts of such a module.
+    """
+    taken = judgement.partners_of(v for v in user.inputs if is_telling(v))
+    if taken.isdisjoint(operation.inputs):
+        return ""
+    named = {judgement.homes.get(v.record.name, "") for v in _parameters(judgement, operation)}
+    homes = {name.rpartition(".")[0] for name in named}
+    home = layer = homes.pop() if len(homes) == 1 else ""
+    called = {o.module for o in judgement.candidate.operations}
+    found = ""
+    while home and not any(f"{module}.".startswith(f"{home}.") for module in called):
+        found, home = home, home.rpartition(".")[0]
+    own = any(v.is_parameter for v in operation.inputs)
+    return found if own or found != layer else ""  # the steps of one layer are told by those around them
+
+
+def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
+    """The parameters that a reference's operation takes; or the first that takes some of those after it whose results are lacking."""
+    todo, seen = [operation], {operation}
+    while todo:
+        step = todo.pop(0)
+        found = [v for v in step.inputs if v.is_parameter]
+        if found or len(seen) > CONTEXT:
+            return found
+        after = dict.fromkeys(u for v in step.outputs if judgement.lacking(v) for u in v.users if u not in seen)
+        todo += after
+        seen.update(after)
+    return []
+
+
+def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
+    """Where to call a layer that the candidate builds but never uses; None if there is none.
+
+    The layer has the missing step's parameters. It belongs where other layers of the same module are called.
+    """
+    home, graph = idle_layer(judgement, missing, user), judgement.candidate
+    around = home.rpartition(".")[0]
+    if not home or around in graph.kinds:
+        return None
+    between_parts = _between_parts(judgement, around, user)
+    if between_parts is not None:
+        return between_parts
+    called = _called_in(graph, around, user)
+    if not called:
+        return None
+    givers = _givers(judgement, missing, user, called)
+    if givers and user in called and function_of(givers[0].stack[0]) != function_of(user.stack[0]):
+        return between(judgement, None, user.stack[0], later=False)  # after a helper that made what both take
+    before = givers[0] if givers else _last_called_before(called, user)
+    after = _called_after(called, before, user)
+    first = None if before is None else before.stack[0]
+    if not givers:
+        first = _made_later(user, [] if before is None else [before]) or first
+    return between(judgement, first, None if after is None else after.stack[0], later=False)
+
+
+def _givers(judgement: Judgement, missing: Operation, user: Operation, called: list[Operation]) -> list[Operation]:
+    """Of some operations those that make what the missing step takes; if possible those whose results ``user`` takes."""
+    same = [own.maker for v in missing.inputs for own in judgement.backwards.equals(v)]
+    givers = [o for o in called if o in same and o.stack != user.stack]
+    makers = [v.maker for v in user.inputs]
+    return [o for o in givers if o in makers] or givers
+
+
+def _last_called_before(called: list[Operation], user: Operation) -> Operation | None:
+    """The last of some operations that is done before another one, in another line; None without one."""
+    earlier = [o for o in called if o.order < user.order and o.stack != user.stack]
+    return earlier[-1] if earlier else None
+
+
+def _called_after(called: list[Operation], before: Operation | None, user: Operation) -> Operation | None:
+    """The first of some operations from another one on, in another line; without that one, from ``user`` on."""
+    begin = user.order if before is None else before.order
+    for operation in called:
+        if operation.order >= begin and (before is None or operation.stack != before.stack):
+            return operation
+    return None
+
+
+def _between_parts(judgement: Judgement, module: str, user: Operation) -> str | None:
+    """The line before the call of ``user``'s part, in a module that only calls parts of the user's own.
+
+    All operations of such parts have the calls outside of the module in common; the next line further in is the module's.
+    """
+    inner = f"{module}." if module else ""
+    done = [o for o in judgement.candidate.operations if o.stack and o.module.startswith(inner)]
+    parts = {_part_of(o, inner) for o in done}
+    layers = any(f"{inner}{part}" in judgement.candidate.kinds for part in parts)
+    if user not in done or layers or len(parts) < 2:  # noqa: PLR2004 - several
+        return None
+    own = _part_of(user, inner)
+    outside = min(_shared_calls(o, user) for o in done if _part_of(o, inner) != own)
+    lines = {o: o.stack[-1 - outside] for o in done if len(o.stack) > outside}
+    if user not in lines or len({function_of(line) for line in lines.values()}) != 1:
+        return None
+    before = None
+    for operation, line in lines.items():
+        if operation.order < user.order and line != lines[user]:
+            before = line
+    return between(judgement, before, lines[user], later=True)
+
+
+def _part_of(operation: Operation, inner: str) -> str:
+    """The part of a module, by its path, in which an operation is done."""
+    return operation.module[len(inner) :].partition(".")[0]
+
+
+def _shared_calls(one: Operation, other: Operation) -> int:
+    """How many of the outermost lines that led to two operations are the same."""
+    pairs = zip(reversed(one.stack), reversed(other.stack), strict=False)
+    return next((n for n, (first, second) in enumerate(pairs) if first != second), min(len(one.stack), len(other.stack)))
+
+
+def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
+    """The operations that a module calls itself.
+
+    Where ``user`` is one of its parts', also those of parts that its function calls.
+    """
+    called = [o for o in graph.operations if o.stack]
+    own = [o for o in called if _calling_module(graph, o) == module]
+    inner = f"{module}." if module else ""
+    if not user.stack or not user.module.startswith(inner):
+        return own
+    around = function_of(user.stack[0])
+    if own and all(function_of(o.stack[0]) != around for o in own):  # a function of one of its parts
+        return own
+    own_ones = set(own)
+    return [o for o in called if o in own_ones or (o.module.startswith(inner) and function_of(o.stack[0]) == around)]
+
+
+def _calling_module(graph: Graph, operation: Operation) -> str:
+    """The module whose code calls an operation: of a layer of the framework the one that holds it."""
+    return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module
+
+
+def _made_later(user: Operation, before: list[Operation]) -> str | None:
+    """The line in an operation's function where what it takes was made, if that was after other operations."""
+    if not user.stack:
+        return None
+    for value in user.inputs:
+        maker = computing(value.maker)
+        if maker is None or maker.stack[1:] == user.stack[1:]:
+            continue
+        line, at = inner_lines(maker, user)
+        in_its_function = at == user.stack[0] != line and function_of(line) == function_of(at)
+        if in_its_function and all(o.order < maker.order for o in before):
+            return line
+    return None
