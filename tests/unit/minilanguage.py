@@ -19,7 +19,7 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.capture.sketch import sketch
 from paralign.locate.described import divergence, gradient_divergence, merged
-from paralign.locate.gradients.gradient_faults import proven
+from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Recorded
 from paralign.locate.runs.dataflow import Graph
 from paralign.locate.suspects.patching import guilty

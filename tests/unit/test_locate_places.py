@@ -14,7 +14,7 @@ import pytest
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
 from paralign.locate.lines import missing_step, tables
-from paralign.locate.lines.missing_step import idle_layer
+from paralign.locate.lines.idle_layer import idle_layer
 from paralign.locate.source.statements import behind_loop
 from paralign.model import Manifest
 

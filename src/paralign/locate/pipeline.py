@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import UsageError
 from paralign.locate.described import divergence, gradient_divergence, merged
 from paralign.locate.formula import repaired as repairing
-from paralign.locate.gradients.gradient_faults import proven
+from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.suspects import element_types, random_operations
 from paralign.locate.suspects.patching import guilty, suspected

@@ -14,7 +14,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.errors import UsageError
 from paralign.locate.described import divergence, gradient_divergence, merged
-from paralign.locate.gradients.gradient_faults import proven
+from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Watched
 from paralign.locate.suspects.patching import guilty
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Listing, Pair, StageResult, Stats, overall

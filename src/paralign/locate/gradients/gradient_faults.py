@@ -9,25 +9,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
-from paralign.dtypes import Typed
 from paralign.locate.gradients.flow import Edges, cut, factor_of, multiplied
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import OWN
 from paralign.locate.runs.traverse import common
 from paralign.locate.source.call_arguments import differing_values
 from paralign.locate.source.statements import custom_backward
-from paralign.locate.suspects.patching import arranged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
 
 #: gradients may differ by this share at least, and by some of the reference's own noise up to this share at most
@@ -55,25 +49,6 @@ class Wrong(Enum):
     ABSENT = "no gradient"
     #: there is one, and none in the reference
     KEPT = "kept"
-
-
-@dataclass(frozen=True)
-class GradientPatch:
-    """A gradient to be put in place of what the candidate's backward pass brings to a value."""
-
-    number: int
-    place: int | str
-    value: Typed
-
-
-class Laboratory(Protocol):
-    """What runs the two sides again, with a backward pass."""
-
-    def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
-        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
-
-    def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
-        """The gradients of values of the reference's run, whole; without those that it does not make again when it is run again."""
 
 
 @dataclass(eq=False)
@@ -382,15 +357,34 @@ class Gradients:
 
         A backward function of one's own comes first, or what takes the value where the reference has one.
         """
-        own = [u for u in users if _is_custom(u)]
-        theirs = [o for p in self._partners(value) for user in p.users if _is_custom(user) for o in user.outputs]
-        own = own or [u for u in users if theirs and (t := self._edges.counterpart(u)) is not None and any(v in theirs for v in t.inputs)]
-        computing = [u for u in users if u.kind not in MOVES] or users
-        twins = [(u, self.judgement.twin(u)) for u in computing]
-        strange = own or [u for u, twin in twins if twin is not None and twin.kind == u.kind and told_otherwise(u, twin)]
-        strange = strange or [u for u, twin in twins if twin is None or twin.kind != u.kind]
-        likeliest = strange or computing
+        custom = [user for user in users if _is_custom(user)] or self._behind_custom(value, users)
+        if custom:
+            return custom[-1]
+        computing = [user for user in users if user.kind not in MOVES] or users
+        other_kind: list[Operation] = []
+        other_arguments: list[Operation] = []
+        for user in computing:
+            twin = self.judgement.twin(user)
+            if twin is None or twin.kind != user.kind:
+                other_kind.append(user)
+            elif told_otherwise(user, twin):
+                other_arguments.append(user)
+        likeliest = other_arguments or other_kind or computing
         return likeliest[-1] if likeliest else None
+
+    def _behind_custom(self, value: Value, users: list[Operation]) -> list[Operation]:
+        """The operations that stand where the reference takes what a backward function of its own let through."""
+        theirs: set[Value] = set()
+        for partner in self._partners(value):
+            for user in partner.users:
+                if _is_custom(user):
+                    theirs.update(user.outputs)
+        found: list[Operation] = []
+        for user in users if theirs else ():
+            counterpart = self._edges.counterpart(user)
+            if counterpart is not None and not theirs.isdisjoint(counterpart.inputs):
+                found.append(user)
+        return found
 
 
 def _is_custom(operation: Operation) -> bool:
@@ -418,96 +412,3 @@ def _ancestors(value: Value | None) -> set[Value]:
             if item.maker is not None:
                 todo += item.maker.inputs
     return found
-
-
-def proven(laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], most: int = 8, runs: int = 24) -> list[Fault]:
-    """All independent faults, each confirmed by a backward pass with the reference's gradient in its place; those that are come first.
-
-    Faults at the same line are tried together, and all that are left at once where none helps alone: two may cancel each other.
-
-    Args:
-        laboratory: runs the sides again.
-        gradients: of the candidate's run as it is.
-        judge: makes :class:`Gradients` of another run of the candidate.
-        most: faults that are looked for.
-        runs: runs that may be spent.
-    """
-    hunt = _Hunt(laboratory, gradients, judge, runs)
-    while len(hunt.lines) < most and hunt.next():
-        pass
-    return hunt.found + hunt.left()
-
-
-class _Hunt:
-    """The search for one fault after the other, with the reference's gradients in place of those that were found."""
-
-    def __init__(self, laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], runs: int) -> None:
-        self.laboratory, self.current, self.judge, self.runs = laboratory, gradients, judge, runs
-        self.found: list[Fault] = []
-        self.lines: set[tuple[Wrong, str]] = set()
-        self._patches: list[GradientPatch] = []
-        self._undo: list[int] = []
-        self._seen: set[tuple[int, int | str]] = set()
-
-    def next(self) -> bool:
-        """Confirm the faults of one more line; False where none is left, or none can be confirmed."""
-        groups: dict[tuple[Wrong, str], list[Fault]] = {}
-        for fault in self._fresh():
-            groups.setdefault(_line(fault), []).append(fault)
-        together = [[fault for group in groups.values() for fault in group]] if len(groups) > 1 else []
-        return any(self._try(group) for group in [*groups.values(), *together])
-
-    def left(self) -> list[Fault]:
-        """The faults that are still there, and could not be confirmed."""
-        fresh = self._fresh()
-        for fault in fresh:
-            fault.wrong_before = fault.wrong_before or len(self.current.wrong_parameters())
-        return fresh
-
-    def _fresh(self) -> list[Fault]:
-        return [fault for fault in self.current.faults() if _where(fault.value) not in self._seen]
-
-    def _try(self, faults: list[Fault]) -> bool:
-        undo = [f.operation.number for f in faults if f.what is Wrong.DETACHED and f.operation is not None and f.operation.kind == "copy"]
-        wanted = [f for f in faults if f.value.gradient is not None and f.what is not Wrong.DETACHED]
-        if self.runs <= 0 or not (undo or wanted):
-            return False
-        self.runs -= 1
-        new = [_patch(fault, self.laboratory) for fault in wanted]
-        patches = [*self._patches, *(patch for patch in new if patch is not None)]
-        if None in new:
-            return False
-        graph = self.laboratory.backward(patches, [*self._undo, *undo])
-        if graph is None:
-            return False
-        after = self.judge(graph)
-        wrong, still = ({v.record.name for v in judged.wrong_parameters()} for judged in (self.current, after))
-        if wrong <= still:  # those that are wrong only now were made right by another fault before
-            return False
-        for fault in faults:
-            fault.confirmed, fault.wrong_before, fault.wrong_after = True, len(wrong), len(still)
-            self._seen.add(_where(fault.value))
-            self.lines.add(_line(fault))
-        self.found += faults
-        self.current, self._patches = after, patches
-        self._undo += undo
-        return True
-
-
-def _line(fault: Fault) -> tuple[Wrong, str]:
-    operation = fault.operation
-    return fault.what, (operation.source or str(operation.number)) if operation is not None else fault.value.record.name
-
-
-def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch | None:
-    number, place = _where(fault.value)
-    if fault.what is Wrong.KEPT and fault.due.gradient is None:
-        return GradientPatch(number, place, Typed(np.zeros(fault.value.shape), "float64"))
-    given = laboratory.gradients([fault.due]).get(fault.due)
-    if given is None:
-        return None
-    return GradientPatch(number, place, Typed(arranged(given.array, fault.value.shape), given.dtype))
-
-
-def _where(value: Value) -> tuple[int, int | str]:
-    return (-1, value.record.name) if value.maker is None else (value.maker.number, value.place)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.capture import digest as digests
 from paralign.errors import WorkerFailed
-from paralign.locate.gradients.gradient_faults import GradientPatch, Gradients
+from paralign.locate.gradients.gradient_faults import Gradients
+from paralign.locate.gradients.gradient_patching import GradientPatch
 from paralign.locate.laboratory.recorded_values import fetch, lost, repeated
 from paralign.locate.lines import tables
 from paralign.locate.runs.counterparts import ordered_distance

@@ -200,30 +200,48 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
     The missing operation is placed in the reference by what its calls have in common with those of the operation before it; the
     candidate's line is at the same depth of its own calls.
     """
-    candidates = [v for v in user.inputs if v.maker is not None and judgement.is_established(v)]
-    due = computing(after)
-    taken = {v.digest for v in due.inputs} if due is not None else set()
-    candidates.sort(key=lambda v: any(p.digest in taken for p in judgement.partners(v)))  # what the reference does not take there first
-    ends = [(p, v) for v in candidates for p in judgement.partners(v) if p in missing.inputs and p.maker is not None]
-    before, value = ends[0] if ends else (next((v for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None), None)
-    if value is None:
-        given = after.inputs if after is not None else []
-        strange = [v for v in candidates if not any(p in given for p in judgement.partners(v))]
-        value = next(iter(strange or candidates), None)
-    maker = computing(value.maker if value is not None else None)
-    other = computing(before.maker if before is not None else None)
-    if maker is None or not maker.stack or not user.stack:
+    before, value = _taken_without(judgement, missing, user, after)
+    maker = None if value is None else computing(value.maker)
+    other = None if before is None else computing(before.maker)
+    if value is None or maker is None or not maker.stack or not user.stack:
         return user.source
     if other is None:
         return maker.stack[0]
     same_line_after = after is not None and missing.source == after.source and missing.source != other.source
-    besides = same_line_after or (value is not None and taken_besides(judgement, value, user, missing))
+    besides = same_line_after or taken_besides(judgement, value, user, missing)
     if maker.stack[1:] == user.stack[1:]:  # the step is missing in the very function that hands the value on
         return user.stack[0] if besides else maker.stack[0]
-    with_before, with_after = common(missing, other), common(missing, after) if after is not None else 0
+    with_before = common(missing, other)
+    with_after = 0 if after is None else common(missing, after)
     chosen, shared = (user, with_after) if with_after > with_before or besides else (maker, with_before)
     level = min(shared + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
     return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
+
+
+def _taken_without(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> tuple[Value | None, Value | None]:
+    """What the missing operation takes in the reference, and the candidate's value that is handed on without the step."""
+    candidates = [v for v in user.inputs if v.maker is not None and judgement.is_established(v)]
+    due = computing(after)
+    taken = set() if due is None else {v.digest for v in due.inputs}
+    candidates.sort(key=lambda v: any(p.digest in taken for p in judgement.partners(v)))  # what the reference does not take there first
+    for value in candidates:
+        for partner in judgement.partners(value):
+            if partner in missing.inputs and partner.maker is not None:
+                return partner, value
+    before = _first_had(judgement, missing.inputs)
+    given = [] if after is None else after.inputs
+    for value in candidates:
+        if judgement.partners_of([value]).isdisjoint(given):
+            return before, value
+    return before, candidates[0] if candidates else None
+
+
+def _first_had(judgement: Judgement, values: list[Value]) -> Value | None:
+    """The first computed value of the reference that the candidate has too; None without one."""
+    for value in values:
+        if value.maker is not None and not judgement.lacking(value):
+            return value
+    return None
 
 
 def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
@@ -248,25 +266,26 @@ def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
 
 def _as_listed(operation: Operation, other: Operation | None) -> str | None:
     """The one line that made all that is put together, where it was made in that very order: that line decided on it."""
+    if other is None or operation.kind != other.kind or operation.kind not in ("concatenate", "stack"):
+        return None
     makers = [v.maker for v in operation.inputs if v.maker is not None]
-    if (
-        other is None
-        or operation.kind != other.kind
-        or operation.kind not in ("concatenate", "stack")
-        or len(makers) < len(operation.inputs)
-    ):
+    if len(makers) < max(2, len(operation.inputs)):
         return None
     lines = {maker.source for maker in makers}
-    in_order = [m.order for m in makers] == sorted({m.order for m in makers})
-    return next(iter(lines)) if len(lines) == 1 and len(makers) > 1 and in_order and operation.source not in lines else None
+    if len(lines) != 1 or operation.source in lines:
+        return None
+    orders = [maker.order for maker in makers]
+    return lines.pop() if orders == sorted(set(orders)) else None
 
 
 def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:
     """The candidate's line that gave back an output without what the reference does to it last."""
-    before = next((v.maker for v in missing.inputs if v.maker is not None and not judgement.lacking(v)), None)
-    shared = common(missing, before) if before is not None else len(operation.stack) - 1
     if not operation.stack:
         return None
+    before = _first_had(judgement, missing.inputs)
+    shared = len(operation.stack) - 1
+    if before is not None and before.maker is not None:
+        shared = common(missing, before.maker)
     return operation.stack[max(0, len(operation.stack) - 1 - shared)]
 
 

@@ -203,11 +203,21 @@ def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due
 
     Empty where it takes something that has: then a step is missing.
     """
-    due_there, on_the_way = {v.digest for v in twin.inputs}, {v.digest for o in way_to(judgement, due, REACH) for v in o.inputs}
-    taken = [v for v in maker.inputs if v.maker is not None and judgement.is_established(v)]
-    known = [(v, {p.digest for p in judgement.partners(v)}) for v in taken]
-    strange = [(v, digested) for v, digested in known if not digested & due_there]
-    return [] if any(digested & on_the_way for _, digested in strange) else [v for v, _ in strange]
+    due_there = {v.digest for v in twin.inputs}
+    on_the_way: set[str | None] = set()
+    for operation in way_to(judgement, due, REACH):
+        on_the_way.update(v.digest for v in operation.inputs)
+    found: list[Value] = []
+    for value in maker.inputs:
+        if value.maker is None or not judgement.is_established(value):
+            continue
+        digested = {p.digest for p in judgement.partners(value)}
+        if digested & due_there:
+            continue
+        if digested & on_the_way:
+            return []
+        found.append(value)
+    return found
 
 
 def other_mask(operation: Operation, due: Value) -> Value | None:

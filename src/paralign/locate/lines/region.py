@@ -272,15 +272,35 @@ def _idle(user: Operation, kind: str) -> list[Operation]:
 
 def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
     """Whether the gradients of all that a region takes are the reference's times one number other than one."""
-    inside = {v for o in region for v in o.outputs}
-    taken = {v for o in region for v in o.inputs if v not in inside and judgement.is_established(v)}
     factors = []
-    for value in taken:
+    for value in _taken_from_outside(judgement, region):
         partners = [p for p in judgement.partners(value) if p.gradient is not None]
-        if value.gradient is not None and partners:
-            factors.append(next((f for p in partners if (f := factor_of(p, value)) is not None), None))
-    known = [f for f in factors if f is not None]
-    return bool(known) and len(known) == len(factors) and max(known) - min(known) <= SAME * abs(known[0]) and abs(known[0] - 1) > SAME
+        if value.gradient is None or not partners:
+            continue
+        factor = _first_factor(value, partners)
+        if factor is None:
+            return False
+        factors.append(factor)
+    if not factors:
+        return False
+    is_one_number = max(factors) - min(factors) <= SAME * abs(factors[0])
+    return is_one_number and abs(factors[0] - 1) > SAME
+
+
+def _taken_from_outside(judgement: Judgement, region: list[Operation]) -> set[Value]:
+    """The established values that a region takes and does not make itself."""
+    inside = {v for o in region for v in o.outputs}
+    taken = {v for o in region for v in o.inputs} - inside
+    return {v for v in taken if judgement.is_established(v)}
+
+
+def _first_factor(value: Value, partners: list[Value]) -> float | None:
+    """By which number a value's gradient is that of one of its partners; None where it is a multiple of none."""
+    for partner in partners:
+        factor = factor_of(partner, value)
+        if factor is not None:
+            return factor
+    return None
 
 
 #: operations that join a term or a factor to what there is

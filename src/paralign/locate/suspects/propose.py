@@ -13,7 +13,7 @@ from paralign.locate.runs.counterparts import SLIGHT, is_telling, same_shape
 from paralign.locate.runs.traverse import before_any_moves, computing_users, way_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
@@ -78,21 +78,46 @@ def suspects(judgement: Judgement) -> list[Operation]:
 
     Where no output is wrong: those of which the reference has the very twin, whose result is near but not the same.
     """
-    carrying = judgement.carrying()
-    frontier = [o for o in carrying if all(judgement.is_right(v) or v.maker is None for v in o.inputs)]
-    ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)] + [second for _, second in judgement.wrong_outputs()]
-    orders = [
-        o for o in dict.fromkeys(judgement.disorder(v) for v in ends) if o is not None and all(judgement.is_right(v) for v in o.inputs)
-    ]
-    # what takes elements in a wrong order is not to blame before what brought them into it
-    frontier = [o for o in frontier if o in orders or not any(judgement.disorder(v) in orders for v in o.inputs)]
-    frontier += [o for o in orders if o not in frontier]
-    frontier += [o for o in _idle_before(judgement, frontier) if o not in frontier]
-    if not judgement.wrong_outputs():
+    if judgement.wrong_outputs():
+        frontier = _frontier(judgement)
+    else:
         frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
     if judgement.scale.thorough:  # small errors add up: the first of them made the others; what resembles nothing goes another way
-        return sorted(frontier, key=lambda o: (not any(v in judgement.wrong and judgement.error[v] <= SLIGHT for v in o.outputs), o.order))
+        return sorted(frontier, key=lambda o: (not _is_slightly_wrong(judgement, o), o.order))
     return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
+
+
+def _is_slightly_wrong(judgement: Judgement, operation: Operation) -> bool:
+    """Whether a result of an operation is wrong, but near a value of the reference."""
+    return any(v in judgement.wrong and judgement.error[v] <= SLIGHT for v in operation.outputs)
+
+
+def _frontier(judgement: Judgement) -> list[Operation]:
+    """Operations with right inputs on the way to a wrong output: what made it wrong, brought it out of order, or had no effect."""
+    carrying = judgement.carrying()
+    orders = _disordering(judgement, carrying)
+    frontier: list[Operation] = []
+    for operation in carrying:
+        if any(not judgement.is_right(v) and v.maker is not None for v in operation.inputs):
+            continue
+        # what takes elements in a wrong order is not to blame before what brought them into it
+        if operation in orders or all(judgement.disorder(v) not in orders for v in operation.inputs):
+            frontier.append(operation)
+    frontier += [o for o in orders if o not in frontier]
+    return frontier + [o for o in _idle_before(judgement, frontier) if o not in frontier]
+
+
+def _disordering(judgement: Judgement, carrying: Iterable[Operation]) -> list[Operation]:
+    """The operations with right inputs that brought the elements of right values on the way into another order."""
+    ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)]
+    ends += [second for _, second in judgement.wrong_outputs()]
+    found: list[Operation] = []
+    for operation in dict.fromkeys(judgement.disorder(v) for v in ends):
+        if operation is None:
+            continue
+        if all(judgement.is_right(v) for v in operation.inputs):
+            found.append(operation)
+    return found
 
 
 def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
