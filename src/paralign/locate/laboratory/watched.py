@@ -10,7 +10,6 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.capture import digest as digests
 from paralign.errors import WorkerFailed
 from paralign.locate.gradients.gradient_faults import Gradients
-from paralign.locate.gradients.gradient_patching import GradientPatch
 from paralign.locate.laboratory.recorded_values import fetch, lost, repeated
 from paralign.locate.lines import tables
 from paralign.locate.runs.counterparts import ordered_distance
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from paralign.context import Context
     from paralign.dtypes import Typed
+    from paralign.locate.gradients.gradient_patching import GradientPatch
     from paralign.locate.laboratory.recorded_values import Place
     from paralign.locate.runs.dataflow import Value
     from paralign.locate.suspects.patching import Patch
