@@ -85,7 +85,9 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
     latest = _latest_before(first, user)
     soonest = _soonest_after(second, latest)
     later = user.kind == missing.kind or _is_residual(judgement, user, missing)  # of a sum one term, it may be
-    return between(judgement, latest and latest.line, soonest and soonest.line, later=later)
+    first_line = None if latest is None else latest.line
+    second_line = None if soonest is None else soonest.line
+    return between(judgement, first_line, second_line, later=later)
 
 
 def _known_counterparts(
@@ -290,10 +292,15 @@ def taken_plainly(judgement: Judgement, missing: Operation, user: Operation) -> 
         if len(makers) != 1:
             return user
         step = makers[0]
-        takes = judgement.partners_of(v for v in step.inputs if is_telling(v))
-        if not takes.isdisjoint(missing.inputs):
+        if _takes_the_same(judgement, step, missing):
             return step
     return user
+
+
+def _takes_the_same(judgement: Judgement, operation: Operation, missing: Operation) -> bool:
+    """Whether an operation takes a telling value that the missing step takes in the reference."""
+    telling = [value for value in operation.inputs if is_telling(value)]
+    return any(partner in missing.inputs for value in telling for partner in judgement.partners(value))
 
 
 def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
