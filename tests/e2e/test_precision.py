@@ -288,6 +288,30 @@ def test_a_lower_precision_in_training_alone_diverges():
     assert "as they are, the candidate is further from the reference" in said(result["backward"])
 
 
+def rounding(dtype):
+    """Hands values through; its gradient is rounded to a type, in float32 alone."""
+
+    class Rounding(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(_, gradient):
+            return gradient.to(dtype).float() if gradient.dtype == torch.float32 else gradient
+
+    return torch.nn.Sequential(torch.nn.Linear(64, 32), type("Handing", (torch.nn.Module,), {"forward": lambda _, x: Rounding.apply(x)})())
+
+
+@pytest.mark.parametrize(("dtype", "verdict"), [(torch.bfloat16, "diverged"), (torch.float16, "diverged"), (torch.float32, ALIGNED)])
+def test_a_lower_precision_of_gradients_alone_diverges(dtype, verdict):
+    sides = (lambda: rounding(torch.float32)), (lambda: rounding(dtype))
+    result = lower(*sides, "forward", "backward", loss=torch.nn.functional.cross_entropy)
+    assert result["forward"].verdict == ALIGNED
+    assert result["backward"].verdict == verdict
+    assert ("a lower precision in the backward pass alone?" in said(result["backward"])) is (verdict != ALIGNED)
+
+
 class Normed(torch.nn.Module):
     """Normalises in float32 whatever it is given, by one of two formulas."""
 

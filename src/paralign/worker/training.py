@@ -267,7 +267,7 @@ class _Training:
         session.save_tree(self.writer, "loss", whole, role="scalar", **fields)
         for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
-        if not self.scalars_only and (self.mode == "eval" or step == 0):
+        if step == 0 if self.mode == "train" else not self.scalars_only:
             for name, gradient in self.adapter.gradients(session.model).items():
                 add_gradient(session, self.writer, name, gradient, **fields)
         random = [] if draws is None else draws.random

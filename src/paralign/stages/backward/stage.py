@@ -15,7 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged
-from paralign.stages.backward import drawn_steps, feeding, made_up, neutral, own_step_judging, untrained
+from paralign.stages.backward import drawn_steps, feeding, made_up, native_gradients, neutral, own_step_judging, untrained
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.backward.where_it_starts import first_divergence, places_of, replay_random, watch_operations
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
@@ -158,12 +158,13 @@ def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
 
 
 def _judge_native(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
-    """Judge the native outputs of the first step in train mode: a lower precision in training does not show in float64."""
+    """Judge native outputs and gradients of the first step in train mode: a lower precision in training does not show in float64."""
     runs = [f"{run}:train" for run in (DOUBLE, NATIVE)]
     ends = [c.select(name="output", role="output", run=run, step=0) for c, run in zip(captures, runs, strict=True)]
     if all(ends) and result.verdict != DIVERGED:
         method, _ = choose(*captures, "train")
         precision.judge(result, captures, points_of(*ends), method, context.settings.tolerance_of("backward"))
+        native_gradients.judge(context, result, captures, method)
         if result.verdict == DIVERGED:
             result.divergence = forward.named(result.pairs[-1])
 

@@ -1,0 +1,62 @@
+"""What the gradients of the first step are as they are: a backward pass in lower precision does not show where all is float64."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from paralign.model import ALIGNED, DIVERGED
+from paralign.stages.backward.step_pairs import Steps
+from paralign.stages.common.judging import FLOAT64, Method
+from paralign.worker.session import DOUBLE, NATIVE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import Pair, StageResult
+
+#: all gradients together may be this much further from the reference's float64 run than its own native ones are, and at least this far:
+#: kernels of float32 are within a tenth of both, a bfloat16 or float16 on the way is ten times and more beyond
+LIMIT, LEAST = 100.0, 1e-6
+
+_NATIVE = Method("native", DOUBLE, NATIVE, (NATIVE,), LIMIT)
+
+
+def judge(context: Context, result: StageResult, captures: tuple[Capture, Capture], method: Method) -> None:
+    """Hold the candidate's native gradients in train mode against the reference's float64 run, all of them together.
+
+    Single gradients may cancel out in one kernel and not in another; their sum of squares does not.
+
+    Args:
+        context: of the check.
+        result: of the stage, whose float64 gradients were judged; diverges where native ones do.
+        captures: both sides' steps.
+        method: by which train mode was judged.
+    """
+    tolerance = context.settings.tolerance_of("backward")
+    if result.verdict != ALIGNED or method is not FLOAT64 or tolerance.absolute or tolerance.ratio is not None:
+        return
+    runs = f"{DOUBLE}:train", f"{NATIVE}:train"
+    if any(not c.select(role="gradient", run=run, step=0) for c, run in zip((captures[0], *captures), (runs[1], *runs), strict=True)):
+        return
+    pairs = [p for p in Steps(context, *captures, _NATIVE, "train").gradients(0) if p.noise is not None and p.error is not None]
+    size = math.sqrt(sum(_size(p) ** 2 for p in pairs))
+    if not size > 0 or not math.isfinite(size):
+        return
+    far = math.sqrt(sum(((p.error or 0.0) * _size(p)) ** 2 for p in pairs)) / size
+    own = math.sqrt(sum(((p.noise.value if p.noise is not None else 0.0) * _size(p)) ** 2 for p in pairs)) / size
+    if far <= LIMIT * max(own, LEAST):
+        return
+    worst = max(pairs, key=lambda p: (p.error or 0.0) * _size(p))
+    worst.key, worst.verdict, worst.judged = f"{worst.key} (native)", DIVERGED, True
+    result.pairs.append(worst)
+    result.verdict = DIVERGED
+    result.notes.append(
+        f"in float64 both sides agree; as they are, the candidate's gradients together are {far:.2g} away from the reference's, whose own "
+        f"rounding is {own:.2g}: a lower precision in the backward pass alone?"
+    )
+
+
+def _size(pair: Pair) -> float:
+    """The norm of the reference's gradient; 0 where nothing was measured."""
+    return 0.0 if pair.stats is None else pair.stats.rms_reference * math.sqrt(pair.stats.count)
