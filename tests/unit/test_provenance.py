@@ -728,3 +728,60 @@ def test_the_factor_of_a_group(record, old, new, line):
     sides = tracing_back.Sides(record(GROUPS_REFERENCE, _grouped), record(GROUPS.replace(old, new), _grouped))
     found = tracing_back.of_factor(sides)
     assert (found and found.expression.line) == line
+
+
+ROWS = """
+    import numpy as np
+    DATA = ["31 11 41 15 59 92 65 35", "27 18 28 12 84", "16 10 33 98 87 49 89"]
+    KEEP = 5
+    class Frame:
+        def __init__(self):
+            self.rows = np.zeros((len(DATA), KEEP), dtype="int64")
+            for row, text in enumerate(DATA):
+                past = [int(part) for part in text.split()][-KEEP:]
+                self.rows[row, : len(past)] = past
+        def read(self, index):
+            return self.rows[index]
+    def run():
+        return Frame().read(0)
+"""
+
+
+LAZY = """
+    import numpy as np
+    DATA = ["31 11 41 15 59 92 65 35", "27 18 28 12 84"]
+    KEEP = 5
+    def run():
+        return np.array([int(part) for part in DATA[0].split()[-KEEP:]])
+"""
+
+
+def test_rows_that_were_filled_one_after_the_other(record):
+    """The row that is read leads to what was put there, and not to the array that all rows are in; a wrong part to where it is cut."""
+    wrong = ROWS.replace("[-KEEP:]", "[:KEEP]")
+    assert blamed(record, LAZY, wrong).expression.line == line_of(wrong, "[:KEEP]")
+    assert blamed(record, LAZY, ROWS.replace("read(0)", "read(1)")).expression.scalar == "27 18 28 12 84", "that row's own text"
+
+
+SCHEDULED = """
+    import argparse
+    def plan(peak, warm, first):
+        return argparse.Namespace(base=peak, warmup=warm, start=first * peak)
+    SETTINGS = dict(
+        peak=0.004,
+        warm=10,
+        first=0.2,
+    )
+    def run():
+        return plan(**SETTINGS)
+"""
+
+
+def test_a_zero_that_the_reference_has_nowhere(record):
+    """Zero and one stand in every program; where all else that goes in is right, one that the reference was not given is at fault."""
+    wrong = SCHEDULED.replace("first=0.2", "first=0.0")
+    sides = [record(text, lambda recorder, made, roots: roots.update(made=recorder.made_by(made))) for text in (SCHEDULED, wrong)]
+    found = Search(sides[1].root("made"), sides[0].root("made")).first()
+    assert found.expression.line == line_of(wrong, "first=0.0")
+    right = Search(record(SCHEDULED).root(""), sides[0].root("made")).first()
+    assert right is None or right.expression.numbers is None, "nothing of a right one is blamed for a number"

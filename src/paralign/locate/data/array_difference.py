@@ -168,7 +168,9 @@ def _oriented(reference: Array, candidate: Array) -> Array:
 
 def _sizes(reference: Array, candidate: Array) -> Finding:
     shapes = f"shape {reference.shape} in the reference, {candidate.shape} in the candidate"
-    return Finding("data/shape", shapes, "check sizes of resize and crop, the number of channels, and axes that are added", False)
+    picture = max(reference.ndim, candidate.ndim) >= 3  # noqa: PLR2004 - height, width, channels
+    sizes = "sizes of resize and crop, the number of channels" if picture else "lengths of windows, of padding and of what is cut off"
+    return Finding("data/shape", shapes, f"check {sizes}, and axes that are added", False)
 
 
 Found = tuple[str, str, str, "float | None"]

@@ -275,6 +275,8 @@ def _counterpart(
     if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
         nearest = reference.steps[target[1]]
     suspected = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
+    if suspected is not None and suspected.rule == "data/shape" and nearest is not None and nearest.value.ndim != step.value.ndim:
+        suspected = None  # other steps of each side's own, of which neither need be wrong
     return Guilty(nearest, blamed or step, given, suspected, _named(given))
 
 

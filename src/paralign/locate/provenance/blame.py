@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, behind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from paralign.locate.provenance.value_graph import Expression
 
@@ -76,6 +78,7 @@ class Search:
         self._sound = set(sound)
         self._right: dict[Expression, bool | None] = dict.fromkeys(self._sound, True)
         self._excused: dict[Expression, bool] = {}
+        self._strict: set[Expression] = set()
         self._led = {_known(e) for root in excused for e in _decisive(root) if e.kind in _FAITHFUL and not _is_simple(e)}
 
     def is_right(self, each: Expression) -> bool | None:
@@ -123,10 +126,31 @@ class Search:
         setting = setting_of(each)
         if setting is not None:
             return (None if self._is_written_alike(setting) else setting), setting_of(due) or due
+        stored = stored_in(each)
+        return (stored, due) if stored is not None else self._wrong_operand(each, due)
+
+    def _wrong_operand(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
+        """As :meth:`_wrong_input`, of a value that something made."""
         known = [(role, inner) for role, inner in each.values if inner.kind != "input"]
+        if self._is_wrong_part(each):
+            known = [(role, inner) for role, inner in known if role != "object"]
         if not known or (each.kind in READINGS and each.mark[0] == "s" and each.numbers is not None and self.seen.has(each)):
             return None, due  # what an object holds besides that number is no part of it
-        beside = self._beside(each, due)
+        wrong = self._wrong_of(known, self._beside(each, due))
+        if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
+            unseen = self._unseen_number(each, known)
+            if unseen is not None or not wrong:
+                return unseen, due
+        if any(_lacks_an_operand(each, inner, twin) for inner, twin in wrong):
+            return None, due
+        if len(wrong) == 1:
+            return wrong[0]
+        return min(wrong, key=lambda pair: (pair[0].numbers is None, not _is_from_file(pair[0]), pair[0].number))
+
+    def _wrong_of(
+        self, known: Sequence[tuple[str, Expression]], beside: Mapping[str, Expression]
+    ) -> list[tuple[Expression, Expression | None]]:
+        """The operands that are wrong, with their counterparts where these are known."""
         wrong = []
         for role, inner in known:
             twin = beside.get(role)
@@ -135,11 +159,15 @@ class Search:
                 verdict = not self._has_wrong_behind(inner)
             if not verdict and not self.is_excused(inner):
                 wrong.append((inner, twin))
-        if not wrong or any(_lacks_an_operand(each, inner, twin) for inner, twin in wrong):
-            return None, due
-        if len(wrong) == 1:
-            return wrong[0]
-        return min(wrong, key=lambda pair: (pair[0].numbers is None, not _is_from_file(pair[0]), pair[0].number))
+        return wrong
+
+    def _is_wrong_part(self, each: Expression) -> bool:
+        """Whether a part was cut out of something that holds the right part: then where it was cut is wrong, not what it was cut out of."""
+        held = next((inner for role, inner in each.inputs if role == "object"), None) if each.kind == "item" else None
+        if held is None or held.numbers is None or each.numbers is None or self.reference is None or self.reference.numbers is None:
+            return False
+        due = self.reference.numbers
+        return due.size >= TELLING and bool(np.isin(due, held.numbers).all()) and not bool(np.isin(due, each.numbers).all())
 
     def _is_call_at_fault(self, each: Expression) -> bool:
         """Whether a call leaves an argument to a default that is right: other calls take it too, and the reference has it as a default."""
@@ -149,9 +177,25 @@ class Search:
         elsewhere = any(user.source != each.source for user in default.users)
         return elsewhere and any(e.kind == "default" and e.mark == default.mark for e in self.defaults)
 
+    def _unseen_number(self, each: Expression, known: Sequence[tuple[str, Expression]]) -> Expression | None:
+        """The one number of those that stand in every program which what is right here was not made of: it must be at fault then."""
+        if each.kind != "call" and each not in self._strict:
+            return None
+        numbers = [inner for role, inner in known if role not in _CALLED and _is_simple(inner) and inner.numbers is not None]
+        seen = Seen(behind(self.reference)) if self.reference is not None else self.seen
+        unseen = [inner for inner in numbers if inner.numbers is not None and not seen.has_numbers(inner.numbers)]
+        if len(unseen) != 1:
+            return None
+        self._strict.add(unseen[0])
+        return unseen[0]
+
     def _is_written_alike(self, setting: Expression) -> bool:
         """Whether the reference's files have the entry too: then the candidate took another one than it should have."""
         return any(e.kind == SETTING and e.label == setting.label and e.mark == setting.mark for e in self.defaults)
+
+    def _has_wrong_number(self, each: Expression) -> bool:
+        """Whether a number is wrong in an object, and not only a text, which may be a name of the side's own."""
+        return any(e.numbers is not None and self.is_right(e) is False and not self.is_excused(e) for e in behind(each))
 
     def _has_wrong_behind(self, each: Expression) -> bool:
         """Whether something is wrong in an object that cannot be compared itself."""
@@ -209,6 +253,21 @@ class Search:
 def setting_of(reading: Expression | None) -> Expression | None:
     """The entry of a file of settings that was read; None where none is known."""
     return None if reading is None else next((inner for role, inner in reading.inputs if role == SETTING), None)
+
+
+def stored_in(reading: Expression) -> Expression | None:
+    """What was put at the place that is read from an array, row by row; None where no such change was seen."""
+    places = [inner.scalar for role, inner in reading.inputs if role == "index"]
+    if reading.kind != "item" or not places or not all(type(place) is int for place in places):
+        return None
+    container = next((inner for role, inner in reading.inputs if role == "object"), None)
+    while container is not None and container.kind == "change":
+        written = [inner.scalar for role, inner in container.inputs if role == "index"]
+        values = [inner for role, inner in container.inputs if role == "value"]
+        if values and written and written == places[: len(written)]:
+            return values[-1]
+        container = next((inner for role, inner in container.inputs if role == "object"), None)
+    return None
 
 
 def _is_from_file(each: Expression) -> bool:

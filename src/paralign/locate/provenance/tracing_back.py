@@ -297,11 +297,18 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
     twin = due[0] if len(due) == 1 else None
     if twin is not None and is_equal(wrong[0], twin):
         return None
-    if wrong[0].kind == "call" and roots[1][1] is not None and wrong[0].mark[0] == "k":
+    if _origin(wrong[0]).kind == "call" and roots[1][1] is not None and wrong[0].mark[0] == "k":
         twin = roots[1][1]  # a schedule: the reference's is an object of its own
     rates = [rate for held in sides.reference.rates for rate in held] if words == RATES else []
     found = _wrong_itself(sides, Search(wrong[0], twin, Seen(known, rates), sides.reference.expressions).first())
     return found if found is not None and (found.expression.numbers is not None or found.expression.scalar is not None) else None
+
+
+def _origin(each: Expression) -> Expression:
+    """What made a value that was handed on."""
+    while each.is_copy:
+        each = each.values[0][1]
+    return each
 
 
 def _constructed(graph: ValueGraph, words: Sequence[str]) -> Expression | None:
