@@ -77,6 +77,10 @@ class Capture:
         wanted = list(values.items())
         return [record for record in self.records if all(getattr(record, key) == value for key, value in wanted)]
 
+    def by_name(self, **values: Any) -> Dict[str, Record]:
+        """As :meth:`select`, by name."""
+        return {record.name: record for record in self.select(**values)}
+
     def value(self, record: Record) -> Typed:
         """The tensor of a record, read-only, in the memory of its shard: nothing is copied.
 

@@ -18,7 +18,7 @@ from paralign.weights.transforms import reached
 from paralign.weights.user_rules import Given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
     from paralign.model import Record
 
@@ -263,9 +263,15 @@ class _Matching:
 
     def _in_cells(self, tensors: list[Tensor], own: set[str], other: set[str]) -> list[Tensor]:
         """Recurrent layers that the other side has as cells as such, and both as the products of a cell by hand where it has neither."""
-        by_hand = {layer for layer, cell in CELLS.items() if own & {layer, cell} and not other & {layer, cell} and _LINEAR in other}
-        layers = {layer for layer, cell in CELLS.items() if layer in own - other and (cell in other or layer in by_hand)}
-        cells = {CELLS[layer] for layer in by_hand}
+        layers: set[str] = set()
+        cells: set[str] = set()
+        for layer, cell in CELLS.items():
+            neither = layer not in other and cell not in other
+            by_hand = neither and _LINEAR in other and (layer in own or cell in own)
+            if by_hand:
+                cells.add(cell)
+            if layer in own and layer not in other and (cell in other or by_hand):
+                layers.add(layer)
         found = [as_cell(t) if t.kind in layers and self._free(t) else t for t in tensors]
         return [as_products(t) if t.kind in cells and self._free(t) else t for t in found]
 
@@ -317,21 +323,30 @@ class _Matching:
             near: also where the sides have unequal numbers of them.
             aliases: take the reference's second names of tensors that have their place, for a candidate that holds them apart.
         """
-        used = {r.place for r in self.reference if r in self.placed}
-        ours = (t for t in self.reference if (self._again(t) if aliases else self._free(t) and t.place not in used))
+        if aliases:
+            ours = [t for t in self.reference if self._again(t)]
+        else:
+            used = {r.place for r in self.reference if r in self.placed}
+            ours = [t for t in self.reference if self._free(t) and t.place not in used]
+        theirs = [t for t in self.candidate if self._free(t) and t.place not in self.sources]
         references = grouped(self._units(ours, 0, unit), lambda u: key(u.tensors))
-        candidates = grouped(
-            self._units((t for t in self.candidate if self._free(t) and t.place not in self.sources), 1, unit), lambda u: key(u.tensors)
-        )
-        kinds = [k for k, g in references.items() if k in candidates and (near or len(g) == len(candidates[k]))]
+        candidates = grouped(self._units(theirs, 1, unit), lambda u: key(u.tensors))
+        kinds = [kind for kind in references if kind in candidates]
+        if not near:
+            kinds = [kind for kind in kinds if len(references[kind]) == len(candidates[kind])]
         if not kinds:
             return
         likeness = Likeness(self.reference, self.candidate, named=self.named, ordered=self.ordered)
-        likeness.learn((m.source.owner, m.target.owner) for m in self.plan.moves if m.source is not None and m.target is not None)
-        groups = [likeness.match(references[k], candidates[k]) for k in kinds]
+        likeness.learn(self._owners_paired())
+        groups = [likeness.match(references[kind], candidates[kind]) for kind in kinds]
         likeness.learn((g.reference[r].owner, g.candidate[c].owner) for g in groups for r, c in g.decided())
         for kind in kinds:
             self._accept(likeness.match(references[kind], candidates[kind]))
+
+    def _owners_paired(self, unsure: Collection[str] = ()) -> list[tuple[str, str]]:
+        """The layers that moves connect, once a move; without those of tensors that are ``unsure``."""
+        paired = [(m.source, m.target) for m in self.plan.moves if m.source is not None and m.target is not None]
+        return [(source.owner, target.owner) for source, target in paired if source.name not in unsure]
 
     def _accept(self, group: Group) -> None:
         undecided = {number for component in group.undecided() for number in component}
@@ -349,19 +364,17 @@ class _Matching:
     def by_rule(self) -> None:
         """Pair what regular renamings of what has been paired already lead to."""
         unsure = {name for ambiguity in self.plan.ambiguous for name in ambiguity.reference}
-        pairs = dict.fromkeys(
-            (m.source.owner, m.target.owner)
-            for m in self.plan.moves
-            if m.source is not None and m.target is not None and m.source.name not in unsure
-        )
-        regular = [rename for rename in learn(pairs) if rename.count >= REGULAR]
-        open_ = {(t.owner, t.leaf): t for t in self.candidate if self._free(t) and t.place not in self.sources}
+        renames = learn(dict.fromkeys(self._owners_paired(unsure)))
+        regular = [rename for rename in renames if rename.count >= REGULAR]
+        theirs = [t for t in self.candidate if self._free(t) and t.place not in self.sources]
+        open_ = {(t.owner, t.leaf): t for t in theirs}
         for tensor in [t for t in self.reference if self._free(t)]:
             for rename in regular:
                 found = open_.get((rename.applied(tensor.owner) or "", tensor.leaf))
-                if found is not None and found not in self.placed and fits(tensor, found) and not _contrary_kinds(tensor, found):
-                    self._pair(tensor, found, "rule")
-                    break
+                if found is None or found in self.placed or not fits(tensor, found) or _contrary_kinds(tensor, found):
+                    continue
+                self._pair(tensor, found, "rule")
+                break
 
     def _units(self, tensors: Iterable[Tensor], side: int, unit: Callable[[Tensor], Hashable]) -> list[Unit]:
         """Units in order of definition, each with its tensors in an order that is the same on both sides."""

@@ -70,11 +70,11 @@ def beside_its_siblings(plan: Plan, name: str, rivals: Sequence[str], open_: Col
         rivals: the tensors of the candidate that fit it, its own among them.
         open_: tensors of the reference whose place no run shows either: they tell nothing of others.
     """
-    own = [move.candidate.name for move in plan.moves_of(name) if move.candidate is not None]
+    own = [record.name for record in plan.candidates_of(name)]
     module = _module(name)
     while module and len(own) == 1 and len(rivals) > 1:
         inside = [source.name for source in plan.sources if source.name not in open_ and _below(source.name, module)]
-        there = [move.candidate.name for other in inside for move in plan.moves_of(other) if move.candidate is not None]
+        there = [record.name for other in inside for record in plan.candidates_of(other)]
         if there:
             home = _common_module(there)
             return bool(home) and [rival for rival in rivals if _below(rival, home)] == own

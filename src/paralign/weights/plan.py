@@ -163,6 +163,10 @@ class Plan:
         """The moves of one tensor of the reference: several where the candidate has it in parts."""
         return self._indexed()[1].get(reference, [])
 
+    def candidates_of(self, reference: str) -> list[Record]:
+        """The tensors of the candidate that one tensor of the reference goes to."""
+        return [move.candidate for move in self.moves_of(reference) if move.candidate is not None]
+
     def fillings(self) -> dict[str, tuple[tuple[str, str | None, str | None], ...]]:
         """What fills each of the :attr:`targets`: names of tensors that hold values, with the way; equal for plans that do the same."""
         by_target = self._indexed()[0]

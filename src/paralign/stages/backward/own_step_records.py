@@ -59,8 +59,8 @@ class Steps:
             first = sides[0].get(source.name)
             if first is None or source.attrs.get("shared"):
                 continue
-            moves = [m.candidate.name for m in plan.moves_of(source.name) if m.candidate is not None]
-            second = next((sides[1][name] for name in moves if name in sides[1]), None)
+            parts = [sides[1][r.name] for r in plan.candidates_of(source.name) if r.name in sides[1]]
+            second = parts[0] if parts else None
             whole = plan.restore(source.name, lambda name: self.candidate.value(sides[1][name]) if name in sides[1] else None)
             found.append((first, second, self.reference.value(first), whole))
         return found

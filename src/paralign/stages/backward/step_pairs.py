@@ -205,7 +205,7 @@ class Steps:
             return False
         noise = pair.noise.value if pair.noise is not None else 0.0
         allowed = self.method.limit * noise * pair.stats.rms_reference * math.sqrt(pair.stats.count)
-        held = {r.name: r for r in self.candidate.select(role="buffer", run=self.runs[1], step=step)}
+        held = self.candidate.by_name(role="buffer", run=self.runs[1], step=step)
         there = self.plan.restore(first.name, lambda name: self._value(held.get(name)))
         if there is None:
             return False
@@ -214,10 +214,7 @@ class Steps:
 
     def _mapped(self, role: str, step: int, key: Any) -> list[Pair]:
         """Records of a role, paired by the plan of the weights, the candidate's brought to the reference's layout."""
-        sides = [
-            {r.name: r for r in c.select(role=role, run=run, step=step)}
-            for c, run in zip((self.reference, self.candidate), self.runs, strict=True)
-        ]
+        sides = [c.by_name(role=role, run=run, step=step) for c, run in zip((self.reference, self.candidate), self.runs, strict=True)]
         pairs = []
         for source in self.plan.sources:
             if source.attrs.get("shared"):
@@ -242,7 +239,7 @@ class Steps:
         """A candidate's value in the layout of the reference's."""
         if first.role == "scalar":
             return self._value(second)
-        held = {r.name: r for r in self.candidate.select(role=second.role, run=second.run, step=second.step)}
+        held = self.candidate.by_name(role=second.role, run=second.run, step=second.step)
         return self.plan.restore(first.name, lambda name: self._value(held.get(name)))
 
     def _value(self, record: Record | None) -> Typed | None:

@@ -48,31 +48,33 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     """Point the divergence at lines of code, and add findings; leaves the result as it is where a side cannot be traced."""
     wrong = result.wrong
     lengths_differ = any(map(is_length, wrong))
-    whole = [p for p in wrong if sample_of(p) is not None and not (p.reference or p.candidate or _NONE).attrs.get("trace")]
-    of = "dataset" if context.has_both("build_dataset") else "loader"
+    whole = [p for p in wrong if _is_whole_sample(p)]
     first = whole[0] if whole else None
-    place = sample_of(first) if first is not None else None
-    index = 0 if place is None or lengths_differ else place.step
-    if not whole and not lengths_differ:
+    of = "dataset" if context.has_both("build_dataset") else "loader"
+    if first is None and not lengths_differ:
         of = "loader"
+    place = None if first is None or lengths_differ else sample_of(first)
+    index = 0 if place is None else place.step
     order = Trace(context.settings.split, index, of, [context.settings.seed + n for n in range(SEEDS)])
     try:
         captures = context.record_both("trace", replace(order, scan=SCANNED), candidate=order)
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
-        result.findings += _labels(reference, candidate) or (_batches(reference, candidate) if of == "loader" else [])
+        labels = _labels(reference, candidate)
+        if not labels and of == "loader":
+            labels = _batches(reference, candidate)
+        result.findings += labels
         _trace_back(context, result, of, index)
         return
-    ordered = _ordered(captures, index, (reference, candidate)) if of == "dataset" and first is not None else None
+    ordered = None
+    if of == "dataset" and first is not None:
+        ordered = _ordered(captures, index, (reference, candidate))
     result.findings += _labels(reference, candidate) if ordered is None else [ordered]
     located = None if lengths_differ else _located(captures, first, of, wrong)
     if of == "loader":
-        together = _batches(reference, candidate)
-        rearranged = [f for f in together if f.rule in REARRANGED]
-        result.findings += rearranged or ([] if located is not None else _random(result, captures) or together)
+        result.findings += _of_batches(result, captures, _batches(reference, candidate), traced=located is not None)
     if located is not None:
-        others = {_index(p) for p in whole} - {index, None} if of == "dataset" else {index + 1, index + 2}
-        _hold_out(context, result, located, order, sorted(i for i in others if i is not None)[:HELD_OUT])
+        _hold_out(context, result, located, order, _others(whole, of, index))
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
@@ -80,6 +82,28 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         _trace_back(context, result, of, index)
     if any(Trace.answer(c).exhausted for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
+
+
+def _is_whole_sample(pair: Pair) -> bool:
+    """Whether a pair is of a sample as the data set gives it, not of a step on its way there."""
+    record = pair.reference or pair.candidate or _NONE
+    return sample_of(pair) is not None and not record.attrs.get("trace")
+
+
+def _of_batches(result: StageResult, captures: tuple[Capture, Capture], together: list[Finding], *, traced: bool) -> list[Finding]:
+    """What is to be said of batches: how samples are put together; where no step is at fault, also what is random."""
+    rearranged = [f for f in together if f.rule in REARRANGED]
+    if rearranged or traced:
+        return rearranged
+    return _random(result, captures) or together
+
+
+def _others(whole: list[Pair], of: str, index: int) -> list[int]:
+    """Further samples, on which a cause is tried."""
+    if of != "dataset":
+        return [index + 1, index + 2][:HELD_OUT]
+    found = {_index(p) for p in whole}
+    return sorted(number for number in found if number is not None and number != index)[:HELD_OUT]
 
 
 def _hold_out(context: Context, result: StageResult, located: Guilty, order: Trace, others: list[int]) -> None:

@@ -32,6 +32,9 @@ NO_DRAWS = (
     "build it as a training from scratch begins it"
 )
 
+#: the error of a scale that is to show
+SCALE = 0.1
+
 #: tensors that a text lists
 LISTED = 4
 
@@ -231,22 +234,48 @@ def _conclude(context: Context, result: StageResult, judged: list[Judged], answe
     total = sum(1 for r in context.weights_of_reference if not r.attrs.get("shared"))
     compared = sum(len(j.prints) > 0 for j in judged) - len(weak)
     result.coverage += [Coverage("seeds", seeds, context.settings.seeds), Coverage("tensors", compared, total)]
+    result.notes.append(
+        f"moments and extremes are of all {answers[0].elements:,} elements, the shape of the law of up to 256 a tensor and seed"
+    )
+    if weak:
+        result.notes.append(f"too small for {seeds} seeds to show a wrong scale, not judged: {_some(weak)}; raise [init] seeds")
+    _say_insensitive(result, judged)
+    _say_other_laws(result, judged)
     verdict = overall([p.verdict for p in result.pairs if p.judged])
-    notes = [f"moments and extremes are of all {answers[0].elements:,} elements, the shape of the law of up to 256 a tensor and seed"]
-    notes += [f"too small for {seeds} seeds to show a wrong scale, not judged: {_some(weak)}; raise [init] seeds"] if weak else []
-    unsure = [(j.shows, _name(p)) for p, j in zip(result.pairs, judged, strict=False) if p.judged and j.shows > 0.1]  # noqa: PLR2004 - a tenth
-    if unsure:
-        notes.append(f"a scale wrong by a tenth would not show in {_some([n for _, n in unsure])}: {max(s for s, _ in unsure):.0%} would")
-    laws = [law for j in judged if j.laws is not None for law in j.laws]
-    other = sum(1 for j in judged if j.laws is not None and j.laws[0].family is Family.OTHER)
-    notes += [f"{other} tensors follow none of the known laws: compared as samples"] if other else []
     if verdict == ALIGNED and seeds < SEEDS:
         verdict = UNDERPOWERED
-        notes.append(f"{seeds} seeds a side were built, {SEEDS} are needed to call laws equal: raise [init] seeds, or the timeout")
-    if verdict == ALIGNED and not any(law.drawn for law in laws) and any(law.family is Family.FIXED for law in laws):
+        result.notes.append(f"{seeds} seeds a side were built, {SEEDS} are needed to call laws equal: raise [init] seeds, or the timeout")
+    if verdict == ALIGNED and _all_fixed(judged):
         verdict = UNDERPOWERED
-        notes.append(NO_DRAWS)
-    result.verdict, result.notes = (UNDERPOWERED if weak and verdict == NOT_TESTED else verdict), [*result.notes, *notes]
+        result.notes.append(NO_DRAWS)
+    if verdict == NOT_TESTED and weak:
+        verdict = UNDERPOWERED
+    result.verdict = verdict
+
+
+def _say_insensitive(result: StageResult, judged: list[Judged]) -> None:
+    """Tensors in which a scale wrong by a tenth would not show."""
+    insensitive = {_name(p): j.shows for p, j in zip(result.pairs, judged, strict=False) if p.judged and j.shows > SCALE}
+    if insensitive:
+        result.notes.append(f"a scale wrong by a tenth would not show in {_some(list(insensitive))}: {max(insensitive.values()):.0%} would")
+
+
+def _say_other_laws(result: StageResult, judged: list[Judged]) -> None:
+    """How many tensors follow no law that is known by name."""
+    other = 0
+    for each in judged:
+        if each.laws is not None and each.laws[0].family is Family.OTHER:
+            other += 1
+    if other:
+        result.notes.append(f"{other} tensors follow none of the known laws: compared as samples")
+
+
+def _all_fixed(judged: list[Judged]) -> bool:
+    """Whether nothing is drawn, and something is set to fixed values."""
+    laws = [law for each in judged for law in each.laws or ()]
+    if any(law.drawn for law in laws):
+        return False
+    return any(law.family is Family.FIXED for law in laws)
 
 
 def _some(names: list[str]) -> str:

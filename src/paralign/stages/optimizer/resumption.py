@@ -107,7 +107,7 @@ def _recorded(
 def _pair(key: str, whole: Capture, resumed: Capture, experiment: Experiment) -> Pair:
     """The parameter whose whole change is furthest from the uninterrupted one."""
     last = len(experiment.steps) - 1
-    held = {r.name: r for r in resumed.select(role="parameter", run=experiment.run, step=last)}
+    held = resumed.by_name(role="parameter", run=experiment.run, step=last)
     worst: tuple[float, Any, Any, Any] = (-1.0, None, None, 0)
     for record in whole.select(role="parameter", run=experiment.run, step=last):
         if record.name not in held:

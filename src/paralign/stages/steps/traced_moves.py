@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,36 +32,54 @@ SAMPLED, EACH = 50_000, 2048
 LITTLE = 32
 
 
-def traces_of(experiment: Experiment) -> tuple[dict[str, Trace], list[Pair], dict[str, float]]:
+@dataclass
+class Moves:
+    """What both sides' steps did to their parameters.
+
+    ``pairs`` are the whole changes, judged. ``traces`` are samples of those that can be seen, for hypotheses; ``limits`` are the
+    relative errors up to which a hypothesis counts as their steps.
+    """
+
+    pairs: list[Pair] = field(default_factory=list)
+    traces: dict[str, Trace] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def wrong(self) -> list[Pair]:
+        """The changes that differ."""
+        return [pair for pair in self.pairs if pair.verdict == DIVERGED]
+
+
+def moves_of(experiment: Experiment) -> Moves:
     """What happened to each parameter that both sides have: a sample for hypotheses, the whole measured and judged."""
-    last = len(experiment.steps) - 1
-    sides = [
-        [{r.name: r for r in c.select(role="parameter", run=experiment.run, step=n)} for n in range(last + 1)]
-        for c in (experiment.reference, experiment.candidate)
-    ]
-    given = [{r.name: r for r in experiment.gradients.select(role="gradient", run=experiment.given, step=n)} for n in range(last + 1)]
+    count = len(experiment.steps)
+    captures = experiment.reference, experiment.candidate
+    sides = [[c.by_name(role="parameter", run=experiment.run, step=n) for n in range(count)] for c in captures]
+    given = [experiment.gradients.by_name(role="gradient", run=experiment.given, step=n) for n in range(count)]
     held = {r.name: r for r in experiment.weights.records if r.location is not None}
-    named = [s.name for s in experiment.plan.sources if s.name in sides[0][0] and s.name in held and not s.attrs.get("shared")]
-    traces: dict[str, Trace] = {}
-    pairs, limits = [], {}
-    for name in named:
+    sources = [s.name for s in experiment.plan.sources if not s.attrs.get("shared")]
+    names = [name for name in sources if name in sides[0][0] and name in held]
+    most = max(LITTLE, min(EACH, SAMPLED // max(1, len(names))))
+    moves = Moves()
+    for name in names:
         gradients = [given[step].get(name) for step, _ in experiment.steps]
-        changes = [[_whole(experiment, side, sides[side][n], name) for n in range(last + 1)] for side in (0, 1)]
-        if any(c is None for c in changes[1]) or not any(g is not None and g.location is not None for g in gradients):
+        changes = [[_whole(experiment, side, records, name) for records in sides[side]] for side in (0, 1)]
+        moved_by_any = any(g is not None and g.location is not None for g in gradients)
+        if None in changes[1] or not moved_by_any:
             continue
         weight = experiment.weights.array(held[name]).astype(np.float64)
-        trace = _trace(name, weight, gradients, changes, experiment, max(LITTLE, min(EACH, SAMPLED // max(1, len(named)))))
-        pair = _pair(name, sides[0][last][name], sides[1][last], changes, experiment, weight, held[name].dtype)
-        limit = RATIO * max(
-            pair.noise.value if pair.noise is not None else 0.0,
-            resolution.of_steps(trace, DOUBLE if experiment.run == DOUBLE else held[name].dtype),
-        )
-        pairs.append(pair)
+        dtype = held[name].dtype
+        trace = _trace(name, weight, gradients, changes, experiment, most)
+        pair = _pair(name, sides[0][-1][name], sides[1][-1], changes, experiment, weight, dtype)
+        noise = 0.0 if pair.noise is None else pair.noise.value
+        stored = resolution.of_steps(trace, DOUBLE if experiment.run == DOUBLE else dtype)
+        limit = RATIO * max(noise, stored)
+        moves.pairs.append(pair)
         if limit <= RATIO * LOUD or pair.verdict == DIVERGED:
-            traces[name], limits[name] = trace, limit
+            moves.traces[name], moves.limits[name] = trace, limit
         else:
             pair.leave_out(Unjudged.ROUNDING, "moves by less than can be seen beside the stored parameter: not judged")
-    return traces, pairs, limits
+    return moves
 
 
 def _whole(experiment: Experiment, side: int, records: dict[str, Record], name: str) -> Typed | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,52 +12,54 @@ from paralign.locate.optimizer import identify, read_config, setting_lines, watc
 from paralign.locate.optimizer import term_causes as causes
 from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.group_choice import Choice
-from paralign.model import DIVERGED, Divergence, Pair, Point, StageResult
+from paralign.model import Divergence, Point, StageResult
 from paralign.worker.protocol import Stepping, Update, built_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from paralign.capture import Capture
     from paralign.context import Context
     from paralign.locate.optimizer.identify import Difference, Known
-    from paralign.locate.optimizer.update_rules import Terms, Trace
+    from paralign.locate.optimizer.update_rules import Terms
+    from paralign.model import Record
     from paralign.stages.steps.equal_gradients import Experiment
+    from paralign.stages.steps.traced_moves import Moves
+    from paralign.stages.steps.update_reasons import Reasons
 
 #: rounding of a parameter in a step, in float64
 ROUNDING = 1e-14
 
 
-@dataclass(frozen=True)
-class Explained:
-    """What is known of the steps: what each parameter did, the errors up to which that counts as the same, the first cause."""
-
-    traces: dict[str, Trace]
-    limits: dict[str, float]
-    blamed: Difference | None
-    reference: Terms | None
-
-
-def divergence_of(found: list[Difference], wrong: list[Pair], experiment: Experiment, context: Context) -> Divergence | None:
+def divergence_of(reasons: Reasons, experiment: Experiment, context: Context) -> Divergence | None:
     """The parameter that is furthest off among those of the first cause, between the lines that set the term."""
-    judged = [p for p in wrong if p.verdict == DIVERGED]
-    if not judged:
+    wrong, blamed = reasons.moves.wrong, reasons.blamed
+    if not wrong:
         return None
-    blamed = next((d for d in found if d.terms[0] != "inherent"), None)
-    members = judged if blamed is None else [p for p in judged if p.reference is not None and p.reference.name in blamed.parameters]
-    pair = max(members or judged, key=lambda p: p.ratio or 0.0)
-    term = blamed_term(blamed, experiment)
-    ends = []
-    records = pair.reference, pair.candidate
-    weights = context.artifacts.get("weights", (None, None))
-    for capture, record, state in zip((experiment.reference, experiment.candidate), records, weights, strict=True):
-        answer, name = Update.answer(capture), record.name if record is not None else ""
-        built = built_of(state).get(name.rpartition(".")[0], ()) if state is not None else ()
-        own = answer.optimizer["parameters"].get(name, {}).get("rate", 1.0) != 1.0 and len(answer.optimizer["groups"]) == 1
-        varies = _varies(experiment, blamed, own=own) if term == "rates" else False
-        source = setting_lines.term_line(answer, term, next(iter(built), None), varies=varies)
-        ends.append(Point(name, answer.optimizer["class"], source, setting_lines.code_at(source)))
+    members = wrong
+    if blamed is not None:
+        members = [p for p in wrong if p.reference is not None and p.reference.name in blamed.parameters]
+    pair = max(members or wrong, key=lambda p: p.ratio or 0.0)
+    reference, candidate = context.artifacts.get("weights", (None, None))
+    ends = [
+        _end(experiment, blamed, experiment.reference, pair.reference, reference),
+        _end(experiment, blamed, experiment.candidate, pair.candidate, candidate),
+    ]
     return Divergence(
         ends[0], ends[1], pair, inputs_agree=True, last_agreeing="the gradients, which are equal", confirmed=blamed is not None
     )
+
+
+def _end(experiment: Experiment, blamed: Difference | None, capture: Capture, record: Record | None, weights: Capture | None) -> Point:
+    """One side's line that sets the term at fault, for the parameter of a record."""
+    answer = Update.answer(capture)
+    name = "" if record is None else record.name
+    built = () if weights is None else built_of(weights).get(name.rpartition(".")[0], ())
+    term, varies = blamed_term(blamed, experiment), False
+    if term == "rates":
+        own_rate = answer.optimizer["parameters"].get(name, {}).get("rate", 1.0)
+        varies = _varies(experiment, blamed, own=own_rate != 1.0 and len(answer.optimizer["groups"]) == 1)
+    source = setting_lines.term_line(answer, term, next(iter(built), None), varies=varies)
+    return Point(name, answer.optimizer["class"], source, setting_lines.code_at(source))
 
 
 def blamed_term(blamed: Difference | None, experiment: Experiment) -> str:
@@ -84,40 +85,54 @@ def trace_back(context: Context, divergence: Divergence | None, experiment: Expe
         )
 
 
-def choose(divergence: Divergence | None, found: list[Difference], known: tuple[Known, Known], experiment: Experiment) -> bool:
-    """Where some parameters have, of several settings that are right for others, not their own: the line that chooses who has which.
+def choose(divergence: Divergence | None, reasons: Reasons, experiment: Experiment) -> bool:
+    """Name the line that chooses which parameters have which settings, where some have those of others.
 
     Returns:
         Whether there is such a line, which the divergence then names.
     """
-    blamed = next((d for d in found if d.terms[0] in ("moves", "decay", "rates")), None)
-    if divergence is None or divergence.candidate is None or blamed is None or blamed.terms[0] == "inherent":
+    blamed = next((d for d in reasons.found if d.terms[0] in ("moves", "decay", "rates")), None)
+    if divergence is None or divergence.candidate is None or blamed is None:
         return False
-    recipe, about = known[1].recipe, experiment.abouts[1]
-    if set(blamed.parameters) >= set(recipe):  # there is no choice
+    term, about = blamed.terms[0], experiment.abouts[1]
+    if set(blamed.parameters) >= set(reasons.known[1].recipe):  # there is no choice
         return False
-    if len(about["groups"]) == 1 and blamed.terms[0] != "moves":
-        alone = [d.terms[0] for d in found].count("decay") == 1
-        return blamed.terms[0] == "decay" and alone and _exempts(divergence.candidate, experiment)
-    offered = read_config.told({**about, "parameters": {n: {"group": n} for n in range(len(about["groups"]))}}, experiment.rates[1])
-    wanted = [known[0].recipe[n] for n in blamed.parameters]
-    right = [n for n, terms in offered.items() if all(_alike(terms, each) for each in wanted)] if len(offered) > 1 else [0]
-    if len(right) != 1:
+    if len(about["groups"]) == 1 and term != "moves":
+        alone = [d.terms[0] for d in reasons.found].count("decay") == 1
+        return term == "decay" and alone and _exempts(divergence.candidate, experiment)
+    group = _right_group(blamed, reasons.known[0], experiment)
+    if group is None:
         return False
-    answer = Update.answer(experiment.candidate)
-    line = setting_lines.group_line(answer.built["optimizer"], blamed.terms[0], int(right[0]))
-    if line is not None:
-        watched_steps.move(divergence.candidate, line)
-    return line is not None
+    line = setting_lines.group_line(Update.answer(experiment.candidate).built["optimizer"], term, group)
+    if line is None:
+        return False
+    watched_steps.move(divergence.candidate, line)
+    return True
+
+
+def _right_group(blamed: Difference, reference: Known, experiment: Experiment) -> int | None:
+    """The one group of the candidate whose settings are right for the parameters at fault."""
+    about = experiment.abouts[1]
+    groups = {number: {"group": number} for number in range(len(about["groups"]))}
+    offered = read_config.told({**about, "parameters": groups}, experiment.rates[1])
+    if len(offered) <= 1:
+        return 0
+    wanted = [reference.recipe[name] for name in blamed.parameters]
+    right = [number for number, terms in offered.items() if all(_alike(terms, each) for each in wanted)]
+    return int(right[0]) if len(right) == 1 else None
 
 
 def choice_of(blamed: Difference, known: tuple[Known, Known]) -> Choice:
     """Which parameters are rightly in the group that the wrong ones are in, and which in the one that they should be in."""
     reference, candidate = (side.recipe for side in known)
-    wrong = [n for n in blamed.parameters if n in reference and n in candidate]
-    right = [n for n, terms in candidate.items() if n in reference and n not in blamed.parameters and _alike(terms, reference[n])]
-    joined = [n for n in right if wrong and _alike(candidate[n], candidate[wrong[0]])]
-    wanted = [n for n in right if wrong and _alike(reference[n], reference[wrong[0]])]
+    shared = {name: terms for name, terms in candidate.items() if name in reference}
+    wrong = [name for name in blamed.parameters if name in shared]
+    if not wrong:
+        return Choice([], [], [])
+    others = [name for name in shared if name not in blamed.parameters]
+    right = [name for name in others if _alike(candidate[name], reference[name])]
+    joined = [name for name in right if _alike(candidate[name], candidate[wrong[0]])]
+    wanted = [name for name in right if _alike(reference[name], reference[wrong[0]])]
     return Choice(wrong, joined, wanted)
 
 
@@ -147,18 +162,13 @@ def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> 
     return any(len(set(rates)) > 1 for rates in (first, second))
 
 
-def locate(context: Context, result: StageResult, experiment: Experiment, known: Explained) -> None:
+def locate(context: Context, result: StageResult, experiment: Experiment, reasons: Reasons) -> None:
     """Watch the operations of a step of the user's own up to the first that differs, and put what is guilty there first."""
-    about, answer = experiment.abouts[1], Update.answer(experiment.candidate)
-    first, names = _first_wrong(experiment, known)
-    if result.divergence is None or not about["own"] or first >= watched_steps.STEPS or experiment.run != DOUBLE:
+    first, names = _first_wrong(experiment, reasons.moves)
+    if result.divergence is None or not _can_be_watched(experiment, first) or _is_set_otherwise(experiment, reasons.blamed, first):
         return
-    blamed = known.blamed
-    if experiment.rates_differ(first + 1) and (blamed is None or blamed.terms[0] == "rates"):
-        return
-    if blamed is not None and setting_lines.is_given(answer.arguments, blamed.terms[0], blamed.reference[0], blamed.candidate[0]):
-        return
-    chosen = watched_steps.chosen(experiment.plan, names, [n for n in known.traces if n not in names])
+    right = [name for name in reasons.moves.traces if name not in names]
+    chosen = watched_steps.chosen(experiment.plan, names, right)
     order = Stepping([DOUBLE, NATIVE], experiment.given, experiment.steps[: first + 1], {})
     try:
         divergences, notes = watched_steps.located(context, (experiment.gradients, experiment.moved), order, chosen)
@@ -167,28 +177,49 @@ def locate(context: Context, result: StageResult, experiment: Experiment, known:
         return
     result.notes += notes
     for each in divergences:
-        for point, side in ((each.reference, experiment.abouts[0]), (each.candidate, about)):
+        for point, side in zip((each.reference, each.candidate), experiment.abouts, strict=True):
             if point is not None:
                 point.name = point.name or side["class"]
-        line = (
-            setting_lines.kept_line(each.candidate.source, experiment.abouts, known.reference, blamed)
-            if each.candidate is not None
-            else None
-        )
-        if line is not None and each.candidate is not None:
-            watched_steps.move(each.candidate, line)
+        if each.candidate is not None:
+            _move_to_setting(each.candidate, experiment, reasons)
     if divergences:
         result.divergence, result.divergences = divergences[0], divergences
 
 
-def _first_wrong(experiment: Experiment, known: Explained) -> tuple[int, list[str]]:
+def _can_be_watched(experiment: Experiment, step: int) -> bool:
+    """Whether an optimizer of the user's own makes a step that is early enough, in float64."""
+    return bool(experiment.abouts[1]["own"]) and step < watched_steps.STEPS and experiment.run == DOUBLE
+
+
+def _is_set_otherwise(experiment: Experiment, blamed: Difference | None, step: int) -> bool:
+    """Whether what differs is a rate or an argument, which no operation of a step is guilty of."""
+    if experiment.rates_differ(step + 1) and (blamed is None or blamed.terms[0] == "rates"):
+        return True
+    if blamed is None:
+        return False
+    arguments = Update.answer(experiment.candidate).arguments
+    return setting_lines.is_given(arguments, blamed.terms[0], blamed.reference[0], blamed.candidate[0])
+
+
+def _move_to_setting(candidate: Point, experiment: Experiment, reasons: Reasons) -> None:
+    """Point at the line that keeps the setting at fault, where there is one."""
+    reference = reasons.known[0]
+    rule = None if reference.left else next(iter(reference.recipe.values()), None)
+    line = setting_lines.kept_line(candidate.source, experiment.abouts, rule, reasons.blamed)
+    if line is not None:
+        watched_steps.move(candidate, line)
+
+
+def _first_wrong(experiment: Experiment, moves: Moves) -> tuple[int, list[str]]:
     """The first step that moves some parameter differently, by more than storing it explains, and all that it moves so."""
     wrong: dict[int, list[str]] = {}
-    for name, trace in known.traces.items():
+    for name, trace in moves.traces.items():
         stored = ROUNDING * float(np.linalg.norm(trace.weight))
         for step in range(len(experiment.steps)):
             one, other = (trace.steps[side][step] for side in ("reference", "candidate"))
-            if not identify.far(one, other) <= known.limits[name] and not float(np.linalg.norm(one - other)) <= stored:
+            alike = identify.far(one, other) <= moves.limits[name]
+            rounding = float(np.linalg.norm(one - other)) <= stored
+            if not alike and not rounding:
                 wrong.setdefault(step, []).append(name)
     first = min(wrong, default=watched_steps.STEPS)
     return first, wrong.get(first, [])

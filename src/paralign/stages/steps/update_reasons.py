@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.context import Clipping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.locate.optimizer.identify import Difference, Known
     from paralign.stages.steps.equal_gradients import Experiment
+    from paralign.stages.steps.traced_moves import Moves
 
 #: what an inherent difference of the update does not explain
 _APART = (Kind.RATE, Kind.SCHEDULE, Kind.BUFFER)
@@ -23,35 +24,60 @@ _APART = (Kind.RATE, Kind.SCHEDULE, Kind.BUFFER)
 #: how much later steps may enlarge an inherent difference of the first
 AMPLIFIED = 30.0
 
+#: the rule of a finding that no port can avoid
+INHERENT = "update/inherent"
 
-def identified(experiment: Experiment, traces: dict[str, Trace], limits: dict[str, float]) -> tuple[Known, Known]:
+
+@dataclass(frozen=True)
+class Reasons:
+    """What the parameters did, the rules of both sides, and the terms in which the rules differ, the first cause first."""
+
+    moves: Moves
+    known: tuple[Known, Known]
+    found: list[Difference]
+
+    @property
+    def blamed(self) -> Difference | None:
+        """The first cause that is not inherent."""
+        return next((d for d in self.found if d.terms[0] != "inherent"), None)
+
+
+def identified(experiment: Experiment, moves: Moves) -> tuple[Known, Known]:
     """Both sides' rules."""
+    traces = moves.traces
     told: list[identify.Recipe] = []
     for about, rates in zip(experiment.abouts, experiment.rates, strict=True):
-        own = read_config.told({**about, "parameters": about["mapped"]}, rates)
-        told.append(_filled(own, traces))
+        told.append(_filled(_told(about, rates), traces))
     known: list[Known] = []
     for index, side in enumerate(("reference", "candidate")):
-        about = experiment.abouts[index]
+        about, rates = experiment.abouts[index], experiment.rates[index]
         other = known[0].recipe if known else told[1]
-        starts = [told[index]] if told[index] else []
-        if other and about["own"]:
+        starts = [told[index]]
+        if about["own"] and other:
             base = next(iter(other.values()))
-            again = _filled(read_config.told({**about, "parameters": about["mapped"]}, experiment.rates[index], base), traces)
-            starts += [again] if again else []
-            starts.append(other)
+            starts += [_filled(_told(about, rates, base), traces), other]
+        starts = [start for start in starts if start]
         if about["own"]:
-            starts += _guesses(about, experiment.rates[index], traces)
-        known.append(identify.identify(side, traces, starts, limits))
+            starts += _guesses(about, rates, traces)
+        known.append(identify.identify(side, traces, starts, moves.limits))
     return known[0], known[1]
+
+
+def _told(about: dict[str, Any], rates: list[list[float]], base: Terms | None = None) -> identify.Recipe:
+    """What an optimizer says of its rule, under the reference's names; ``base`` for what it does not say."""
+    return read_config.told({**about, "parameters": about["mapped"]}, rates, base)
 
 
 def _guesses(about: dict[str, Any], rates: list[list[float]], traces: dict[str, Trace]) -> list[identify.Recipe]:
     """Every family with its usual values, for an optimizer whose name tells nothing."""
     if read_config.family(about) is not None:
         return []
-    bases = [Terms(kind, tuple(r[0] for r in rates), first=0.0 if kind in ("sgd", "rmsprop") else 0.9) for kind in RULES]
-    return [_filled(read_config.told({**about, "parameters": about["mapped"]}, rates, base), traces) for base in bases]
+    first_rates = tuple(each[0] for each in rates)
+    guesses = []
+    for kind in RULES:
+        base = Terms(kind, first_rates, first=0.0 if kind in ("sgd", "rmsprop") else 0.9)
+        guesses.append(_filled(_told(about, rates, base), traces))
+    return guesses
 
 
 def _filled(recipe: identify.Recipe, traces: dict[str, Trace]) -> identify.Recipe:
@@ -62,40 +88,31 @@ def _filled(recipe: identify.Recipe, traces: dict[str, Trace]) -> identify.Recip
     return {name: recipe.get(name, replace(any_, moves=False)) for name in traces}
 
 
-def causes_of(known: tuple[Known, Known], traces: dict[str, Trace], limits: dict[str, float]) -> list[Difference]:
+def causes_of(known: tuple[Known, Known], moves: Moves) -> list[Difference]:
     """The terms in which the identified rules differ, over the parameters whose rules are known on both sides."""
-    names = [n for n in traces if all(n in k.recipe and n not in k.left for k in known)]
-    first, second = ({n: k.recipe[n] for n in names} for k in known)
-    return identify.causes(first, second, {n: traces[n] for n in names}, limits) if names else []
+    names = [n for n in moves.traces if all(n in side.recipe and n not in side.left for side in known)]
+    if not names:
+        return []
+    first, second = ({n: side.recipe[n] for n in names} for side in known)
+    return identify.causes(first, second, {n: moves.traces[n] for n in names}, moves.limits)
 
 
-def tell(
-    result: StageResult,
-    pairs: list[Pair],
-    found: list[Difference],
-    known: tuple[Known, Known],
-    experiment: Experiment,
-    traces: dict[str, Trace],
-    limits: dict[str, float],
-    *,
-    agreed: bool,
-    whole: bool,
-    strict: bool,
-) -> None:
+def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agreed: bool, whole: bool, strict: bool) -> None:
     """Findings and pairs; where nothing but inherent differences is found, what they cause is no longer judged."""
-    wrong = [p for p in pairs if p.verdict == DIVERGED]
-    findings = [causes.finding(d, experiment.abouts, traces, known[1].recipe[d.parameters[0]], proven=True) for d in found]
+    moves, found = reasons.moves, reasons.found
+    recipe = reasons.known[1].recipe
+    findings = [causes.finding(d, experiment.abouts, moves.traces, recipe[d.parameters[0]], proven=True) for d in found]
     for finding in findings:
-        if finding.rule == "update/inherent" and not strict:
+        if finding.rule == INHERENT and not strict:
             result.warnings.append(f"{finding.cause} (size {finding.error_before:.2g})")
-    explained = bool(findings) and not any(k.left for k in known)
-    inherent = all(f.rule == "update/inherent" for f in findings)
-    if explained and inherent and agreed:
-        _excuse(result, pairs, max(d.before for d in found), judged=whole)
-    elif not explained:
-        _unexplained(result, traces, limits, known, wrong)
+    explained = bool(findings) and not any(side.left for side in reasons.known)
+    inherent = all(finding.rule == INHERENT for finding in findings)
+    if not explained:
+        _unexplained(result, reasons)
+    elif inherent and agreed and not strict:
+        _excuse(result, moves.pairs, max(d.before for d in found), judged=whole)
     result.findings += findings
-    result.pairs += pairs
+    result.pairs += moves.pairs
 
 
 def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool) -> None:
@@ -108,40 +125,60 @@ def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool
             pair.notes.append(f"an inherent difference of the optimizers explains it{'' if judged else ': not judged'}")
 
 
-def _unexplained(
-    result: StageResult, traces: dict[str, Trace], limits: dict[str, float], known: tuple[Known, Known], wrong: list[Pair]
-) -> None:
+def _unexplained(result: StageResult, reasons: Reasons) -> None:
     """What can be said where no rule was found."""
-    wrong = [p for p in wrong if p.reference is not None and any(p.reference.name in k.left or not k.recipe for k in known)]
-    names = {p.reference.name for p in wrong if p.reference is not None}
+    traces, limits = reasons.moves.traces, reasons.moves.limits
+    wrong = [pair.reference.name for pair in reasons.moves.wrong if pair.reference is not None]
+    wrong = [name for name in wrong if any(_lacks_rule(side, name) for side in reasons.known)]
+    names = set(wrong)
     if not names:
         return
-    scaled = {n: f for n, f in identify.factors(traces, limits).items() if n in names and abs(f - 1.0) > limits[n]}
-    factor = next(iter(scaled.values()), 0.0)
-    spread = max(scaled.values()) - min(scaled.values()) if scaled else 0.0
-    if set(scaled) == names and spread <= 1e-6 * abs(factor):
-        error = max(identify.far(traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
-        after = max(identify.far(factor * traces[n].steps["reference"], traces[n].steps["candidate"]) for n in names)
-        cause = f"the candidate's steps are {factor:.6g} times the reference's, on {causes.where(names, traces)}"
-        result.findings.append(Finding("update/rates", cause, "look for this factor in the learning rate", True, error, after))
-        return
-    sides = [side for side, k in zip(("reference", "candidate"), known, strict=True) if k.left or not k.recipe]
+    factors = identify.factors(traces, limits)
+    scaled = {n: factors[n] for n in traces if n in factors and n in names and abs(factors[n] - 1.0) > limits[n]}
+    if set(scaled) == names:
+        factor = next(iter(scaled.values()))
+        spread = max(scaled.values()) - min(scaled.values())
+        if spread <= 1e-6 * abs(factor):
+            result.findings.append(_scaled(names, traces, factor))
+            return
+    sides = [side for side, known in zip(("reference", "candidate"), reasons.known, strict=True) if known.left or not known.recipe]
     result.warnings.append(
         f"from equal gradients {len(wrong)} of {len(traces)} parameters move differently ({causes.where(names, traces)}); "
         f"no rule that was tried reproduces the steps of the {' and the '.join(sides) or 'candidate'}"
     )
 
 
-def keep_clipping(context: Context, result: StageResult, found: list[Difference], known: tuple[Known, Known], pairs: list[Pair]) -> None:
+def _lacks_rule(side: Known, name: str) -> bool:
+    """Whether no rule is known that makes a side's steps of a parameter."""
+    return name in side.left or not side.recipe
+
+
+def _scaled(names: set[str], traces: dict[str, Trace], factor: float) -> Finding:
+    """The finding that the candidate's steps are a multiple of the reference's."""
+    moved = [traces[name].steps for name in names]
+    error = max(identify.far(steps["reference"], steps["candidate"]) for steps in moved)
+    after = max(identify.far(factor * steps["reference"], steps["candidate"]) for steps in moved)
+    cause = f"the candidate's steps are {factor:.6g} times the reference's, on {causes.where(names, traces)}"
+    return Finding("update/rates", cause, "look for this factor in the learning rate", True, error, after)
+
+
+def keep_clipping(context: Context, result: StageResult, reasons: Reasons) -> None:
     """Leave word where one side's optimizer clips and the other's does not: the own steps may make up for it."""
-    clips = next((d for d in found if d.terms[0] == "clip" and bool(d.reference[0]) != bool(d.candidate[0])), None)
+    clips = _one_sided_clipping(reasons.found)
     finding = next((each for each in result.findings if each.rule == "update/clip"), None)
     if clips is None or finding is None:
         return
-    others = [each for each in result.findings if each is not finding and each.rule != "update/inherent"]
-    unknown = any(side.left or not side.recipe for side in known)
-    moving = {name for name, terms in known[1].recipe.items() if terms.moves}
-    all_clipped = set(clips.parameters) >= moving
+    others = [each for each in result.findings if each is not finding and each.rule != INHERENT]
+    unknown = any(side.left or not side.recipe for side in reasons.known)
+    moving = {name for name, terms in reasons.known[1].recipe.items() if terms.moves}
+    alone = moving <= set(clips.parameters) and not others and not unknown
     side = 0 if clips.reference[0] else 1
     kind, threshold = (clips.reference, clips.candidate)[side][:2]
-    context.clipping = Clipping(side, kind, float(threshold), all_clipped and not others and not unknown, finding, list(pairs))
+    context.clipping = Clipping(side, kind, float(threshold), alone, finding, list(reasons.moves.pairs))
+
+
+def _one_sided_clipping(found: list[Difference]) -> Difference | None:
+    for difference in found:
+        if difference.terms[0] == "clip" and bool(difference.reference[0]) != bool(difference.candidate[0]):
+            return difference
+    return None

@@ -203,7 +203,7 @@ def _forced_states(context: Context, states: Capture, count: int) -> Capture:
     key = states.manifest.settings.get("key")
     with CaptureWriter(folder, Manifest(side="candidate", stage="train", settings={"key": f"{key} {count}"})) as writer:
         for step in range(count if plan is not None else 0):
-            held = {r.name: r for r in states.select(run="before", step=step)}
+            held = states.by_name(run="before", step=step)
             for target in plan.targets if plan is not None and held else ():
                 value = plan.assemble(target.name, lambda name, held=held: states.value(held[name]) if name in held else None)  # type: ignore[union-attr,misc]
                 if value is not None and target.role == "parameter":

@@ -132,29 +132,37 @@ _FIXES_OF_STILL = {
 
 def _still(context: Context, result: StageResult, trials: list[Trial]) -> list[Pair]:
     """Parameters that no step has moved, on one side only."""
+    if context.plan is None:
+        return []
     first, second = (_moves([t.run for t in trials if t.side == side]) for side in ("reference", "candidate"))
-    twins = [] if context.plan is None else [(one.name, other.name) for one, other in context.plan.twins]
-    known = [(one, other) for one, other in twins if one in first and other in second]
-    wrong = {
-        "candidate": [other for one, other in known if second[other] == 0 and first[one] > STILL],
-        "reference": [one for one, other in known if first[one] == 0 and second[other] > STILL],
-    }
-    both = [one for one, other in known if first[one] == second[other] == 0]
-    result.notes += [f"no step moves {_some(both)}, on either side"] if both else []
-    pairs = []
-    for side, names in wrong.items():
-        if not names:
+    wrong: dict[str, list[str]] = {"candidate": [], "reference": []}
+    both = []
+    for one, other in context.plan.twins:
+        if one.name not in first or other.name not in second:
             continue
-        run = next(t.run for t in trials if t.side == "candidate")
-        point = _point(run, names[0])
-        told = f"no step moves {_some(names)} in the {side}, the other side's are moved"
-        pair = Pair("parameters that never move", None, None, verdict=DIVERGED, notes=[told])
-        at = f": {point.source}" if point.source else ""
-        result.findings.append(Finding("train/still", f"{told}{at}", _FIXES_OF_STILL[side]))
-        result.divergences.append(Divergence(None, point, pair, what="still"))
-        result.divergence = result.divergence or result.divergences[0]
-        pairs.append(pair)
-    return pairs
+        moved, ported = first[one.name], second[other.name]
+        if moved == ported == 0:
+            both.append(one.name)
+        elif ported == 0 and moved > STILL:
+            wrong["candidate"].append(other.name)
+        elif moved == 0 and ported > STILL:
+            wrong["reference"].append(one.name)
+    if both:
+        result.notes.append(f"no step moves {_some(both)}, on either side")
+    return [_say_still(result, side, names, trials) for side, names in wrong.items() if names]
+
+
+def _say_still(result: StageResult, side: str, names: list[str], trials: list[Trial]) -> Pair:
+    """Say that parameters of one side never move, and where."""
+    run = next(t.run for t in trials if t.side == "candidate")
+    point = _point(run, names[0])
+    told = f"no step moves {_some(names)} in the {side}, the other side's are moved"
+    pair = Pair("parameters that never move", None, None, verdict=DIVERGED, notes=[told])
+    at = f": {point.source}" if point.source else ""
+    result.findings.append(Finding("train/still", f"{told}{at}", _FIXES_OF_STILL[side]))
+    result.divergences.append(Divergence(None, point, pair, what="still"))
+    result.divergence = result.divergence or result.divergences[0]
+    return pair
 
 
 def _moves(runs: list[Run]) -> dict[str, float]:

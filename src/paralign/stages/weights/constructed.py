@@ -227,7 +227,7 @@ def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[C
 def _names(pair: Pair, plan: Plan) -> tuple[list[str], list[str]]:
     """The tensors of a pair on both sides."""
     name = pair.reference.name if pair.reference is not None else ""
-    return [name], [m.candidate.name for m in plan.moves_of(name) if m.candidate is not None]
+    return [name], [record.name for record in plan.candidates_of(name)]
 
 
 def _same(one: Typed | None, other: Typed | None) -> bool:

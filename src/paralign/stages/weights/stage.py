@@ -98,7 +98,7 @@ def _sealed(context: Context, sealed: list[str]) -> StageResult:
 
 def _values(capture: Capture) -> Callable[[str], Typed | None]:
     """Values by name; an alias has those of the tensor that it shares with."""
-    by_name = {r.name: r for r in capture.records}
+    by_name = capture.by_name()
 
     def fetch(name: str) -> Typed | None:
         record = by_name.get(name)
@@ -112,7 +112,7 @@ def _values(capture: Capture) -> Callable[[str], Typed | None]:
 def _pairs(plan: Plan, reference: Capture, candidate: Capture) -> list[Pair]:
     """Every tensor of the reference that has a place, beside the candidate's as it now is, brought back to the reference's layout."""
     there, here = _values(candidate), _values(reference)
-    by_name = {r.name: r for r in candidate.records}
+    by_name = candidate.by_name()
     pairs = []
     for source in plan.sources:
         moves = plan.moves_of(source.name)
