@@ -1,52 +1,98 @@
-"""Errors in Chinese: every sentence of the table is one that the source raises, parts keep their places, what is not known stays English."""
+"""What is said in Chinese: every site of an error has it, every sentence is one of the source, parts keep their places."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import string
+import sys
+import time
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from paralign import cli
-from paralign.errors import ParalignError
-from paralign.report.language import speaking
-from paralign.report.translated_errors import SENTENCES, told, translated
+sys.path.insert(0, str(Path(__file__).parent))
+import said_sites
 
-SOURCE = Path(__file__).parents[2] / "src" / "paralign"
+from paralign import cli
+from paralign.errors import ParalignError, UsageError, WorkerFailed, unwritten
+from paralign.report.language import speaking
+from paralign.report.translated_errors import told
+from paralign.report.translating import PART, TABLES, sentences, translated
+
+CHINESE = re.compile("[\u4e00-\u9fff]")
+#: texts that Python's own parser of the command line makes, not the package
+ARGPARSE = "zh_argparse.toml"
 
 
 @cache
 def written():
     """Every text of the source, with ``{}`` for each part that is put in."""
     found = set()
-    for path in SOURCE.rglob("*.py"):
-        if path.name != "translated_errors.py":
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    found.add(node.value)
-                elif isinstance(node, ast.JoinedStr):
-                    found.add("".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values))
-    return found
+    for path in [*said_sites.SOURCE.rglob("*.py"), Path(argparse.__file__)]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+                found.add(re.sub(r"%(\(\w+\))?[sr]", PART, node.value))
+            elif isinstance(node, ast.JoinedStr):
+                found.add("".join(part.value if isinstance(part, ast.Constant) else PART for part in node.values))
+    return found | {text for site in (*said_sites.error_sites(), *said_sites.note_sites()) for text in site.what}
 
 
 def test_the_source_is_read():
     assert "no such sentence anywhere in it {}" not in written()
     assert "unknown key {}{}" in written()
+    assert len(said_sites.error_sites()) > 1000
+    assert len(said_sites.note_sites()) > 300
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_every_sentence_is_one_of_the_source_and_keeps_its_parts(sentence):
-    assert sentence in written()
-    chinese = SENTENCES[sentence]
-    places = sorted(int(name) for _, name, _, _ in string.Formatter().parse(chinese) if name)
-    assert places == list(range(sentence.count("{}")))
-    assert re.search("[\u4e00-\u9fff]", chinese)
-    filled = sentence.replace("{}{}", "'a'{}").replace("{}", "b", 99)
-    assert translated(filled) != filled
+def test_every_error_has_a_chinese_form_or_a_reason():
+    known = sentences()
+    sites = said_sites.error_sites()
+    without = [(site.path, site.line, text) for site in sites for text in said_sites.lacking(site, known)]
+    assert without == []
+    unread = {(site.path, site.kind) for site in sites if site.unknown}
+    assert sorted(unread - set(said_sites.EXPLAINED)) == []
+
+
+def test_what_stands_in_the_lists_of_exceptions_is_there():
+    sites = said_sites.error_sites()
+    texts = {text for site in (*sites, *said_sites.note_sites()) for text in (*site.what, *site.fragments)}
+    assert sorted(said_sites.SAME - texts) == []
+    assert sorted(set(said_sites.EXPLAINED) - {(site.path, site.kind) for site in sites if site.unknown}) == []
+    assert sorted(said_sites.SAME & set(sentences())) == []
+
+
+def test_every_sentence_is_one_of_the_source():
+    assert sorted(set(sentences()) - written()) == []
+
+
+def test_translations_keep_the_parts_of_their_sentence():
+    for sentence, chinese in sentences().items():
+        assert said_sites.wordy(sentence), sentence
+        fields = [(name, form) for _, name, form, _ in string.Formatter().parse(chinese) if name is not None]
+        assert {int(name) for name, _ in fields} == set(range(sentence.count(PART))), sentence
+        assert {form for _, form in fields} <= {"", "word", "none"}, sentence
+
+
+def test_no_sentence_is_hidden_by_another():
+    for sentence, chinese in sentences().items():
+        parts = [f"'p{number}'" for number in range(sentence.count(PART))]
+        filled = "".join(piece + part for piece, part in zip(sentence.split(PART), [*parts, ""], strict=True))
+        expected = re.sub(r"\{\d:none\}", "", chinese).replace(":word}", "}").format(*parts)
+        assert translated(filled) == expected, sentence
+
+
+def test_no_table_is_long_and_none_says_a_sentence_twice():
+    seen = []
+    for path in TABLES.glob("*.toml"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) < 500, path.name
+        seen += [line.partition(" = ")[0] for line in lines if line.startswith('"')]
+    assert sorted({each for each in seen if seen.count(each) > 1}) == []
 
 
 @pytest.mark.parametrize(
@@ -59,17 +105,109 @@ def test_every_sentence_is_one_of_the_source_and_keeps_its_parts(sentence):
         ("a sentence that nobody has written", "a sentence that nobody has written"),
         ("there is no option '--a{0}b'", "没有选项 '--a{0}b'"),
         ("the report is no JSON: line 1\nline 2", "报告不是 JSON：line 1\nline 2"),
+        ("", ""),
+        # a name that holds words of the sentence does not move its parts
+        ("'a of shape b' is said to be int8, its storage is int16", "'a of shape b' 声明为 int8，其存储为 int16"),
+        # a part that is a sentence, a side, and a list of clauses
+        ("the pickle inside is truncated or damaged: bytes follow its end", "其中的 pickle 被截断或已损坏：结尾之后还有字节"),
+        ("the reference failed: ValueError: x: y", "参考运行失败：ValueError：x: y"),
+        ("the reference has no function 'loss'", "参考一侧没有函数 'loss'"),
+        ("paralign.toml: it is nested at least 99 deep, 64 are allowed", "paralign.toml：嵌套至少 99 层，最多允许 64 层"),
+        ("there are no inputs; nobody wrote this; the file is empty", "没有输入；nobody wrote this；文件为空"),
     ],
 )
 def test_parts_are_put_in_their_places(english, chinese):
     assert translated(english) == chinese
 
 
+def test_a_name_is_never_translated():
+    assert translated("the checkpoint holds no tensor the file") == "检查点中没有张量 文件"  # not quoted, and a phrase of the source
+    assert translated("the checkpoint holds no tensor 'the file'") == "检查点中没有张量 'the file'"
+    assert translated("paralign.toml has no table [reference]") == "paralign.toml 没有表 [reference]"
+
+
+@pytest.mark.parametrize("filler", ["'", "; ", ": ", " of shape ", "{}", "{0}", "\\'", "(", "a" * 8])
+def test_a_hostile_sentence_costs_no_time(filler):
+    sentence = "tensor " + filler * (2000 // len(filler)) + " should hold"
+    began = time.perf_counter()
+    assert isinstance(translated(sentence), str)
+    assert time.perf_counter() - began < 2.0
+
+
+def _raised(call):
+    with pytest.raises(ParalignError) as caught:
+        call()
+    return caught.value
+
+
+def _damaged(folder, name, data):
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+def _read_npy(path):
+    from paralign.capture.foreign import load_foreign
+
+    return load_foreign(path)
+
+
+def _checkpoint(path):
+    from paralign.formats.opening import open_checkpoint
+
+    return open_checkpoint(path)
+
+
+def _loaded(folder, text):
+    from paralign.run.project import read
+
+    (folder / "paralign.toml").write_text(text)
+    return read(folder)
+
+
+#: name -> what makes a real error in a folder
+REAL = {
+    "no report": lambda folder: _command("paralign.report.told", "read", folder),
+    "no toml": lambda folder: _loaded(folder, "[reference\n"),
+    "unknown key": lambda folder: _loaded(folder, "[refrence]\n"),
+    "no numbers": lambda folder: _loaded(folder, "[reference]\nframework = 3\n"),
+    "text in a npy": lambda folder: _read_npy(_damaged(folder, "a.npy", b"hello")),
+    "a cut npz": lambda folder: _read_npy(_damaged(folder, "a.npz", b"PK\x03\x04abc")),
+    "an empty checkpoint": lambda folder: _checkpoint(_damaged(folder, "a.safetensors", b"")),
+    "a cut checkpoint": lambda folder: _checkpoint(_damaged(folder, "a.safetensors", b"\xff" * 40)),
+    "a pointer": lambda folder: _checkpoint(_damaged(folder, "a.pth", b"version https://git-lfs.github.com/spec/v1\n")),
+    "no such checkpoint": lambda folder: _checkpoint(folder / "none.pth"),
+    "a disk that is full": lambda folder: _raise(unwritten(folder, OSError(28, "No space left on device"))),
+    "a side that failed": lambda _: _raise(WorkerFailed("ValueError", "bad", traceback="x", side="candidate")),
+}
+
+
+def _raise(error):
+    raise error
+
+
+def _command(module, function, *given):
+    import importlib
+
+    return getattr(importlib.import_module(module), function)(*given)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_errors_are_told_in_chinese(name, tmp_path):
+    error = _raised(lambda: REAL[name](tmp_path))
+    with speaking("zh"):
+        lines = told(error).splitlines()
+    assert CHINESE.search(lines[0]), lines
+    fix = [line for line in lines if line.startswith("  修正：")]
+    assert bool(fix) == bool(error.hint)
+    assert all(CHINESE.search(line.removeprefix("  修正：")) for line in fix), lines
+
+
 def test_an_error_in_both_languages():
-    error = ParalignError("the file is empty", where="a\nb", hint="name another")
+    error = ParalignError("the file is empty", where="a\nb", hint="name a file")
     assert told(error) == str(error)
     with speaking("zh"):
-        assert told(error) == "文件为空\n  位置：a\\u000ab\n  修正：name another"
+        assert told(error) == "文件为空\n  位置：a\\u000ab\n  修正：指定一个文件"
+        assert told(UsageError("new words", hint="of somebody")) == "new words\n  修正：of somebody"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +219,9 @@ def test_an_error_in_both_languages():
         ("scan --jsno x --lang zh", 2, "没有选项 '--jsno'；是否指 '--json'？"),
         ("scan nowhere.py --lang en", 2, "there is no such file or folder"),
         ("explain torch.erfc --out x --lang zh", 2, "--torch 和 --out 用于 --issue"),
+        ("scan --lang zh", 2, "缺少参数："),
+        ("scan --lang zh a --out", 2, "需要一个值"),
+        ("status --lang zh a b c", 2, "参数过多："),
     ],
 )
 def test_the_command_says_errors_in_the_language_that_is_asked(capsys, tmp_path, monkeypatch, words, code, said):
@@ -100,3 +241,12 @@ def test_the_environment_asks_for_a_language_too(capsys, tmp_path, monkeypatch):
     with pytest.raises(SystemExit):
         cli.main(["scan", "--jsno"])
     assert "没有选项" in capsys.readouterr().err
+
+
+def test_the_figures_are_told(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["said_sites.py"])
+    said_sites.main()
+    out = capsys.readouterr().out
+    told_in_chinese, sites, handed_on = map(int, re.search(r"^errors: (\d+) of (\d+) sites have Chinese, (\d+) hand on", out).groups())
+    assert told_in_chinese + handed_on == sites > 1000
+    assert handed_on < 100
