@@ -49,7 +49,10 @@ UNCARRIED = "not all weights could be carried over: see `paralign check weights`
 
 @contextmanager
 def sides(project: Project, folder: Path, *, fresh: bool, lock: Path | None = None) -> Iterator[Context]:
-    """Both sides of a project, ready to record into a folder; their workers end when this is left."""
+    """Both sides of a project, ready to record into a folder.
+
+    Their workers end when this is left.
+    """
     with ExitStack() as stack:
         reference = recorder(project, "reference", project.reference, folder, reuse=not fresh, lock=lock)
         candidate = recorder(project, "candidate", project.candidate, folder, reuse=False, lock=lock)
@@ -148,7 +151,10 @@ def run_stages(
     inputs: Callable[[], tuple[Capture | None, Capture | None]],
     functions: dict[str, list[str]] | None,
 ) -> CheckResult:
-    """Describe the sides, get the inputs, run the stages; a side that fails gives its stage the verdict ``error``."""
+    """Describe the sides, get the inputs, run the stages.
+
+    A side that fails gives its stage the verdict ``error``.
+    """
     result = CheckResult()
     progress("starting both sides")
     try:
@@ -251,7 +257,9 @@ def _speaks_of_weights(stage: StageResult) -> bool:
 
 
 def describe(context: Context, result: CheckResult, functions: dict[str, list[str]] | None) -> None:
-    """Ask both sides what they are; versions and what differs between them become lines of the result.
+    """Ask both sides what they are.
+
+    Versions and what differs between them become lines of the result.
 
     ``functions``: those of live sides, by side; None to take what the sides say.
     """

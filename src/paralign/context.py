@@ -94,7 +94,10 @@ class Context:
         self.used[stage] = files
 
     def of_split(self, split: str, number: int) -> Context:
-        """The same check on another split of the data, with captures of its own; those of the first are what reports take."""
+        """The same check on another split of the data, with captures of its own.
+
+        Those of the first are what reports take.
+        """
         artifacts = self.artifacts if number == 0 else {}
         return replace(self, settings=replace(self.settings, split=split), artifacts=artifacts, part=f"split-{number}" if number else "")
 
@@ -170,7 +173,9 @@ class Context:
         return captures
 
     def record_runs(self, order: R, values: dict[str, Capture], sparing: R | None = None) -> tuple[Capture, Capture]:
-        """A task on both sides, in float64 and natively; where the reference has no float64 run, with its perturbed runs instead.
+        """A task on both sides, in float64 and natively.
+
+        Where the reference has no float64 run, with its perturbed runs instead.
 
         Args:
             order: the task; ``runs`` are both.
@@ -190,7 +195,9 @@ class Context:
         return reference, candidate
 
     def record_labelled(self, order: R, values: dict[str, Capture], sparing: R | None = None) -> tuple[Capture, Capture] | StageResult:
-        """:meth:`record_runs` with the labels; where nobody gives any, with None, for a loss that needs none.
+        """:meth:`record_runs` with the labels.
+
+        Where nobody gives any, with None, for a loss that needs none.
 
         Returns:
             The captures; the result ``not tested`` where the reference's loss cannot do without labels.

@@ -51,7 +51,10 @@ EPS: Dict[str, float] = {
 
 
 class Typed(NamedTuple):
-    """An array and the canonical name of its element type; ``array`` holds raw bits where the name is in ``RAW``."""
+    """An array and the canonical name of its element type.
+
+    ``array`` holds raw bits where the name is in ``RAW``.
+    """
 
     array: "np.ndarray[Any, Any]"
     dtype: str

@@ -156,11 +156,17 @@ class CaptureFormatError(ParalignError):
 
 
 class TooLarge(CaptureFormatError):
-    """A file asks for more memory, disk or time than a limit allows; names the limit and what raises it."""
+    """A file asks for more memory, disk or time than a limit allows.
+
+    Names the limit and what raises it.
+    """
 
 
 class UnsafeFile(ParalignError):
-    """A file of others holds something other than arrays, scalars and containers; nothing of it was run."""
+    """A file of others holds something other than arrays, scalars and containers.
+
+    Nothing of it was run.
+    """
 
 
 class UnsupportedTensor(ParalignError):

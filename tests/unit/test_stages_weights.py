@@ -131,7 +131,7 @@ def test_equal_names_decide_what_no_run_shows():
         "b.gamma": [end(**none, source=end(neutral_name=("b", "gamma")), target=end(neutral_name=("c", "gamma")))],
         "d.gamma": [end(**none, source=None, target=None)],
     }
-    plan = end(moves_of=moves.get, ambiguous=[])
+    plan = end(moves_of=moves.get, candidates_of=lambda _name: [], ambiguous=[])
     names = list(moves)
     for proof in (end(right=True, ambiguous=[end(seen=False, laid_out=False, reference=names, candidate=[])]), None):
         plan.ambiguous = [] if proof else [end(reference=names)]

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(directory: str | Path) -> Iterator[Context]:
-    """Both sides of a project, described and with inputs and labels, for what is no check; nothing is kept.
+    """Both sides of a project, described and with inputs and labels, for what is no check.
+
+    Nothing is kept.
 
     Raises:
         UsageError: the project file is wrong.
@@ -46,7 +48,9 @@ def opened(directory: str | Path) -> Iterator[Context]:
 
 
 def gradient_of(directory: str | Path, what: str, mode: str = "eval", progress: Callable[[str], None] = lambda _: None) -> CheckResult:
-    """Both sides' gradients of what is named, and where the backward passes part; nothing is kept.
+    """Both sides' gradients of what is named, and where the backward passes part.
+
+    Nothing is kept.
 
     Args:
         directory: of a project.

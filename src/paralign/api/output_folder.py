@@ -32,7 +32,10 @@ def make_folders(folder: Path, *inner: str) -> None:
 
 @contextmanager
 def check_folder(out: str | Path | None) -> Iterator[Path]:
-    """The named output folder, locked and without earlier results; a temporary one where none is named."""
+    """The named output folder, locked and without earlier results.
+
+    A temporary one where none is named.
+    """
     if out is not None:
         path = Path(out)
         make_folders(path)

@@ -84,7 +84,9 @@ def repair_project(
     progress: Callable[[str], None] | None = None,
     seconds: float | None = None,
 ) -> Mended:
-    """Check a project, and try edits of the candidate that make what diverges aligned; the user's files are not changed.
+    """Check a project, and try edits of the candidate that make what diverges aligned.
+
+    The user's files are not changed.
 
     Arguments as in :func:`check_project`; ``seconds``: its ``repair``.
     """
@@ -122,7 +124,9 @@ def repair_project(
 
 
 def durations(directory: str | Path, stages: list[str] | None = None, out: str | Path | None = None) -> dict[str, float | None]:
-    """How many seconds each stage of a check took last time, in the order in which they run; None where that is not known.
+    """How many seconds each stage of a check took last time, in the order in which they run.
+
+    None where that is not known.
 
     Raises:
         UsageError: the project file or a stage is wrong.

@@ -42,7 +42,9 @@ def convert_weights(
     step: Callable[[str], None] = lambda _: None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Conversion:
-    """Convert a checkpoint: to another format, or to another model's names and layouts; about one tensor is in memory at a time.
+    """Convert a checkpoint: to another format, or to another model's names and layouts.
+
+    About one tensor is in memory at a time.
 
     Args:
         source: a file, an index of shards, or a folder that holds one.
@@ -124,7 +126,10 @@ def convert_optimizer(
 
 @contextmanager
 def _modelled(model: str | Path | list[str], inputs: Any, folder: Path, step: Callable[[str], None]) -> Iterator[Context]:
-    """Both models of a conversion, described and with their inputs; what they record goes into a folder."""
+    """Both models of a conversion, described and with their inputs.
+
+    What they record goes into a folder.
+    """
     project = project_of(model, folder) if isinstance(model, list) else read(Path(model))
     project.inputs = project.inputs if inputs is None else inputs
     make_folders(folder, "workers", "captures")

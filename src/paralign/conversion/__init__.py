@@ -1,4 +1,7 @@
-"""Weights from file to file: by rules or by two models, proven where both can run; and what two files differ in."""
+"""Weights from file to file: by rules or by two models, proven where both can run.
+
+And what two files differ in.
+"""
 
 from __future__ import annotations
 

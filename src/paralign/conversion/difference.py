@@ -145,7 +145,9 @@ def differ(
     """As :func:`diff_weights`, of checkpoints that are open."""
     here, there = plain.origin(reference), plain.origin(candidate)
     crossing = bool(here and there and here != there)
-    wanted = rules if rules is not None else plain.spelling(reference, here, there) if crossing else Rules()
+    wanted = rules
+    if wanted is None:
+        wanted = plain.spelling(reference, here, there) if crossing else Rules()
     followed = follow(wanted, reference.names)
     sources: dict[str, list[Way]] = {}
     for way in followed.ways:
@@ -160,11 +162,13 @@ def differ(
         found.rows.append(_row(item, sources[item.name], candidate, turning=crossing and rules is None))
         item.release()
         candidate.release(item.name)
-    extra = [name for name in candidate.names if name not in sources]
-    counters = [name for name in extra if crossing and name.rpartition(".")[2] == plain.COUNTER]
-    found.dropped += counters
-    found.extra = [name for name in extra if name not in counters]
-    found.groups = groups([(row.candidate, len(row.shapes[1]), row.spreads) for row in found.rows if row.mismatched != 0])
+    for name in candidate.names:
+        if name in sources:
+            continue
+        counter = crossing and name.rpartition(".")[2] == plain.COUNTER
+        (found.dropped if counter else found.extra).append(name)
+    differing = [row for row in found.rows if row.mismatched != 0]
+    found.groups = groups([(row.candidate, len(row.shapes[1]), row.spreads) for row in differing])
     found.notes = _notes(reference, candidate, found)
     return found
 

@@ -71,7 +71,10 @@ class Layer:
 
     @property
     def factor(self) -> float:
-        """How many times as large the candidate's outputs are; NaN where one side gives only one value."""
+        """How many times as large the candidate's outputs are.
+
+        NaN where one side gives only one value.
+        """
         one, other = (s.std for s in self.spreads)
         return other / one if one > 0 and other > 0 else math.nan
 
@@ -194,7 +197,9 @@ def _likeness(one: Typed, other: Typed) -> tuple[float | None, float | None]:
 
 
 def cka(one: Array, other: Array) -> float | None:
-    """Linear CKA of outputs whose first axis is the samples; None with fewer than four, other numbers of them, or constant outputs.
+    """Linear CKA of outputs whose first axis is the samples.
+
+    None with fewer than four, other numbers of them, or constant outputs.
 
     >>> draw = np.random.default_rng(0).normal(size=(20, 5))
     >>> round(cka(draw, -3 * draw[:, ::-1]), 6)

@@ -119,10 +119,12 @@ def _fitting(checkpoint: Checkpoint, records: Sequence[Record]) -> int:
 def _stray(checkpoint: Checkpoint, records: Sequence[Record], rules: mapping.Rules | None, found: Conversion) -> list[str]:
     """Tensors of the file that its model lacks; those that no rule leaves out are unplaced."""
     known = {r.name for r in records}
+    drops = [] if rules is None else [rule for rule in rules.drops if rule.side == "reference"]
+    patterns = [mapping.Rename(rule.name, "") for rule in drops]
     stray = [name for name in checkpoint.names if name not in known]
-    patterns = [mapping.Rename(rule.name, "") for rule in (rules.drops if rules else ()) if rule.side == "reference"]
-    left = [name for name in stray if not any(p.applied(name) is not None for p in patterns)]
-    found.unplaced += [(name, "in the file, but not in the model whose weights it holds") for name in left]
+    for name in stray:
+        if all(pattern.applied(name) is None for pattern in patterns):
+            found.unplaced.append((name, "in the file, but not in the model whose weights it holds"))
     return stray
 
 
@@ -198,7 +200,10 @@ def _proven(
     found: Conversion,
     progress: Callable[[str], None],
 ) -> mapping.Plan:
-    """The plan that makes the outputs equal, in float64 where both sides can; says in ``found`` what the runs came to."""
+    """The plan that makes the outputs equal, in float64 where both sides can.
+
+    Says in ``found`` what the runs came to.
+    """
     found.verdict = UNPROVEN
     if context.inputs is None:
         found.notes.append("the models were not run, for want of inputs: inputs() of the reference, [inputs] in paralign.toml, or --inputs")
@@ -236,7 +241,10 @@ def _proven(
 
 
 def _say_otherwise(found: Conversion, proof: mapping.Proof, *, drawn: bool) -> None:
-    """What runs came to that made no outputs equal as they are; ``drawn``: they are equal with what the reference draws."""
+    """What runs came to that made no outputs equal as they are.
+
+    ``drawn``: they are equal with what the reference draws.
+    """
     if drawn:
         found.verdict, found.error = PROVEN, 0.0
         found.notes.append("the models draw random numbers in eval mode: with what the reference draws there, the outputs are equal")

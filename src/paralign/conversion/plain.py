@@ -1,4 +1,7 @@
-"""A plan for a file of which no model tells the layers, by the user's rules or none; and any plan carried out."""
+"""A plan for a file of which no model tells the layers, by the user's rules or none.
+
+And any plan carried out.
+"""
 
 from __future__ import annotations
 

@@ -110,23 +110,25 @@ def groups(tensors: Sequence[tuple[str, int, tuple[Spread, Spread]]]) -> list[Gr
 def _group(name: str, members: _Members, others: Sequence[_Members]) -> Group:
     count = len(members.spreads)
     everyone = [members, *others]
-    factor, usual = statistics.median(members.factors), _weighted([pair for one in everyone for pair in one.weighed])
-    alike = [m for m in everyone if m.kind == members.kind]
-    if sum(m.scatter[1] for m in alike) < FEW:
-        alike = [m for m in everyone if m.kind[1] == members.kind[1]]
-    error = MEDIAN * max(LEAST, _pooled(alike)) / math.sqrt(count)
+    factor = statistics.median(members.factors)
+    usual = _weighted([pair for one in everyone for pair in one.weighed])
     shift = factor - usual
-    stands = bool(others) and abs(shift) >= max(math.log(FACTOR_OF_FEW if count < FEW else FACTOR), ERRORS * error)
-    return Group(
-        name,
-        count,
-        sum(first.count for first, _ in members.spreads),
-        members.middle("mean"),
-        members.middle("std"),
-        math.exp(factor),
-        math.exp(usual),
-        ("second" if shift < 0 else "first") if stands else "",
-    )
+    smaller = ""
+    if others:
+        error = MEDIAN * max(LEAST, _pooled(_alike(members, everyone))) / math.sqrt(count)
+        least = math.log(FACTOR_OF_FEW if count < FEW else FACTOR)
+        if abs(shift) >= max(least, ERRORS * error):
+            smaller = "second" if shift < 0 else "first"
+    elements = sum(first.count for first, _ in members.spreads)
+    return Group(name, count, elements, members.middle("mean"), members.middle("std"), math.exp(factor), math.exp(usual), smaller)
+
+
+def _alike(members: _Members, everyone: Sequence[_Members]) -> list[_Members]:
+    """Groups of the same kind; where those are few, all matrices or all vectors."""
+    alike = [each for each in everyone if each.kind == members.kind]
+    if sum(each.scatter[1] for each in alike) >= FEW:
+        return alike
+    return [each for each in everyone if each.kind[1] == members.kind[1]]
 
 
 def _pooled(groups_: Sequence[_Members]) -> float:

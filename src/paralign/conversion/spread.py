@@ -19,7 +19,9 @@ BLOCK = 1 << 18
 
 @dataclass
 class Spread:
-    """Figures of the finite elements of a tensor; of complex numbers, of their real and imaginary parts.
+    """Figures of the finite elements of a tensor.
+
+    Of complex numbers, of their real and imaginary parts.
 
     Args:
         count: finite elements.

@@ -39,7 +39,9 @@ class TracedValue:
 
 @dataclass(frozen=True)
 class OtherAxis:
-    """The axis of a call, where the reference's goes along another one on the same values; counted from 0, of ``count``.
+    """The axis of a call, where the reference's goes along another one on the same values.
+
+    Counted from 0, of ``count``.
 
     ``candidate`` is None where the call names no axis. ``call`` is the operation or function.
     """

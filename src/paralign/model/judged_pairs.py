@@ -59,7 +59,10 @@ class Noise:
 
 @dataclass
 class Tolerance:
-    """What a verdict is derived with: error ÷ noise up to ``ratio``; ``atol`` and ``rtol`` only where the user set them."""
+    """What a verdict is derived with: error ÷ noise up to ``ratio``.
+
+    ``atol`` and ``rtol`` only where the user set them.
+    """
 
     ratio: Optional[float] = None
     atol: Optional[float] = None
@@ -107,7 +110,9 @@ class Unjudged(Enum):
 
 @dataclass
 class Pair:
-    """Two records held to be the same point, and what was measured on them; either record may be missing.
+    """Two records held to be the same point, and what was measured on them.
+
+    Either record may be missing.
 
     ``granted`` is the user's absolute tolerance where that decided: error ÷ noise then says nothing about the verdict, and is None.
     ``unjudged`` is why :meth:`leave_out` left it out.
@@ -138,7 +143,10 @@ class Pair:
 
     @property
     def error(self) -> Optional[float]:
-        """Relative L2 error; infinite where NaN or infinities disagree; None where nothing was measured."""
+        """Relative L2 error; infinite where NaN or infinities disagree.
+
+        None where nothing was measured.
+        """
         if self.stats is None:
             return None
         return math.inf if self.stats.nan or self.stats.inf else self.stats.rel_l2
@@ -160,7 +168,10 @@ def wrong_of(pairs: Iterable[Pair]) -> List[Pair]:
 
 
 def overall(verdicts: List[str]) -> str:
-    """The verdict of many: error, then diverged, then underpowered, then aligned; not tested only where nothing was."""
+    """The verdict of many: error, then diverged, then underpowered, then aligned.
+
+    Not tested only where nothing was.
+    """
     for verdict in (ERROR, DIVERGED, UNDERPOWERED, ALIGNED):
         if verdict in verdicts:
             return verdict

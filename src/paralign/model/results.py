@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Coverage:
-    """How much of something was compared; ``total`` is None where there is no end to it, or nobody knows it."""
+    """How much of something was compared.
+
+    ``total`` is None where there is no end to it, or nobody knows it.
+    """
 
     what: str
     compared: int
@@ -74,7 +77,10 @@ class StageResult:
         self.doubts.append(warning)
 
     def list_first(self) -> "StageResult":
-        """Put ``divergence`` at the head of ``divergences``, where a stage set it alone; returns itself."""
+        """Put ``divergence`` at the head of ``divergences``, where a stage set it alone.
+
+        Returns itself.
+        """
         if self.divergence is not None:
             self.divergences = [self.divergence, *(d for d in self.divergences if d is not self.divergence)]
         return self
@@ -86,7 +92,10 @@ class StageResult:
 
     @property
     def worst(self) -> Optional[Pair]:
-        """The judged pair with the greatest error ÷ noise; a pair without one counts as infinite, or as least where it is aligned."""
+        """The judged pair with the greatest error ÷ noise.
+
+        A pair without one counts as infinite, or as least where it is aligned.
+        """
         judged = [p for p in self.pairs if p.judged]
         return max(judged, key=_badness, default=None)
 

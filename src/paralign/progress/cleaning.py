@@ -71,7 +71,10 @@ class Left:
 
 @dataclass(frozen=True)
 class Fault:
-    """A copied file that needs what is left out, or a framework that the port shall not need; ``breaks``: the copy would not run."""
+    """A copied file that needs what is left out, or a framework that the port shall not need.
+
+    ``breaks``: the copy would not run.
+    """
 
     path: Path
     line: int

@@ -68,7 +68,10 @@ def look(roots: Sequence[Path], *, without: Sequence[Path], named: Sequence[Path
 
 
 def _candidates(roots: Sequence[Path], without: set[Path]) -> Iterator[Path]:
-    """Files that may be logs, the first ``MOST_FILES``; folders that begin with a dot or an underscore are left out."""
+    """Files that may be logs, the first ``MOST_FILES``.
+
+    Folders that begin with a dot or an underscore are left out.
+    """
     entries = files = 0
     seen: set[Path] = set()
     for root in roots:

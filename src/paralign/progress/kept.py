@@ -100,7 +100,10 @@ def splits_of(settings: Settings) -> list[str]:
 
 
 def place(folder: Path, stage: str, splits: Sequence[str]) -> Path:
-    """Where a stage is kept; of ``data``, training data have a file of their own, since the guide has a step for each."""
+    """Where a stage is kept.
+
+    Of ``data``, training data have a file of their own, since the guide has a step for each.
+    """
     name = f"{stage}-train" if stage == "data" and is_training(splits) else stage
     return folder / FOLDER / f"{name}.json"
 
@@ -121,7 +124,10 @@ def invalidate(folder: Path, stages: Sequence[str], settings: Settings) -> None:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a check begins with: the settings, and the files that it reads itself, by stage; users edit both while it runs."""
+    """What a check begins with: the settings, and the files that it reads itself, by stage.
+
+    Users edit both while it runs.
+    """
 
     settings: dict[str, str]
     files: dict[str, dict[str, str]]
@@ -235,7 +241,9 @@ def _file_names(spec: Any) -> Iterator[str]:
 
 
 def settings_of(project: Project) -> dict[str, str]:
-    """Dotted key -> digest of every setting in a project's file; values themselves may be secret.
+    """Dotted key -> digest of every setting in a project's file.
+
+    Values themselves may be secret.
 
     Raises:
         UsageError: the file cannot be read.

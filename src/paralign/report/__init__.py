@@ -1,1 +1,4 @@
-"""Results shown: on the terminal, as JSON, as the files of the migration guides. Renderers measure and judge nothing."""
+"""Results shown: on the terminal, as JSON, as the files of the migration guides.
+
+Renderers measure and judge nothing.
+"""

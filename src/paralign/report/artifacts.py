@@ -226,22 +226,27 @@ def log(
     """The lines of a diff log: reprod_log's about each array, then what it cannot compare, then our verdict, which concludes."""
     now = datetime.now().astimezone()
     stamp = f"[{now:%Y/%m/%d %H:%M:%S}] root INFO:"
-    shared = [k for k in reference if k in candidate and reference[k].shape == candidate[k].shape and reference[k].size]
-    sides = ({k: _subtractable(side[k]) for k in shared} for side in (reference, candidate))
+    both = [key for key in reference if key in candidate]
+    shared = [key for key in both if reference[key].shape == candidate[key].shape and reference[key].size]
+    sides = ({key: _subtractable(side[key]) for key in shared} for side in (reference, candidate))
     lines, passed = report_lines(*sides, threshold=threshold, now=now)
     if passed != (stage.verdict == ALIGNED):
         lines = lines[:-1]  # "diff check …": a threshold that knows nothing of rounding does not contradict the verdict
     if not passed and shared:
         lines.append(f"{stamp} paralign: mean differences beyond the threshold of {threshold:g} ([report] diff_threshold)")
-    lines += [
-        f"{stamp} paralign: {key}: not comparable: {_told(reference.get(key))} against {_told(candidate.get(key))}"
-        for key in [*reference, *(k for k in candidate if k not in reference)]
-        if key not in shared
-    ]
+    for key in dict.fromkeys([*reference, *candidate]):
+        if key not in shared:
+            lines.append(f"{stamp} paralign: {key}: not comparable: {_told(reference.get(key))} against {_told(candidate.get(key))}")
+    return [*lines, f"{stamp} paralign: {stage.verdict}{_judged_by(stage)}"]
+
+
+def _judged_by(stage: StageResult) -> str:
+    """How a stage was judged, for the end of a log; '' where nothing was."""
     worst = stage.worst
-    ratio = f"error / noise = {figure(worst.ratio)}, " if worst is not None and worst.granted is None else ""
-    numbers = f" ({ratio}judged by {stage.method})" if worst is not None else ""
-    return [*lines, f"{stamp} paralign: {stage.verdict}{numbers}"]
+    if worst is None:
+        return ""
+    ratio = "" if worst.granted is not None else f"error / noise = {figure(worst.ratio)}, "
+    return f" ({ratio}judged by {stage.method})"
 
 
 def _subtractable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -62,7 +62,10 @@ def available() -> None:
 
 
 def errors(stages: Sequence[StageTold]) -> Any:
-    """Error, noise and error ÷ noise of every value of each stage, in the order of the report; judged values are coloured by verdict."""
+    """Error, noise and error ÷ noise of every value of each stage, in the order of the report.
+
+    Judged values are coloured by verdict.
+    """
     from matplotlib.figure import Figure
 
     page = Figure(figsize=(9, 3.4 * len(stages)), layout="constrained")

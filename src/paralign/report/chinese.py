@@ -1,4 +1,7 @@
-"""The one table of what commands print in Chinese: English message -> Chinese. What is not in it stays English."""
+"""The one table of what commands print in Chinese: English message -> Chinese.
+
+What is not in it stays English.
+"""
 # ruff: noqa: RUF001 - Chinese punctuation
 
 from __future__ import annotations

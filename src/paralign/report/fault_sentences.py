@@ -18,7 +18,9 @@ _DIALECT = frozenset({"aten", "prims", "default", "Tensor", "Scalar", "dim", "in
 
 
 def operation(module: str, called: str) -> str:
-    """An operation as a porter calls it: the layer, else the function's name; '' where neither is known.
+    """An operation as a porter calls it: the layer, else the function's name.
+
+    '' where neither is known.
 
     Args:
         module: the path of the module that it is in.

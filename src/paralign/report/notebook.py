@@ -80,7 +80,9 @@ def _cause(cause: Cause) -> str:
 
 @contextmanager
 def under_way(progress: Callable[[str], None] | None = None) -> Iterator[Callable[[str], None]]:
-    """What is told of every step: ``progress`` where one is given; else, in a notebook, a line of the cell, which is empty afterwards.
+    """What is told of every step: ``progress`` where one is given.
+
+    Else, in a notebook, a line of the cell, which is empty afterwards.
 
     Args:
         progress: the caller's own.
@@ -98,7 +100,10 @@ def under_way(progress: Callable[[str], None] | None = None) -> Iterator[Callabl
 
 
 def _display() -> Any:
-    """IPython's function that shows things, where a notebook's kernel runs this; None elsewhere, a terminal's IPython included."""
+    """IPython's function that shows things, where a notebook's kernel runs this.
+
+    None elsewhere, a terminal's IPython included.
+    """
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
     if running is None or not hasattr(running, "kernel"):

@@ -32,7 +32,9 @@ COLOURS = {"reference": "C0", "candidate": "C1"}
 
 
 def draw(stage: StageResult, captures: tuple[Capture, Capture], folder: Path) -> bool:
-    """Draw every figure of all runs, and rates, over the steps; say where, or why there is no picture.
+    """Draw every figure of all runs, and rates, over the steps.
+
+    Say where, or why there is no picture.
 
     Args:
         stage: the stage ``train``, whose notes are added to.

@@ -118,9 +118,14 @@ def _differing(fault: Fault) -> list[tuple[str, str]]:
         return []
     sides = {"reference": fault.reference.arguments, "candidate": fault.candidate.arguments}
     first, second = sides.values()
-    other = [key for key in {**first, **second} if key not in first or key not in second or first[key] != second[key]]
-    told = {side: ", ".join(f"{key}={known[key]}" for key in other if key in known) for side, known in sides.items()}
-    return [(side, shortened(one_line(text))) for side, text in told.items() if text]
+    alike = {key for key in first if key in second and first[key] == second[key]}
+    differing = [key for key in {**first, **second} if key not in alike]
+    told = []
+    for side, known in sides.items():
+        text = ", ".join(f"{key}={known[key]}" for key in differing if key in known)
+        if text:
+            told.append((side, shortened(one_line(text))))
+    return told
 
 
 def _panes(reference: Place | None, candidate: Place | None) -> list[Pane]:

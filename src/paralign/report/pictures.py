@@ -40,7 +40,9 @@ _SOURCES = {"infer": "predict_", "infer-program": "command_"}
 
 
 def draw(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], folder: Path, most: int) -> None:
-    """Write a picture for each predicted path; add to the notes of ``infer`` where they are, or why there are none.
+    """Write a picture for each predicted path.
+
+    Add to the notes of ``infer`` where they are, or why there are none.
 
     Args:
         result: of the check; nothing is judged here.
@@ -83,16 +85,29 @@ def _page(records: list[list[Record]], captures: tuple[Capture, Capture], target
     canvas = FigureCanvasAgg(page)
     above, below = page.subplots(2, 2, height_ratios=[2, 1]) if hasattr(page, "subplots") else ([], [])
     for column, (side, found, capture) in enumerate(zip(("reference", "candidate"), records, captures, strict=True)):
-        values = {record.leaf: capture.array(record) for record in found if record.location is not None and "line_" not in record.leaf}
-        texts = [f"{r.leaf}: {r.text}" if r.leaf and not r.leaf.startswith("line_") else str(r.text) for r in found if r.text is not None]
-        texts += [
-            f"{leaf or 'value'}: {float(v.reshape(-1)[0]):.6g}" for leaf, v in values.items() if v.size == 1 and v.dtype.kind in "fiub"
-        ]
+        values = {r.leaf: capture.array(r) for r in found if r.location is not None and "line_" not in r.leaf}
+        texts = [*_texts(found), *_numbers(values)]
         _show(above[column], _source(found), values)
         above[column].set_title("\n".join([side, *(shortened(_plain(t), 80) for t in texts[:TEXTS])]), fontsize=8)
         _bars(below[column], values)
     page.tight_layout()
     canvas.print_png(str(target))
+
+
+def _texts(found: list[Record]) -> list[str]:
+    """The texts that a side predicted, each with its name unless it is a printed line."""
+    texts = []
+    for record in found:
+        if record.text is not None:
+            named = record.leaf and not record.leaf.startswith("line_")
+            texts.append(f"{record.leaf}: {record.text}" if named else str(record.text))
+    return texts
+
+
+def _numbers(values: dict[str, Any]) -> list[str]:
+    """The single numbers that a side predicted."""
+    single = {leaf: value for leaf, value in values.items() if value.size == 1 and value.dtype.kind in "fiub"}
+    return [f"{leaf or 'value'}: {float(value.reshape(-1)[0]):.6g}" for leaf, value in single.items()]
 
 
 def _plain(text: str) -> str:
@@ -130,7 +145,10 @@ def _opened(path: str) -> Array | None:
 
 
 def _picture(value: Array) -> Array | None:
-    """A predicted picture, mask or heat map: the last two axes, of classes the greatest; None for anything else."""
+    """A predicted picture, mask or heat map: the last two axes, of classes the greatest.
+
+    None for anything else.
+    """
     flat = np.squeeze(value)
     if flat.dtype.kind not in "fiub":
         return None

@@ -33,7 +33,9 @@ def curve(rates: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def schedule(folder: Path, reference: np.ndarray[Any, Any], candidate: np.ndarray[Any, Any]) -> bool:
-    """Draw both sides' learning rates over the steps into ``schedule.png``; False where matplotlib is not installed.
+    """Draw both sides' learning rates over the steps into ``schedule.png``.
+
+    False where matplotlib is not installed.
 
     Args:
         folder: where the file goes.

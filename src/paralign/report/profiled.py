@@ -33,15 +33,20 @@ def _parts(profile: CheckTime) -> Table:
 
 def _sides(sides: dict[str, SideTime]) -> Table:
     """A line for each thing that a side did, both sides beside each other."""
-    shown = _table((say("on each side"),), tuple(f"{say(side)}: {what}" for side in sides for what in (say("seconds"), say("times"))))
+    heads = [f"{say(side)}: {what}" for side in sides for what in (say("seconds"), say("times"))]
+    shown = _table((say("on each side"),), tuple(heads))
     known = list(sides.values())
-    shown.add_row(say("interpreter and paralign"), *(cell for side in known for cell in _cells(side.start, side.starts)))
-    shown.add_row(say("imports"), *(cell for side in known for cell in _cells(side.imports, side.starts)))
+
+    def add(what: str, cells: list[tuple[str, str]]) -> None:
+        shown.add_row(what, *(cell for both in cells for cell in both))
+
+    add(say("interpreter and paralign"), [_cells(side.start, side.starts) for side in known])
+    add(say("imports"), [_cells(side.imports, side.starts) for side in known])
     for task in _longest(known):
         jobs = [side.jobs.get(task) for side in known]
-        shown.add_row(task, *(cell for job in jobs for cell in (("-", "-") if job is None else _cells(job.seconds, job.count))))
-    shown.add_row(say("between paralign and the side"), *(cell for side in known for cell in _cells(side.exchange, None)))
-    shown.add_row(say("reused captures"), *(cell for side in known for cell in ("-", str(side.reused))))
+        add(task, [("-", "-") if job is None else _cells(job.seconds, job.count) for job in jobs])
+    add(say("between paralign and the side"), [_cells(side.exchange, None) for side in known])
+    add(say("reused captures"), [("-", str(side.reused)) for side in known])
     return shown
 
 

@@ -130,7 +130,10 @@ def _verdict(stage: StageResult) -> Text:
 
 
 def details(stage: StageResult, root: Path | None = None, *, weights_told: bool = False) -> Iterator[RenderableType]:
-    """What is to be said of one stage beyond its line; that the weights are wrong only where that was not told before."""
+    """What is to be said of one stage beyond its line.
+
+    That the weights are wrong only where that was not told before.
+    """
     mended = [Text(one_line(line)) for f in stage.findings if f.patch for line in patched(language.stage(stage.name), f)]
     if mended:  # the cause is known, and what else there is to say stands in report.json
         yield Padding(Group(*(relative(line, root) for line in mended)), (0, 0, 0, 0), expand=False)
@@ -223,14 +226,23 @@ def measured(divergence: Divergence) -> str:
 
 
 def _arguments(divergence: Divergence) -> list[str]:
-    """The arguments of both operations that the other has not, or not so; all where there is only one operation."""
-    sides = {"reference": divergence.reference, "candidate": divergence.candidate}
-    given = {side: {} if point is None else point.arguments for side, point in sides.items()}
-    if None not in sides.values():
-        same = {n for n, value in given["reference"].items() if n in given["candidate"] and _alike(value, given["candidate"][n])}
-        given = {side: {n: value for n, value in found.items() if n not in same} for side, found in given.items()}
-    told = {side: ", ".join(f"{n}={value}" for n, value in found.items()) for side, found in given.items()}
-    return [say("{side}'s arguments: ", side=say(side)) + text for side, text in told.items() if text]
+    """The arguments of both operations that the other has not, or not so.
+
+    All where there is only one operation.
+    """
+    given: dict[str, dict[str, Any]] = {}
+    for side, point in (("reference", divergence.reference), ("candidate", divergence.candidate)):
+        given[side] = {} if point is None else point.arguments
+    same: set[str] = set()
+    if divergence.reference is not None and divergence.candidate is not None:
+        other = given["candidate"]
+        same = {name for name, value in given["reference"].items() if name in other and _alike(value, other[name])}
+    lines = []
+    for side, arguments in given.items():
+        text = ", ".join(f"{name}={value}" for name, value in arguments.items() if name not in same)
+        if text:
+            lines.append(say("{side}'s arguments: ", side=say(side)) + text)
+    return lines
 
 
 def _alike(one: Any, other: Any) -> bool:

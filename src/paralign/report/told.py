@@ -56,7 +56,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class Cause:
-    """What is wrong and what to write instead; ``proven``: it was tried and the error was gone."""
+    """What is wrong and what to write instead.
+
+    ``proven``: it was tried and the error was gone.
+    """
 
     rule: str
     cause: str

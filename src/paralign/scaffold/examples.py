@@ -120,7 +120,10 @@ class _Reader:
             yield made, known, False
 
     def _class(self, node: ast.expr, line: int) -> str | None:
-        """The class of the object that an expression is; '' for a variable that bears a model's name; None for anything else."""
+        """The class of the object that an expression is.
+
+        '' for a variable that bears a model's name; None for anything else.
+        """
         for _ in range(_DEEPEST):
             node = _kept(node)
             if isinstance(node, ast.Call):
@@ -158,17 +161,26 @@ class _Reader:
     def _made(self, call: ast.Call, line: int, dtype: str) -> Tensor | None:
         name = _last(call.func)
         keywords = {each.arg: each.value for each in call.keywords}
-        told = _TYPES.get(_last(keywords["dtype"]), "") if "dtype" in keywords else ""
+        if not dtype and "dtype" in keywords:
+            dtype = _TYPES.get(_last(keywords["dtype"]), "")
         if name == "randint":
-            size = keywords.get("size", call.args[-1] if len(call.args) > 1 else None)
-            bounds = [self._number(each, line) for each in call.args[: 2 if len(call.args) > 2 or "size" in keywords else 1]]  # noqa: PLR2004 - low, high, size
-            shape = None if size is None else self._shape([size], line)
-            return None if shape is None else Tensor(shape, dtype or told or "int64", bounds[-1] if bounds else None)
+            return self._made_of_integers(call, keywords.get("size"), line, dtype or "int64")
         if name not in _MAKERS:
             return None
         sizes = [keywords["size"]] if "size" in keywords else call.args[:1] if name == "full" else call.args
         shape = self._shape(sizes, line)
-        return None if shape is None else Tensor(shape, dtype or told or "float32")
+        return None if shape is None else Tensor(shape, dtype or "float32")
+
+    def _made_of_integers(self, call: ast.Call, size: ast.expr | None, line: int, dtype: str) -> Tensor | None:
+        """What ``randint(high, size)`` or ``randint(low, high, size)`` makes."""
+        both = size is not None or len(call.args) > 2  # noqa: PLR2004 - low, high, size
+        bounds = [self._number(each, line) for each in call.args[: 2 if both else 1]]
+        if size is None and len(call.args) > 1:
+            size = call.args[-1]
+        shape = None if size is None else self._shape([size], line)
+        if shape is None:
+            return None
+        return Tensor(shape, dtype, bounds[-1] if bounds else None)
 
     def _shape(self, nodes: list[ast.expr], line: int) -> tuple[int, ...] | None:
         """A shape as one tuple, or as several numbers."""

@@ -64,16 +64,23 @@ def _parameters(model: Definition) -> list[Parameter]:
 
 
 def _example(found: Survey, model: Definition) -> Example | None:
-    """A call of this model; one of a variable that bears a model's name, where no other model could be meant."""
+    """A call of this model.
+
+    One of a variable that bears a model's name counts where no other model could be meant.
+    """
     calls = [each for each in found.examples if not each.loss]
-    own = [each for each in calls if each.called == model.name]
-    unknown = [each for each in calls if not each.called and found.models[:1] == [model]]
-    fitting = [each for each in [*own, *unknown] if len(each.tensors) <= max(len(_parameters(model)), 1)]
-    return fitting[0] if fitting else None
+    candidates = [each for each in calls if each.called == model.name]
+    if found.models[:1] == [model]:
+        candidates += [each for each in calls if not each.called]
+    most = max(len(_parameters(model)), 1)
+    return next((each for each in candidates if len(each.tensors) <= most), None)
 
 
 def _known(example: Example, called: str, parameters: list[Parameter]) -> str:
-    """The tables of an example; several inputs by position, or by keyword where the call names them."""
+    """The tables of an example.
+
+    Several inputs by position, or by keyword where the call names them.
+    """
     place = f"{example.path.as_posix()}:{example.line}"
     head = f"# {called}; the shapes are those of {place}\n"
     tensors = example.tensors
@@ -130,10 +137,20 @@ def _values(dtype: str, classes: int | None) -> str:
 
 def _classes(found: Survey, model: Definition) -> int | None:
     """The number of classes: as the model is called, else its parameter's default, else an option of the command line."""
-    calls = [call for file in found.files for call, name in file.calls if name.rpartition(".")[2] == model.name and is_whole(call, found)]
-    told = {each.arg: ast.unparse(filled(each.value, found.options)) for call in calls[:1] for each in call.keywords}
-    defaults = {each.name: each.default for each in model.parameters if each.default is not None}
-    defaults.update({name: text for name, text in told.items() if name is not None})
-    texts = [defaults[name] for name in _CLASSES if name in defaults]
+    known = {each.name: each.default for each in model.parameters if each.default is not None}
+    call = _first_call(found, model)
+    for each in [] if call is None else call.keywords:
+        if each.arg is not None:
+            known[each.arg] = ast.unparse(filled(each.value, found.options))
+    texts = [known[name] for name in _CLASSES if name in known]
     texts += [ast.unparse(found.options[name]) for name in _CLASSES if name in found.options]
     return next((int(text) for text in texts if text.isdigit() and int(text) > 0), None)
+
+
+def _first_call(found: Survey, model: Definition) -> ast.Call | None:
+    """The first call of a model whose arguments are known."""
+    for file in found.files:
+        for call, name in file.calls:
+            if name.rpartition(".")[2] == model.name and is_whole(call, found):
+                return call
+    return None

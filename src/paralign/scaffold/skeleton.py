@@ -38,7 +38,9 @@ class Chosen:
 
 
 def choose(found: Survey, model: str = "") -> Chosen:
-    """Pick what the sides build: the model that is named, else a whole one; of the rest what a program uses first.
+    """Pick what the sides build: the model that is named, else a whole one.
+
+    Of the rest what a program uses first.
 
     Raises:
         UsageError: there is no model class, or none of that name.

@@ -65,7 +65,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Definition:
-    """A class, with its last line. ``bases`` are dotted names, imports resolved; ``kind`` is None for one that is none of the kinds."""
+    """A class, with its last line. ``bases`` are dotted names, imports resolved.
+
+    ``kind`` is None for one that is none of the kinds.
+    """
 
     name: str
     place: Place
@@ -107,7 +110,10 @@ class Use:
 
 @dataclass
 class File:
-    """A file that was read; ``functions`` are those at its top level, ``factories`` those that put a whole model together."""
+    """A file that was read.
+
+    ``functions`` are those at its top level, ``factories`` those that put a whole model together.
+    """
 
     path: Path
     classes: list[Definition] = field(default_factory=list)
@@ -119,7 +125,9 @@ class File:
 
 @dataclass
 class Survey:
-    """What a repository holds. ``unread`` are files that are no Python of this version, with the reason.
+    """What a repository holds.
+
+    ``unread`` are files that are no Python of this version, with the reason.
 
     ``examples`` are calls of models and losses with tensors of known shape, ``options`` the defaults of the command line.
     """
@@ -193,7 +201,10 @@ def _parsed(found: Survey, path: Path) -> ast.Module | None:
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    """Python files, relative to the root, in order; hidden folders, builds and environments are left out."""
+    """Python files, relative to the root, in order.
+
+    Hidden folders, builds and environments are left out.
+    """
     count = 0
     for folder, inner, names in os.walk(root):
         here = Path(folder)
@@ -352,16 +363,15 @@ def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -
     kind = _kind_of_call(name)
     if kind is None:
         return
-    own_call = ast.Call(
-        call.func, [filled(each, defaults) for each in call.args], [ast.keyword(k.arg, filled(k.value, defaults)) for k in call.keywords]
-    )
-    given = {Kind.OPTIMIZER: 1, Kind.SCHEDULER: 1}.get(kind, 2 if name.startswith("torch.nn.functional.") else 0)
-    own = [*own_call.args[given:], *(k.value for k in own_call.keywords if k.arg not in GIVEN)]
-    literal = all(is_literal(each) for each in own)
-    literal = literal and (kind is not Kind.OPTIMIZER or _is_whole(own_call))
-    literal = (
-        literal and all(k.arg is not None for k in own_call.keywords) and not any(isinstance(each, ast.Starred) for each in own_call.args)
-    )
+    arguments = [filled(each, defaults) for each in call.args]
+    keywords = [ast.keyword(each.arg, filled(each.value, defaults)) for each in call.keywords]
+    own_call = ast.Call(call.func, arguments, keywords)
+    given = 1 if kind in (Kind.OPTIMIZER, Kind.SCHEDULER) else 2 if name.startswith("torch.nn.functional.") else 0
+    own = [*arguments[given:], *(each.value for each in keywords if each.arg not in GIVEN)]
+    unpacked = any(each.arg is None for each in keywords) or any(isinstance(each, ast.Starred) for each in arguments)
+    literal = not unpacked and all(is_literal(each) for each in own)
+    if kind is Kind.OPTIMIZER:
+        literal = literal and _is_whole(own_call)
     yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(own_call), literal)
 
 
@@ -395,7 +405,10 @@ def is_literal(node: ast.expr) -> bool:
 
 
 def _command_line(trees: Iterator[ast.Module]) -> dict[str, ast.expr]:
-    """Option of ``add_argument`` -> its default, where that is a literal; of options with several defaults none."""
+    """Option of ``add_argument`` -> its default, where that is a literal.
+
+    Of options with several defaults none.
+    """
     found: dict[str, list[ast.expr]] = {}
     for tree in trees:
         for node in ast.walk(tree):

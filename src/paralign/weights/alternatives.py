@@ -114,7 +114,10 @@ def _role(path: str) -> tuple[str, str]:
 
 
 def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
-    """Layers of a group that stand beside each other in the same block, in other orders; the same in every block."""
+    """Layers of a group that stand beside each other in the same block, in other orders.
+
+    The same in every block.
+    """
     blocks: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, (row, _) in enumerate(group.pairs):
         blocks[read(group.reference[row].path).indices].append(number)
@@ -209,7 +212,10 @@ def _places(moves: list[Move], axis: str, sizes: tuple[int, ...]) -> Choice:
 
 
 def _interleaved(plan: Plan) -> list[Choice]:
-    """Fused layers whose heads lie together, query, key and value of each head side by side; those of three parts, and of two."""
+    """Fused layers whose heads lie together, query, key and value of each head side by side.
+
+    Those of three parts, and of two.
+    """
     fused: dict[int, list[Move]] = defaultdict(list)
     for move in plan.moves:
         if move.how not in (SHARED, "user") and not _across(move) and (parts := _fusion(move)):
@@ -246,7 +252,10 @@ def _packed(source: Tensor, target: Tensor) -> int:
 
 
 def _sizes(move: Move) -> tuple[int, ...]:
-    """The sizes of the parts of that end of a move which is taken apart; none where neither is."""
+    """The sizes of the parts of that end of a move which is taken apart.
+
+    None where neither is.
+    """
     return () if move.source is None or move.target is None else move.source.sizes or move.target.sizes
 
 

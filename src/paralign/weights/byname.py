@@ -50,7 +50,9 @@ class Followed:
 
 
 def follow(rules: Rules, names: Sequence[str]) -> Followed:
-    """The way of every tensor: its routes; else, unless it is dropped, the first renaming that speaks of it or its module, or none.
+    """The way of every tensor: its routes.
+
+    Else, unless it is dropped, the first renaming that speaks of it or its module, or none.
 
     Args:
         rules: what the user wants; ``reference`` are the names given here, ``candidate`` those that they become.
@@ -112,7 +114,9 @@ def _renamed(rules: Rules, name: str, idle: dict[str, str]) -> str:
 
 
 def renamed(rule: Rename, name: str) -> str | None:
-    """What a renaming, of the tensor or of its module, calls a tensor; None where it speaks of neither.
+    """What a renaming, of the tensor or of its module, calls a tensor.
+
+    None where it speaks of neither.
 
     >>> renamed(Rename("a.{a}", "b.{a}"), "a.3.weight"), renamed(Rename("a", "b"), "c.weight")
     ('b.3.weight', None)

@@ -117,7 +117,10 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _takes(plan: Plan, reference: tuple[str, str], candidate: tuple[str, str], suffixes: Iterable[str]) -> dict[Slot, Slot] | None:
-    """Slot of the copy -> the slot that its tensor fills now; None where the two modules are not filled in the same way."""
+    """Slot of the copy -> the slot that its tensor fills now.
+
+    None where the two modules are not filled in the same way.
+    """
     (copy, original), (other, origin) = reference, candidate
     takes: dict[Slot, Slot] = {}
     for suffix in suffixes:
@@ -135,7 +138,10 @@ def _in_order(moves: Iterable[Move]) -> list[Move]:
 
 
 def _placed(plan: Plan, takes: dict[Slot, Slot]) -> Plan:
-    """The plan with some slots filled otherwise; what changed went there as a copy, not by a proof."""
+    """The plan with some slots filled otherwise.
+
+    What changed went there as a copy, not by a proof.
+    """
     moved = {slot: origin for slot, origin in takes.items() if slot != origin}
     if not moved:
         return plan

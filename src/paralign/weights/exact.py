@@ -50,7 +50,10 @@ def exact(ways: Sequence[Way], dropped: Sequence[str]) -> Rules:
 
 
 def _sound(pairs: Pairs, names: Iterable[str]) -> list[Rename]:
-    """Patterns for these pairs that speak of no other name; a pair of its own where a pattern would."""
+    """Patterns for these pairs that speak of no other name.
+
+    A pair of its own where a pattern would.
+    """
     known, others = set(pairs), set(names)
     found: list[Rename] = []
     for members in alike(pairs):
@@ -61,7 +64,10 @@ def _sound(pairs: Pairs, names: Iterable[str]) -> list[Rename]:
 
 
 def _mended(rules: list[Rename], pairs: Pairs) -> list[Rename]:
-    """The rules, the most special first, with others before them for what they lead elsewhere; without those that are not needed."""
+    """The rules, the most special first, with others before them for what they lead elsewhere.
+
+    Without those that are not needed.
+    """
     rules = sorted(rules, key=lambda r: (r.reference.endswith(".*"), -len(r.reference)))
     wrong = [(one, other) for one, other in pairs if first(rules, one) != other]
     rules = _sound(wrong, [one for one, _ in pairs]) + rules

@@ -1,4 +1,6 @@
-"""What layers hold, under neutral names and in a neutral layout; how a framework lays it out is in its profile.
+"""What layers hold, under neutral names and in a neutral layout.
+
+How a framework lays it out is in its profile.
 
 Every tensor has a *neutral* kind, leaf and layout, in which both sides are compared. Layouts go by the kind of the layer,
 never by shapes: a square matrix looks the same either way.

@@ -219,7 +219,10 @@ def _distinct(units: list[Unit]) -> list[str]:
 
 
 def _numbers(reference: list[Unit], candidate: list[Unit], of: Callable[[Path], tuple[int, ...]]) -> Costs:
-    """1 where the numbers differ, if both sides have the same set of them; else they are counted otherwise and say nothing."""
+    """1 where the numbers differ, if both sides have the same set of them.
+
+    Else they are counted otherwise and say nothing.
+    """
     ours, theirs = ([of(read(u.path)) for u in units] for units in (reference, candidate))
     if set(ours) != set(theirs):
         return np.zeros((len(ours), len(theirs)))

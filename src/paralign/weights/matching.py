@@ -115,7 +115,10 @@ def _tensor_key(tensors: list[Tensor]) -> Hashable:
 
 
 def _as_one(tensor: Tensor) -> Tensor:
-    """A tensor of a convolution by 1 as one of the Linear layer that computes the same; any other as it is."""
+    """A tensor of a convolution by 1 as one of the Linear layer that computes the same.
+
+    Any other as it is.
+    """
     if not is_convolution(tensor) or len(bare(tensor.shape)) > MATRIX:
         return tensor
     return replace(tensor, kind=_LINEAR, shape=bare(tensor.shape))
@@ -210,7 +213,10 @@ class _Matching:
             self._pair(reference, candidate, "name")
 
     def _misfit(self, reference: Tensor, candidate: Tensor) -> bool:
-        """Whether two tensors of one name have shapes that do not go together; says so in their notes."""
+        """Whether two tensors of one name have shapes that do not go together.
+
+        Says so in their notes.
+        """
         if fits(reference, candidate):
             return False
         ours, theirs = reference.record, candidate.record
@@ -344,7 +350,10 @@ class _Matching:
             self._accept(likeness.match(references[kind], candidates[kind]))
 
     def _owners_paired(self, unsure: Collection[str] = ()) -> list[tuple[str, str]]:
-        """The layers that moves connect, once a move; without those of tensors that are ``unsure``."""
+        """The layers that moves connect, once a move.
+
+        Without those of tensors that are ``unsure``.
+        """
         paired = [(m.source, m.target) for m in self.plan.moves if m.source is not None and m.target is not None]
         return [(source.owner, target.owner) for source, target in paired if source.name not in unsure]
 

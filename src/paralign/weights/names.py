@@ -139,7 +139,10 @@ class Vocabulary:
         self._weights = {word: math.log(1 + len(paths) / count) for word, count in seen.items()}
 
     def distance(self, one: str, other: str) -> float:
-        """From 0 (the same words) to 1 (none in common); more for roles that are not each other, or that only one path speaks of."""
+        """From 0 (the same words) to 1 (none in common).
+
+        More for roles that are not each other, or that only one path speaks of.
+        """
         first, second = set(read(one).words), set(read(other).words)
         common = sum(self._weights.get(word, 1.0) for word in first & second)
         every = sum(self._weights.get(word, 1.0) for word in first | second)

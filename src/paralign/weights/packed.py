@@ -139,7 +139,10 @@ def _by_turns(units: Sequence[Unit], size: Size) -> list[Unit]:
 
 
 def _segments(units: Sequence[Unit], others: Sequence[Unit], size: Size) -> list[Segment] | None:
-    """Two sequences as segments of equal size, one layer against one or several; None where that does not come out even."""
+    """Two sequences as segments of equal size, one layer against one or several.
+
+    None where that does not come out even.
+    """
     found: list[Segment] = []
     ours, theirs = list(units), list(others)
     while ours and theirs:
@@ -161,7 +164,10 @@ def _cut_rows(whole: Unit, pieces: Sequence[Unit]) -> Parts:
 
 
 def _cut_columns(whole: Unit, pieces: Sequence[Unit]) -> Parts:
-    """The parts of a product whose inputs stand beside each other; its bias belongs to that one of them which has one."""
+    """The parts of a product whose inputs stand beside each other.
+
+    Its bias belongs to that one of them which has one.
+    """
     *bias, weight = whole.tensors
     biased = [n for n, unit in enumerate(pieces) if len(unit.tensors) > 1]
     if len(biased) != len(bias):

@@ -56,7 +56,10 @@ class _Unit:
     moves: list[Move]
 
     def use(self, of: Mapping[str, Use], *, target: bool) -> Use:
-        """When the first of its tensors is used, and how all of them are; never used counts as last."""
+        """When the first of its tensors is used, and how all of them are.
+
+        Never used counts as last.
+        """
         ends = [m.target if target else m.source for m in self.moves]
         known = [of[t.root] for t in ends if t is not None and t.root in of]
         depth = max((len(u.kinds) for u in known), default=0)
@@ -145,7 +148,10 @@ def _order(ours: Sequence[Use], theirs: Sequence[Use]) -> Costs:
 
 
 def _unlike(ours: Sequence[Use], theirs: Sequence[Use]) -> Costs:
-    """The share of kinds of operations that only one of two tensors meets; those further on count half as much as those before them."""
+    """The share of kinds of operations that only one of two tensors meets.
+
+    Those further on count half as much as those before them.
+    """
     costs = np.zeros((len(ours), len(theirs)))
     for row, one in enumerate(ours):
         for column, other in enumerate(theirs):

@@ -42,15 +42,21 @@ def numbered_alike(plan: Plan, names: Sequence[str]) -> bool:
         plan: where each tensor went.
         names: of the reference's tensors that could stand for each other.
     """
-    moves = [move for name in names for move in plan.moves_of(name)]
-    ends = [(move.reference.name, move.candidate.name) for move in moves if move.reference is not None and move.candidate is not None]
-    if len(ends) < len(names) or len({tuple(NUMBER.sub("#", name) for name in pair) for pair in ends}) != 1:
+    ends = [(name, record.name) for name in names for record in plan.candidates_of(name)]
+    patterns = {tuple(NUMBER.sub("#", name) for name in pair) for pair in ends}
+    if len(ends) < len(names) or len(patterns) != 1:
         return False
-    counted = [[[int(digits) for digits in NUMBER.findall(pair[side])] for pair in ends] for side in (0, 1)]
-    blocks = [_varying(rows) for rows in counted]
-    if any(column is None or len(set(column)) < len(ends) for column in blocks):
+    references, candidates = (_varying([_numbers(pair[side]) for pair in ends]) for side in (0, 1))
+    if references is None or candidates is None:
         return False
-    return len({one - other for one, other in zip(blocks[0] or [], blocks[1] or [], strict=True)}) == 1
+    if min(len(set(references)), len(set(candidates))) < len(ends):
+        return False
+    return len({one - other for one, other in zip(references, candidates, strict=True)}) == 1
+
+
+def _numbers(name: str) -> list[int]:
+    """The numbers in a name, in order."""
+    return [int(digits) for digits in NUMBER.findall(name)]
 
 
 def _varying(rows: list[list[int]]) -> list[int] | None:

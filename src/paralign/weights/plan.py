@@ -33,7 +33,9 @@ SHARED = "shared"
 
 @dataclass
 class Move:
-    """A tensor's place on the other side; where one record is None it has no place, and ``note`` says why.
+    """A tensor's place on the other side.
+
+    Where one record is None it has no place, and ``note`` says why.
 
     ``transform`` leads from the reference's values to the candidate's; ``into`` names the part of the candidate that they
     fill, None for all of it. Packed weights have several moves: to several candidates, each with a transform that takes a part,
@@ -67,7 +69,10 @@ class Move:
 
 @dataclass
 class Ambiguity:
-    """Tensors that fit one another in several orders; ``reference[i]`` was moved to ``candidate[i]``."""
+    """Tensors that fit one another in several orders.
+
+    ``reference[i]`` was moved to ``candidate[i]``.
+    """
 
     reference: list[str]
     candidate: list[str]
@@ -85,7 +90,9 @@ class Option:
 
 @dataclass
 class Choice:
-    """Slots that can be filled in several ways which the shapes allow; ``options`` are the others, most likely first.
+    """Slots that can be filled in several ways which the shapes allow.
+
+    ``options`` are the others, most likely first.
 
     ``decided`` says that names speak against all of them: they are tried only where the first way is wrong. ``likely`` says that the first
     option has more evidence than the plan: it is taken where no assignment proves right, if it is nearer to being so.
@@ -121,7 +128,10 @@ class Plan:
 
     @property
     def rules(self) -> Rules:
-        """The renamings and routes of the plan as a short table; can be saved, edited and given to ``plan`` again."""
+        """The renamings and routes of the plan as a short table.
+
+        Can be saved, edited and given to ``plan`` again.
+        """
         return _rules_of(self)
 
     @property
@@ -144,7 +154,10 @@ class Plan:
 
     @property
     def twins(self) -> list[tuple[Record, Record]]:
-        """The tensors of the reference and of the candidate that moves connect; one twice where it has parts."""
+        """The tensors of the reference and of the candidate that moves connect.
+
+        One twice where it has parts.
+        """
         return [(m.reference, m.candidate) for m in self.moves if m.reference is not None and m.candidate is not None]
 
     @property
@@ -168,7 +181,10 @@ class Plan:
         return [move.candidate for move in self.moves_of(reference) if move.candidate is not None]
 
     def fillings(self) -> dict[str, tuple[tuple[str, str | None, str | None], ...]]:
-        """What fills each of the :attr:`targets`: names of tensors that hold values, with the way; equal for plans that do the same."""
+        """What fills each of the :attr:`targets`: names of tensors that hold values, with the way.
+
+        Equal for plans that do the same.
+        """
         by_target = self._indexed()[0]
         return {t.name: tuple((holder.name, m.transform, m.into) for holder, m in by_target[t.name]) for t in self.targets}
 
@@ -187,7 +203,9 @@ class Plan:
         return found
 
     def assemble(self, target: str, fetch: Fetch) -> Typed | None:
-        """A tensor of the candidate made from those of the reference; None where ``fetch`` has none for a part.
+        """A tensor of the candidate made from those of the reference.
+
+        None where ``fetch`` has none for a part.
 
         Args:
             target: the name of a tensor under :attr:`targets`.
@@ -211,7 +229,9 @@ class Plan:
         return _joined(record, pieces)
 
     def restore(self, reference: str, fetch: Fetch) -> Typed | None:
-        """A tensor of the reference made from those of the candidate, bit by bit; None where ``fetch`` has none for a part.
+        """A tensor of the reference made from those of the candidate, bit by bit.
+
+        None where ``fetch`` has none for a part.
 
         Args:
             reference: the name of a tensor of the reference under :attr:`moves`.
@@ -261,7 +281,9 @@ class Plan:
 
 
 def apply(move: Move, value: Typed) -> Typed:
-    """What a move makes of the reference's values; bits and element type are kept, and memory is shared where it can be.
+    """What a move makes of the reference's values.
+
+    Bits and element type are kept, and memory is shared where it can be.
 
     For a move into a part of the candidate this is the part; :meth:`Plan.assemble` joins the parts.
 

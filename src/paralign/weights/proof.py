@@ -74,7 +74,10 @@ class Proof:
 
     @property
     def right(self) -> bool:
-        """Whether the outputs are equal under the plan; of an incomplete one this says something about what it has."""
+        """Whether the outputs are equal under the plan.
+
+        Of an incomplete one this says something about what it has.
+        """
         return self.error <= ALLOWED
 
     @property
@@ -128,7 +131,10 @@ def prove(
 
 
 def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | None:
-    """A likely option of a plan, if it is nearer to being right; nothing has proven it, so its tensors went by the order of execution."""
+    """A likely option of a plan, if it is nearer to being right.
+
+    Nothing has proven it, so its tensors went by the order of execution.
+    """
     first = search.error(plan)
     nearest = _nearest(plan, search)
     if nearest is not None:

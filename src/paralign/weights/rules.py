@@ -26,7 +26,10 @@ _BELOW = ".*"
 
 @dataclass(frozen=True)
 class Rename:
-    """Modules or tensors of the reference and what the candidate calls them; ``count`` of them were seen."""
+    """Modules or tensors of the reference and what the candidate calls them.
+
+    ``count`` of them were seen.
+    """
 
     reference: str
     candidate: str
@@ -92,7 +95,9 @@ class Rules:
 
 
 def learn(pairs: Iterable[tuple[str, str]], *, shorten: bool = True) -> list[Rename]:
-    """Regular renamings behind pairs of paths; pairs of equal paths need none. With ``shorten``, equal ends become ``.*``.
+    """Regular renamings behind pairs of paths.
+
+    Pairs of equal paths need none. With ``shorten``, equal ends become ``.*``.
 
     >>> learn([("enc.0.attn.q", "l.0.q"), ("enc.1.attn.q", "l.1.q"), ("enc.0.ln", "l.0.norm"), ("enc.1.ln", "l.1.norm")])
     [Rename(reference='enc.{a}.attn.*', candidate='l.{a}.*', count=2), Rename(reference='enc.{a}.ln', candidate='l.{a}.norm', count=2)]
@@ -114,7 +119,10 @@ def alike(pairs: Iterable[tuple[str, str]]) -> list[list[tuple[str, str]]]:
 
 
 def regular(members: Sequence[tuple[str, str]]) -> list[Rename]:
-    """One rename for pairs that are :func:`alike`, if their numbers correspond; else one for each."""
+    """One rename for pairs that are :func:`alike`, if their numbers correspond.
+
+    Else one for each.
+    """
     ours = [[int(n) for n in re.findall(r"\d+", one)] for one, _ in members]
     theirs = [[int(n) for n in re.findall(r"\d+", other)] for _, other in members]
     letters: dict[int, str] = {}

@@ -66,7 +66,9 @@ def _may_be(tensor: Tensor) -> bool:
 
 
 def _way(stack: Tensor, layer: Tensor) -> str | None:
-    """From one entry of a stack to a layer's tensor in the neutral layout; None where there is none.
+    """From one entry of a stack to a layer's tensor in the neutral layout.
+
+    None where there is none.
 
     A product by hand usually has inputs by outputs, which turns a square matrix as well; :func:`turned` is the other way.
     """

@@ -104,7 +104,9 @@ def compose(*transforms: str | None) -> str | None:
 
 @lru_cache(maxsize=10_000)
 def undone(transform: str | None, shape: tuple[int, ...]) -> str | None:
-    """The text that leads back from a transform that keeps every element; ``shape`` is the one that it starts from.
+    """The text that leads back from a transform that keeps every element.
+
+    ``shape`` is the one that it starts from.
 
     Raises:
         UsageError: the transform takes a part, or does not fit the shape.

@@ -65,7 +65,10 @@ def fed(context: Context) -> Iterator[Fed]:
 
 
 def judge(context: Context, result: StageResult, fed: Fed) -> None:
-    """Compare the batches that both sides were fed with, where each had its own; say how many there were."""
+    """Compare the batches that both sides were fed with, where each had its own.
+
+    Say how many there were.
+    """
     if fed.captures is None or result.verdict == NOT_TESTED:
         return
     pace = context.settings.pace

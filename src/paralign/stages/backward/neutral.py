@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def locate(context: Context, result: StageResult) -> bool:
-    """Look for the fault in a forward pass with the constant parameters moved by noise; whether it was found there.
+    """Look for the fault in a forward pass with the constant parameters moved by noise.
+
+    Whether it was found there.
 
     A scale of 1 that the port forgot, or a shift of 0 that it adds at another place, leaves every value as it is and shows in gradients
     alone. These say which parameter it is, not what was forgotten.

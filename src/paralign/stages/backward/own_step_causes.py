@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def explain(part: StageResult, steps: Steps, method: Method) -> None:
-    """What the steps differ in: the number of updates, or the gradients that reach them; with the line."""
+    """What the steps differ in: the number of updates, or the gradients that reach them.
+
+    With the line.
+    """
     wrong = part.wrong[0]
     counts = [list(a.updates.get(run, ())) for a, run in zip(steps.answers, (method.reference_run, method.candidate_run), strict=True)]
     if counts[0] != counts[1]:
@@ -64,9 +67,13 @@ def explain(part: StageResult, steps: Steps, method: Method) -> None:
 
 def trace(part: StageResult, steps: Steps) -> None:
     """Name the expression of the candidate's own that made something wrong, where one is found."""
-    wrong = [p for p in part.wrong if p.reference is not None and p.candidate is not None and p.reference.role in ("parameter", "buffer")]
-    names = [p.reference.name for p in wrong if p.reference is not None], [p.candidate.name for p in wrong if p.candidate is not None]
-    own_steps.follow(steps.context, part.divergence, steps.given, names, steps.context.settings.steps)
+    references, candidates = [], []
+    for pair in part.wrong:
+        one, other = pair.reference, pair.candidate
+        if one is not None and other is not None and one.role in ("parameter", "buffer"):
+            references.append(one.name)
+            candidates.append(other.name)
+    own_steps.follow(steps.context, part.divergence, steps.given, (references, candidates), steps.context.settings.steps)
     if part.divergence is not None and part.divergence.rule == tracing_back.RULE:
         cause = "an expression of the candidate's training step makes something else than the reference's of the same values"
         found = Finding("own_step/expression", cause, "compare the two lines: the values that go in are equal")

@@ -53,7 +53,10 @@ def record(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str
 
 
 def _ways(pairs: list[tuple[RandomOperation, RandomOperation]]) -> list[Redraw]:
-    """The draws in place, as they are; where uniform numbers are among them, also counted from above."""
+    """The draws in place, as they are.
+
+    Where uniform numbers are among them, also counted from above.
+    """
     use = {str(two.number): one.name for one, two in pairs}
     turned = sorted(number for line in random_operations.mirrors(pairs) for number in line)
     return [Redraw(use=use), *([Redraw(use=use, mirrored=turned)] if turned else [])]

@@ -27,7 +27,10 @@ class Compared:
 
 
 def compare_gradients(steps: Steps, runs: tuple[str, str], step: int) -> Compared | None:
-    """How the candidate's gradients of a step compare with the reference's; None where there are none."""
+    """How the candidate's gradients of a step compare with the reference's.
+
+    None where there are none.
+    """
     both = [
         (a.array.astype(np.float64).ravel(), b.array.astype(np.float64).ravel())
         for _, _, a, b in steps.values("gradient", runs, step)

@@ -266,7 +266,10 @@ def _inexact(capture: Capture, steps: Steps) -> float:
 
 
 def _joined(result: StageResult, part: StageResult, steps: Steps) -> StageResult:
-    """The stage's result with that of the own steps; what the own step does comes first where it alone differs."""
+    """The stage's result with that of the own steps.
+
+    What the own step does comes first where it alone differs.
+    """
     spent(part, steps.reference, steps.candidate)
     alone = result.verdict == NOT_TESTED
     result.pairs += part.pairs

@@ -93,7 +93,9 @@ class Steps:
 
 
 def record_steps(context: Context) -> Steps | None:
-    """Both sides' steps on the check's inputs; where a side cannot take those, on the first batches of the reference's own loader.
+    """Both sides' steps on the check's inputs.
+
+    Where a side cannot take those, on the first batches of the reference's own loader.
 
     Raises:
         WorkerFailed: what a side said of the check's inputs, where there are no such batches; of these, where it cannot take them either.

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.stages.common.judging import Method
 
+#: names of parameters that a note lists
+NAMED = 3
+
 #: the artifact with the captures of the steps
 _STEPS = "steps of backward"
 
@@ -107,7 +110,10 @@ def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture,
 
 
 def _judged_drawn(context: Context, result: StageResult, mode: str, order: Backward) -> tuple[Method, StageResult] | None:
-    """The steps of a mode in which the model is random, judged with the reference's draws; None and a warning where they cannot be."""
+    """The steps of a mode in which the model is random, judged with the reference's draws.
+
+    None and a warning where they cannot be.
+    """
     found = drawn_steps.record(context, mode, order)
     if isinstance(found, str):
         result.warnings.append(f"steps in {mode} mode were not compared: the model draws random numbers there, and {found}")
@@ -120,7 +126,10 @@ def _judged_drawn(context: Context, result: StageResult, mode: str, order: Backw
 
 
 def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], order: Backward) -> tuple[Method, StageResult]:
-    """The steps of one mode, judged; once more by the noise of perturbed runs where the float64 runs compute partly in less."""
+    """The steps of one mode, judged.
+
+    Once more by the noise of perturbed runs where the float64 runs compute partly in less.
+    """
     method, notes = choose(*captures, mode)
     part = StageResult("backward", notes=notes)
     _judge_mode(context, part, Steps(context, *captures, method, mode))
@@ -170,7 +179,10 @@ def _judge_native(context: Context, result: StageResult, captures: tuple[Capture
 
 
 def _explain_update(context: Context, result: StageResult, reference: Capture) -> None:
-    """Look at the update by itself where steps in eval mode differ; a schedule that differs later than the trained steps needs none."""
+    """Look at the update by itself where steps in eval mode differ.
+
+    A schedule that differs later than the trained steps needs none.
+    """
     places = places_of(result.wrong)
     if any(place.mode != "train" and place.kind is not Kind.SCHEDULE for place in places):
         given = equal_gradients.Given.of(reference, context.settings.steps)
@@ -207,9 +219,12 @@ def _say_unjudged(result: StageResult) -> None:
             f"gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: {len(unjudged)}"
         )
     for why, said in untrained.SAID.items():
-        names = dict.fromkeys(p.reference.name for p in result.pairs if p.unjudged is why and p.reference is not None)
-        result.notes += [f"{said}: {', '.join(list(names)[:3])}{' …' if len(names) > 3 else ''}"] if names else []  # noqa: PLR2004 - a few suffice
-    result.notes += [running.BIASED] if any(p.unjudged is Unjudged.BIASED for p in result.pairs) else []
+        left_out = [p.reference for p in result.pairs if p.unjudged is why and p.reference is not None]
+        names = list(dict.fromkeys(record.name for record in left_out))
+        if names:
+            result.notes.append(f"{said}: {', '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''}")
+    if any(p.unjudged is Unjudged.BIASED for p in result.pairs):
+        result.notes.append(running.BIASED)
 
 
 def _say_hidden(result: StageResult, hidden: set[str]) -> None:

@@ -131,12 +131,18 @@ class Steps:
         return pairs
 
     def _resolutions(self, pairs: list[Pair]) -> dict[str, float]:
-        """Key -> the share of a change that storing the parameter makes; those without a gradient are left out."""
+        """Key -> the share of a change that storing the parameter makes.
+
+        Those without a gradient are left out.
+        """
         moved = [p for p in pairs if p.reference is not None and p.stats is not None and self.gradient_size.get(p.reference.name)]
         return {p.key: self._stored(p, self._held_in(p)) for p in moved}
 
     def _held_in(self, pair: Pair) -> str:
-        """The element type in which the compared runs hold a parameter; the coarser, if they hold it in two."""
+        """The element type in which the compared runs hold a parameter.
+
+        The coarser, if they hold it in two.
+        """
         weight = self._weights.get(pair.reference.name) if pair.reference is not None else None
         return DOUBLE if weight is None or self.method.candidate_run == DOUBLE else weight.dtype
 
@@ -147,7 +153,10 @@ class Steps:
         return resolution.stored(dtype, size, change, self.context.settings.steps)
 
     def _size(self, name: str) -> float:
-        """The root mean square of a parameter before the first step; 0 where its values were not kept."""
+        """The root mean square of a parameter before the first step.
+
+        0 where its values were not kept.
+        """
         weight = self._weights.get(name)
         if name not in self._sizes and self.context.weights is not None:
             known = weight is not None and weight.location is not None

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 def watch_operations(context: Context, result: StageResult, methods: dict[str, str]) -> bool:
-    """Watch single operations in the modes whose first step diverged; where none did, in the first later step that does.
+    """Watch single operations in the modes whose first step diverged.
+
+    Where none did, in the first later step that does.
 
     Returns:
         Whether all modes that differ were judged and searched in float64, and no operation was found guilty.
@@ -61,7 +63,9 @@ def watch_operations(context: Context, result: StageResult, methods: dict[str, s
 
 
 def _steps_before(result: StageResult, wrong: list[Pair]) -> int | None:
-    """The steps before the first that has another loss or other gradients; None where none has, or the update that led there is at fault.
+    """The steps before the first that has another loss or other gradients.
+
+    None where none has, or the update that led there is at fault.
 
     Weights that start at zero (a residual branch's last factor, a row for padding) hide what is wrong behind them in the first step.
     """
@@ -75,7 +79,10 @@ def _steps_before(result: StageResult, wrong: list[Pair]) -> int | None:
 
 
 def replay_random(context: Context, result: StageResult) -> None:
-    """Run train mode once with everything random in it replayed; what differs then, or is random on one side only, diverges."""
+    """Run train mode once with everything random in it replayed.
+
+    What differs then, or is random on one side only, diverges.
+    """
     if "train" not in context.modes:
         return
     try:
@@ -128,7 +135,10 @@ def _set_momentum(found: Divergence, point: Point, shares: Sequence[float | None
 
 
 def first_wrong(result: StageResult) -> Divergence | None:
-    """Where it starts: the first wrong pair; among the gradients of one step, the one nearest to the loss."""
+    """Where it starts: the first wrong pair.
+
+    Among the gradients of one step, the one nearest to the loss.
+    """
     wrong = result.wrong
     if not wrong:
         return None

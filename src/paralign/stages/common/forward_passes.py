@@ -18,7 +18,10 @@ def forward_order(context: Context) -> Forward:
 
 
 def record(context: Context) -> tuple[Capture, Capture]:
-    """Both sides' forward captures; where the reference has no float64 run, with its perturbed runs."""
+    """Both sides' forward captures.
+
+    Where the reference has no float64 run, with its perturbed runs.
+    """
     if context.inputs is None:
         raise AssertionError("forward needs inputs")
     return context.record_runs(forward_order(context), {"inputs": context.inputs})

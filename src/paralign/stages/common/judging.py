@@ -155,7 +155,10 @@ class Noises:
         return Noise(max([*far, floor(native)]), how if far else f"the least that is granted to {native}")
 
     def both(self, record: Record) -> tuple[Typed, Typed] | None:
-        """What a record is in the reference's float64 and native runs; None where not both sides are compared in float64."""
+        """What a record is in the reference's float64 and native runs.
+
+        None where not both sides are compared in float64.
+        """
         if (self.method.reference_run, self.method.candidate_run) != (DOUBLE, DOUBLE):
             return None
         twin = self._by_point.get(_twin(record, NATIVE, record.run[len(DOUBLE) :]))

@@ -56,7 +56,10 @@ PROBES = {
 
 
 def probe(context: Context, result: StageResult, evaluation: Capture, function: str) -> None:
-    """Run every probe of ``metric`` or ``loss`` on both sides, and add pairs and warnings; nothing where they differ on real values."""
+    """Run every probe of ``metric`` or ``loss`` on both sides, and add pairs and warnings.
+
+    Nothing where they differ on real values.
+    """
     real = [p.key for p in result.pairs if p.verdict == DIVERGED]
     try:
         captures = context.record_both(f"{function}-probes", Probes(function), {"evaluation": evaluation})
@@ -92,7 +95,10 @@ def _values(capture: Capture, name: str) -> dict[str, Any]:
 
 
 def _same(one: Any, other: Any, about: Probe) -> bool:
-    """Whether two results are one, rounding aside; of probes whose values are open, whether they are finite alike."""
+    """Whether two results are one, rounding aside.
+
+    Of probes whose values are open, whether they are finite alike.
+    """
     if one.shape != other.shape or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
         return bool(one.shape == other.shape and (one == other).all())
     first, second = one.astype(np.float64), other.astype(np.float64)

@@ -42,7 +42,10 @@ NOTE = "random: the samples agree with the reference's draws in place of the can
 
 
 def settle(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
-    """Judge samples that are made with draws by their replay, under several seeds; nothing where one side draws nothing."""
+    """Judge samples that are made with draws by their replay, under several seeds.
+
+    Nothing where one side draws nothing.
+    """
     answers = [Data.answer(c) for c in captures]
     total = None if answers[0].whole is None else answers[0].whole.total
     drawn = all(answer.draws for answer in answers)

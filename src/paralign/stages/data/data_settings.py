@@ -25,7 +25,10 @@ Counts = dict[str, int]
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is known of both data sets, in words; ``judged``: a difference of it breaks alignment."""
+    """One thing that is known of both data sets, in words.
+
+    ``judged``: a difference of it breaks alignment.
+    """
 
     key: str
     reference: str
@@ -42,21 +45,23 @@ class Fact:
 def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Class counts, shapes and element types of every leaf, as far as both sides have read all samples; names of classes."""
     answers = [Data.answer(c) for c in (reference, candidate)]
-    told = [answer.facts for answer in answers if answer.facts is not None]
-    if len(told) < len(answers):
+    first, second = (answer.facts for answer in answers)
+    if first is None or second is None:
         return
     whole = all(_is_whole(answer) for answer in answers)
-    facts = [fact for leaf in told[0] if leaf in told[1] for fact in _of_leaf(leaf, told[0][leaf], told[1][leaf], whole=whole)]
-    missing = [(leaf, n) for n in (0, 1) for leaf in told[n] if leaf not in told[1 - n]]
-    if missing and len(told[0]) != len(told[1]):
-        facts += [Fact(f"facts.{leaf or 'sample'}.parts", *_there(n), judged=False) for leaf, n in missing]
-    names = [answer.classes for answer in answers]
-    if all(names) and names[0] is not None and names[1] is not None:
-        alike = sorted(names[0]) == sorted(names[1])
-        why = "the same classes in another order" if alike else ""
-        facts.append(Fact("facts.class_names", ", ".join(names[0]), ", ".join(names[1]), why=why))
+    facts = []
+    for leaf in first:
+        if leaf in second:
+            facts += _of_leaf(leaf, first[leaf], second[leaf], whole=whole)
+    if len(first) != len(second):
+        missing = [(leaf, 0) for leaf in first if leaf not in second] + [(leaf, 1) for leaf in second if leaf not in first]
+        facts += [Fact(f"facts.{leaf or 'sample'}.parts", *_there(side), judged=False) for leaf, side in missing]
+    one, other = (answer.classes for answer in answers)
+    if one and other:
+        why = "the same classes in another order" if sorted(one) == sorted(other) else ""
+        facts.append(Fact("facts.class_names", ", ".join(one), ", ".join(other), why=why))
     _append(result, facts)
-    said = _summary(told[0], answers[0])
+    said = _summary(first, answers[0])
     if said:
         result.notes.append(said)
 
@@ -93,7 +98,10 @@ def _squeezed(shapes: Counts) -> Counts:
 
 
 def _listed(counts: Counts, *, every: bool = False) -> str:
-    """Values and how many samples have each, sorted; one value alone is told without its count."""
+    """Values and how many samples have each, sorted.
+
+    One value alone is told without its count.
+    """
     if len(counts) == 1 and not every:
         return f"({next(iter(counts))})" if next(iter(counts))[:1].isdigit() else next(iter(counts)) or "()"
     return "; ".join(f"{value or '()'}: {count}" for value, count in sorted(counts.items(), key=lambda item: (len(item[0]), item[0])))
@@ -151,7 +159,10 @@ def _no_effect(result: StageResult, reference: Capture, candidate: Capture) -> b
 
 
 def _append(result: StageResult, facts: list[Fact]) -> None:
-    """The facts as pairs of texts; those that agree are told and not judged: they make no test aligned."""
+    """The facts as pairs of texts.
+
+    Those that agree are told and not judged: they make no test aligned.
+    """
     for fact in facts:
         wrong = fact.judged and not fact.agree
         notes = [] if fact.agree else [note for note in (_parted(fact), fact.why) if note]

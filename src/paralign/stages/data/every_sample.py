@@ -49,7 +49,10 @@ SAMPLES, BATCHES = Part("samples", "sample", "dataset"), Part("batches", "datalo
 
 
 def dataset(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """All samples that both sides could read within a minute, by fingerprints; where those differ, the values of some decide."""
+    """All samples that both sides could read within a minute, by fingerprints.
+
+    Where those differ, the values of some decide.
+    """
     _judge(context, result, (reference, candidate), SAMPLES)
 
 
@@ -69,13 +72,17 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
 
 
 def explain_shuffled(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Say of batches that differ that one side's change with the seed; what is random in the samples themselves is a better cause."""
+    """Say of batches that differ that one side's change with the seed.
+
+    What is random in the samples themselves is a better cause.
+    """
     shuffled = [Data.answer(c).shuffled for c in (reference, candidate)]
-    wrong = result.wrong
-    batched = any(Trace.answer(c).batch for c in context.artifacts.get("trace", ()))  # then the order was traced, too
-    alike = any(not is_loaders(p) for p in result.pairs) and all(map(is_loaders, wrong))
-    inside = any(f.rule == RANDOM for f in result.findings) and not (batched and alike)
-    if shuffled[0] == shuffled[1] or inside or not any(map(is_loaders, wrong)):
+    if shuffled[0] == shuffled[1] or not any(map(is_loaders, result.wrong)):
+        return
+    order_was_traced = any(Trace.answer(c).batch for c in context.artifacts.get("trace", ()))
+    samples_agree = all(map(is_loaders, result.wrong)) and not all(map(is_loaders, result.pairs))
+    random_inside = any(f.rule == RANDOM for f in result.findings)
+    if random_inside and not (order_was_traced and samples_agree):
         return
     one, other = ("reference", "candidate") if shuffled[0] else ("candidate", "reference")
     cause = f"the {one}'s batches change with the seed, the {other}'s do not: one of them shuffles"
@@ -107,7 +114,10 @@ def _judge(context: Context, result: StageResult, captures: tuple[Capture, Captu
 
 
 def _values(context: Context, asked: list[int], found: sample_fingerprints.Compared, part: Part) -> list[Pair]:
-    """The pairs of some samples, whole; of a side that cannot be asked again, what the fingerprints say."""
+    """The pairs of some samples, whole.
+
+    Of a side that cannot be asked again, what the fingerprints say.
+    """
     order = Samples(context.settings.split, asked, part.of)
     try:
         reference, candidate = context.record_both(part.what, order)
@@ -158,7 +168,10 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
 
 
 def _drawn_again(result: StageResult, answers: list[DataSeen]) -> None:
-    """Batches drawn with replacement on both sides: no pass holds the samples of another; what is drawn is judged by its law."""
+    """Batches drawn with replacement on both sides: no pass holds the samples of another.
+
+    What is drawn is judged by its law.
+    """
     for pair in result.pairs:
         if is_loaders(pair) and batch_of(pair) is not None and pair.stats is not None:
             pair.notes = []
@@ -176,6 +189,9 @@ def _total(read: ReadThrough | None) -> int | None:
 
 
 def _left_out(answer: DataSeen, rows: int) -> int:
-    """How many samples of the data set a pass over the batches leaves out; 0 where its length is not known."""
+    """How many samples of the data set a pass over the batches leaves out.
+
+    0 where its length is not known.
+    """
     total = _total(answer.whole)
     return 0 if total is None else max(0, int(total) - rows)

@@ -45,7 +45,10 @@ ROUNDED = 1e-6
 
 
 def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Point the divergence at lines of code, and add findings; leaves the result as it is where a side cannot be traced."""
+    """Point the divergence at lines of code, and add findings.
+
+    Leaves the result as it is where a side cannot be traced.
+    """
     wrong = result.wrong
     lengths_differ = any(map(is_length, wrong))
     whole = [p for p in wrong if _is_whole_sample(p)]
@@ -91,7 +94,10 @@ def _is_whole_sample(pair: Pair) -> bool:
 
 
 def _of_batches(result: StageResult, captures: tuple[Capture, Capture], together: list[Finding], *, traced: bool) -> list[Finding]:
-    """What is to be said of batches: how samples are put together; where no step is at fault, also what is random."""
+    """What is to be said of batches: how samples are put together.
+
+    Where no step is at fault, also what is random.
+    """
     rearranged = [f for f in together if f.rule in REARRANGED]
     if rearranged or traced:
         return rearranged
@@ -217,7 +223,10 @@ def _chance(random: list[tuple[str, Step]]) -> Finding:
 
 
 def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Finding]:
-    """Random steps on the way of a sample whose batches differ; the first of each side is pointed at."""
+    """Random steps on the way of a sample whose batches differ.
+
+    The first of each side is pointed at.
+    """
     found = [(side, steps[0]) for side, c in zip(("reference", "candidate"), captures, strict=True) if (steps := _drawn(c))]
     for side, step in found:
         if result.divergence is not None:
@@ -276,7 +285,10 @@ def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture
 
 
 def _labels(reference: Capture, candidate: Capture) -> list[Finding]:
-    """Whole numbers that differ in every sample by the same amount, or by a renumbering; all samples that were read count."""
+    """Whole numbers that differ in every sample by the same amount, or by a renumbering.
+
+    All samples that were read count.
+    """
     found = {f"sample.{leaf}" if leaf else "sample": values for leaf, values in sample_fingerprints.numbers(reference, candidate).items()}
     findings = []
     for name, values in found.items():
@@ -295,7 +307,9 @@ def _labels(reference: Capture, candidate: Capture) -> list[Finding]:
 
 
 def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture, Capture]) -> Finding | None:
-    """Whether the candidate's sample is another sample of the reference; proven where all its samples are, in another order.
+    """Whether the candidate's sample is another sample of the reference.
+
+    Proven where all its samples are, in another order.
 
     Args:
         captures: the trace.

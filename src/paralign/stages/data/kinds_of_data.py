@@ -19,7 +19,10 @@ WHERE = ("data/extra", "data/missing", "data/shape", "data/order")
 
 
 def explain(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Add the finding that explains the samples that differ, unless how is proven already; name frames and decoders of videos."""
+    """Add the finding that explains the samples that differ, unless how is proven already.
+
+    Name frames and decoders of videos.
+    """
     by_leaf = _wrong(result, reference, candidate)
     for leaf, pairs in by_leaf.items():
         values = [(widen(reference.value(one)), widen(candidate.value(other))) for _, one, other in pairs]

@@ -19,7 +19,9 @@ SHOWN = 3
 
 
 def verify(result: StageResult, captures: tuple[Capture, Capture], manifests: dict[str, Path]) -> None:
-    """Hash the files of each side's copy, and say which of them the side has opened; what is wrong diverges.
+    """Hash the files of each side's copy, and say which of them the side has opened.
+
+    What is wrong diverges.
 
     Args:
         result: gets a pair ``manifest`` for each side.

@@ -1,4 +1,7 @@
-"""Whole data sets compared by the fingerprints of their samples; values are asked for only where fingerprints differ too much."""
+"""Whole data sets compared by the fingerprints of their samples.
+
+Values are asked for only where fingerprints differ too much.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ def tables(capture: Capture, name: str = "samples") -> dict[str, Table]:
 
 
 def _met(first: dict[str, Table], second: dict[str, Table]) -> list[tuple[str, Table, Table]]:
-    """The leaves of both sides, by name, then, where as many are left over, by order; of any others the first samples say enough."""
+    """The leaves of both sides, by name, then, where as many are left over, by order.
+
+    Of any others the first samples say enough.
+    """
     found = [(leaf, first[leaf], second[leaf]) for leaf in first if leaf in second]
     rest = [[leaf for leaf in side if leaf not in other] for side, other in ((first, second), (second, first))]
     if len(rest[0]) == len(rest[1]):
@@ -109,7 +115,10 @@ def numbers(reference: Capture, candidate: Capture) -> dict[str, list[tuple[int,
 
 
 def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: str = "samples") -> Compared | None:
-    """Compare all samples that both sides have read, or all ``batches``; None where a side recorded no fingerprints."""
+    """Compare all samples that both sides have read, or all ``batches``.
+
+    None where a side recorded no fingerprints.
+    """
     captures = reference, candidate
     answers = [Data.answer(c).whole if name == "samples" else Data.answer(c).batches for c in captures]
     read = [answer for answer in answers if answer is not None]
@@ -148,7 +157,10 @@ def _compare_leaf(found: Compared, first: Table, second: Table, both: set[int], 
 
 
 def distance(one: Table, other: Table, row: int, tolerance: Tolerance) -> float:
-    """How far two samples of unequal hashes are apart, in multiples of what is granted; infinite where no distance is measured."""
+    """How far two samples of unequal hashes are apart, in multiples of what is granted.
+
+    Infinite where no distance is measured.
+    """
     exact = not (is_floating(one.dtype) or is_floating(other.dtype)) or "str" in (one.dtype, other.dtype)
     if exact or one.numbers[row, FORM] != other.numbers[row, FORM]:
         return np.inf

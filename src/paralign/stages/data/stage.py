@@ -1,4 +1,7 @@
-"""Data: lengths, samples, each transform, batches, the last partial batch; of the first wrong sample, the line that makes it wrong."""
+"""Data: lengths, samples, each transform, batches, the last partial batch.
+
+Of the first wrong sample, the line that makes it wrong.
+"""
 
 from __future__ import annotations
 
@@ -87,21 +90,29 @@ def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: d
 
 
 def _say_left_out(result: StageResult, answers: list[DataSeen], settings: Settings) -> None:
-    """What was not read, in numbers; a limit of the user's makes the test too weak, whatever it has seen."""
-    if settings.limit is not None:
-        totals = [None if answer.whole is None else answer.whole.total for answer in answers]
-        seen = [0 if answer.whole is None else answer.whole.count for answer in answers]
-        short = [(total, count) for total, count in zip(totals, seen, strict=True) if total is None or total > count]
-        if short or any(answer.limited for answer in answers):
-            total, count = short[0] if short else (None, settings.limit)
-            left = f"{total - count:,} of {total:,} samples were left out" if total is not None else "what follows was left out"
-            note = f"[data] limit = {settings.limit}: {left}, and were not compared"
-            result.pairs.append(every_sample.unmeasured("samples", UNDERPOWERED, note))
-            result.notes.append(note)
-            return
-    if any(a.truncated for a in answers):
+    """What was not read, in numbers.
+
+    A limit of the user's makes the test too weak, whatever it has seen.
+    """
+    left = None if settings.limit is None else _left_by_limit(answers)
+    if left is not None:
+        note = f"[data] limit = {settings.limit}: {left}, and were not compared"
+        result.pairs.append(every_sample.unmeasured("samples", UNDERPOWERED, note))
+        result.notes.append(note)
+    elif any(answer.truncated for answer in answers):
         why = f"only the first {settings.most} batches were looked at; raise [data] most to see the last one"
         result.notes.append(why if settings.most is not None else "not all batches could be read within a minute")
+
+
+def _left_by_limit(answers: list[DataSeen]) -> str | None:
+    """What a limit kept from being read, in words; None where nothing."""
+    for answer in answers:
+        total, seen = (None, 0) if answer.whole is None else (answer.whole.total, answer.whole.count)
+        if total is None:
+            return "what follows was left out"
+        if total > seen:
+            return f"{total - seen:,} of {total:,} samples were left out"
+    return "what follows was left out" if any(answer.limited for answer in answers) else None
 
 
 def merged(results: list[tuple[str, StageResult]]) -> StageResult:

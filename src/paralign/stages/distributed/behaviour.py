@@ -56,7 +56,10 @@ Tensors = "Mapping[str, Array]"
 
 
 def distance(one: Mapping[str, Array], other: Mapping[str, Array]) -> float:
-    """The relative L2 distance of two sets of tensors, of the first from the second; infinite where names or NaN disagree."""
+    """The relative L2 distance of two sets of tensors, of the first from the second.
+
+    Infinite where names or NaN disagree.
+    """
     if set(one) != set(other):
         return float("inf")
     far = whole = 0.0

@@ -181,21 +181,25 @@ def _record(number: int, trait: Trait) -> Record:
 def _tell(result: StageResult, pair: Pair, ends: list[Trait | None]) -> None:
     """Findings, divergences, warnings and remarks that follow from a pair."""
     reference, candidate = ends
-    present = [trait for trait in ends if trait is not None]
-    result.notes += [f"{trait.key}: {trait.remark}" for trait in present[-1:] if trait.remark]
-    if pair.verdict == DIVERGED:
-        here, there = (trait.told if trait is not None else "not there" for trait in (candidate, reference))
-        cause = f"{pair.key}: {here} in the candidate; {there} in the reference"
-        wrong = next((trait for trait in (candidate, reference) if trait is not None and not trait.sound), None)
-        fix = next((trait.fix for trait in (wrong, candidate, reference) if trait is not None and trait.fix), "let both sides do the same")
-        if not pair.judged:
-            result.warnings.append(f"{cause}: {fix}")
-            return
-        result.findings.append(Finding(f"distributed/{pair.key.replace(' ', '-')}", cause, fix))
-        points = [None if trait is None else _point(trait) for trait in ends]
-        result.divergences.append(Divergence(points[0], points[1], pair))
-    elif candidate is not None and not candidate.sound:
-        result.warnings.append(f"both sides: {candidate.key}: {candidate.told}" + (f": {candidate.fix}" if candidate.fix else ""))
+    last = candidate or reference
+    if last is not None and last.remark:
+        result.notes.append(f"{last.key}: {last.remark}")
+    if pair.verdict != DIVERGED:
+        if candidate is not None and not candidate.sound:
+            fix = f": {candidate.fix}" if candidate.fix else ""
+            result.warnings.append(f"both sides: {candidate.key}: {candidate.told}{fix}")
+        return
+    here, there = ("not there" if trait is None else trait.told for trait in (candidate, reference))
+    cause = f"{pair.key}: {here} in the candidate; {there} in the reference"
+    known = [trait for trait in (candidate, reference) if trait is not None]
+    unsound = [trait for trait in known if not trait.sound]
+    fix = next((trait.fix for trait in [*unsound[:1], *known] if trait.fix), "let both sides do the same")
+    if not pair.judged:
+        result.warnings.append(f"{cause}: {fix}")
+        return
+    result.findings.append(Finding(f"distributed/{pair.key.replace(' ', '-')}", cause, fix))
+    points = [None if trait is None else _point(trait) for trait in ends]
+    result.divergences.append(Divergence(points[0], points[1], pair))
 
 
 def _point(trait: Trait) -> Point:

@@ -71,7 +71,10 @@ class Side:
 
     @property
     def scale(self) -> float | None:
-        """How many times that of one process the learning rate of the ranks is; None where it is not known, or differs by group."""
+        """How many times that of one process the learning rate of the ranks is.
+
+        None where it is not known, or differs by group.
+        """
         there, here = self.answers[0].rates, self.alone.rates
         if not there or len(there) != len(here) or 0.0 in here:
             return None
@@ -192,21 +195,34 @@ def _loss(side: Side) -> Trait | None:
     joined = losses.get(str(JOINED))
     if joined is None or None in told or None in own:
         return None
-    count, sizes = len(told), [answer.sizes[0] or 1 for answer in side.answers]
-    sums = [float(value) for value in own if value is not None]
-    ways = [
-        ("of its own batch", list(own)),
-        ("the mean over the ranks", [sum(sums) / count] * count),
-        ("the sum over the ranks", [sum(sums)] * count),
-        ("of its own batch, divided by the number of ranks", [value / count for value in sums]),
-    ]
-    among = np.isclose(np.average(np.array(told, float), weights=sizes), joined, rtol=1e-4, atol=1e-7)
-    near = [what for what, values in ways if np.allclose(np.array(told, float), np.array(values, float), rtol=1e-4, atol=1e-7)]
-    near += ["of its own batch as a part of the joined one"] if among else []  # where layers normalise over all ranks
-    what = near[0] if near else "nothing that the ranks' batches explain"
-    return Trait(
-        "loss", f"each rank tells the loss {what}" if near else what, bool(near), *side.place("train_step", "loss"), judged=not near
-    )
+    place = side.place("train_step", "loss")
+    what = _way_of_losses([float(value) for value in told if value is not None], [float(value) for value in own if value is not None])
+    if what is None:
+        weights = [answer.sizes[0] or 1 for answer in side.answers]
+        average = np.average(np.array(told, float), weights=weights)
+        if np.isclose(average, joined, rtol=1e-4, atol=1e-7):  # where layers normalise over all ranks
+            what = "of its own batch as a part of the joined one"
+    if what is None:
+        return Trait("loss", "nothing that the ranks' batches explain", False, *place, judged=True)
+    return Trait("loss", f"each rank tells the loss {what}", True, *place, judged=False)
+
+
+def _way_of_losses(told: list[float], own: list[float]) -> str | None:
+    """What the ranks tell, made of the losses of their own batches.
+
+    None where nothing explains it.
+    """
+    count, total = len(own), sum(own)
+    ways = {
+        "of its own batch": own,
+        "the mean over the ranks": [total / count] * count,
+        "the sum over the ranks": [total] * count,
+        "of its own batch, divided by the number of ranks": [value / count for value in own],
+    }
+    for what, values in ways.items():
+        if np.allclose(told, values, rtol=1e-4, atol=1e-7):
+            return what
+    return None
 
 
 def _rate(side: Side) -> Trait:
@@ -321,7 +337,10 @@ def _metrics(side: Side) -> Iterator[Trait]:
 
 
 def _local(local: list[LocalMetric | None], path: str, alone: dict[str, float]) -> tuple[list[float] | None, list[int] | None]:
-    """The metric of each rank's samples by itself, and how many these are; by name, or the only one that there is."""
+    """The metric of each rank's samples by itself, and how many these are.
+
+    By name, or the only one that there is.
+    """
     own, counts = [], []
     for each in local:
         if each is None:

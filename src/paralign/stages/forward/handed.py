@@ -31,7 +31,9 @@ def is_given(key: str) -> bool:
 
 
 def compare(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Put inputs that differ before the stage's other pairs; inputs of other element types are a note.
+    """Put inputs that differ before the stage's other pairs.
+
+    Inputs of other element types are a note.
 
     Where the element types differ (a model in another precision, a framework without the type), values cannot be held against each other.
     """

@@ -27,7 +27,9 @@ SHOWN = 3
 
 
 def movable(context: Context, *, single: bool = False, buffers: bool = False) -> dict[str, Typed]:
-    """Other values for the reference's parameters that are constant; none where weights were not carried over, or not surely.
+    """Other values for the reference's parameters that are constant.
+
+    None where weights were not carried over, or not surely.
 
     Args:
         context: the check.
@@ -91,7 +93,10 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
 
 
 def _restore(context: Context) -> None:
-    """Load the weights as they were; workers that cannot are started anew, and load them first."""
+    """Load the weights as they were.
+
+    Workers that cannot are started anew, and load them first.
+    """
     try:
         load(context, {})
     except WorkerFailed:
@@ -100,7 +105,9 @@ def _restore(context: Context) -> None:
 
 
 def load(context: Context, values: dict[str, Typed]) -> Capture:
-    """Load the reference's weights into both sides, some of them with other values; gives what the reference holds then.
+    """Load the reference's weights into both sides, some of them with other values.
+
+    Gives what the reference holds then.
 
     Raises:
         WorkerFailed: a side cannot.

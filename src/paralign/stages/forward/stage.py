@@ -126,7 +126,9 @@ def judged(context: Context) -> StageResult:
 
 
 def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> None:
-    """Watch single operations; one that is guilty makes the stage diverge although the outputs may hide it.
+    """Watch single operations.
+
+    One that is guilty makes the stage diverge although the outputs may hide it.
 
     Not where ``coarse`` float64 runs round by themselves: a single operation has no noise to be judged by there, only its element type.
     """
@@ -253,7 +255,10 @@ def _is_constant(record: Record, capture: Capture) -> bool:
 
 
 def _say_repeatability(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Say how far a side is from itself between two equal runs; where that hides what a wrong port would do, the test is too weak."""
+    """Say how far a side is from itself between two equal runs.
+
+    Where that hides what a wrong port would do, the test is too weak.
+    """
     for side, capture in (("reference", reference), ("candidate", candidate)):
         far = Forward.answer(capture).repeat
         if far <= REPEATED:
@@ -290,7 +295,10 @@ def named(pair: Pair | None) -> Divergence:
 
 
 def noise(context: Context) -> Noise | None:
-    """The greatest noise of the reference's native outputs, None without inputs; records the forward pass where that was not done."""
+    """The greatest noise of the reference's native outputs, None without inputs.
+
+    Records the forward pass where that was not done.
+    """
     if context.inputs is None or not context.has("reference", "build_model"):
         return None
     reference, candidate = context.artifacts["forward"] if "forward" in context.artifacts else record(context)

@@ -84,7 +84,10 @@ def _moving(side: _Side) -> dict[str, float]:
 
 
 class _Judged:
-    """Pairs of all that two programs gave, judged; ``compared`` of ``total`` printed lines and written values were."""
+    """Pairs of all that two programs gave, judged.
+
+    ``compared`` of ``total`` printed lines and written values were.
+    """
 
     def __init__(self, sides: list[_Side], moving: dict[str, float], outputs: Noise | None, tolerance: Tolerance) -> None:
         self._sides, self._moving, self._outputs, self._tolerance = sides, moving, outputs, tolerance

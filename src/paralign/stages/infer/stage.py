@@ -114,7 +114,10 @@ def _failures(*captures: Capture) -> list[Broken]:
 
 
 def _tell_failures(result: StageResult, broken: list[Broken], context: Context) -> None:
-    """Add a pair of verdict ``error`` for every part that raised, and a table of all parts; the others keep their verdicts."""
+    """Add a pair of verdict ``error`` for every part that raised, and a table of all parts.
+
+    The others keep their verdicts.
+    """
     parts: dict[str, list[str]] = {}
     for pair in result.pairs:
         known = pair.reference or pair.candidate
@@ -175,7 +178,10 @@ def _exported_run(side: str, capture: Capture, run: str) -> list[Pair]:
 
 
 def _raise_noise(pairs: list[Pair], outputs: Noise | None) -> None:
-    """Programs are as noisy as the model's outputs; without a measurement, some roundings are granted."""
+    """Programs are as noisy as the model's outputs.
+
+    Without a measurement, some roundings are granted.
+    """
     for pair in pairs:
         if pair.noise is not None:
             granted = Noise(pair.noise.value * ROUNDINGS, f"{ROUNDINGS:g} roundings") if outputs is None else outputs

@@ -29,7 +29,10 @@ HELD_OUT = 2
 
 
 def follow(context: Context, result: StageResult) -> None:
-    """Point the divergence at the first line that differs, with its cause; leaves it as it is where a side cannot be traced."""
+    """Point the divergence at the first line that differs, with its cause.
+
+    Leaves it as it is where a side cannot be traced.
+    """
     wrong = result.wrong
     for kind in ("predict", "command"):
         first = next((p for p in wrong if _place(p)[0] == kind), None)
@@ -71,7 +74,10 @@ def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> 
 
 
 def _traced(context: Context, result: StageResult, kind: str, number: int) -> tuple[Capture, Capture] | None:
-    """Both sides' ways of one prediction; None, with a note, where a side's cannot be followed."""
+    """Both sides' ways of one prediction.
+
+    None, with a note, where a side's cannot be followed.
+    """
     path = context.settings.paths[number]
     orders = [Predicted(path), Predicted(path)]
     if kind == "command":
@@ -89,7 +95,10 @@ def _traced(context: Context, result: StageResult, kind: str, number: int) -> tu
 
 
 def _script(context: Context, side: str, path: str) -> list[str] | None:
-    """The words of a side's command behind the interpreter; None where it does not begin with the side's Python and a script."""
+    """The words of a side's command behind the interpreter.
+
+    None where it does not begin with the side's Python and a script.
+    """
     words = split(context.settings.commands[side], side)
     if not is_python(words[0], context.settings.sides[side]) or len(words) < 2:  # noqa: PLR2004 - the interpreter and a script
         return None

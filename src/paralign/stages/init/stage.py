@@ -1,4 +1,7 @@
-"""Initialisation: the model built under many seeds; tensor by tensor the law of its values, tied and equal tensors, the lines."""
+"""Initialisation: the model built under many seeds.
+
+Tensor by tensor the law of its values, tied and equal tensors, the lines.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ FINDINGS = 5
 
 @dataclass
 class _Group:
-    """Tensors that hold the same values: mostly one of each side; several where one side packs them."""
+    """Tensors that hold the same values: mostly one of each side.
+
+    Several where one side packs them.
+    """
 
     references: list[Record]
     candidates: list[Record]
@@ -133,7 +139,10 @@ def _pair(group: _Group, judged: Judged) -> Pair:
 
 
 def _say_laws(context: Context, result: StageResult, groups: list[_Group], judged: list[Judged]) -> None:
-    """Put the laws into words on every pair; name the lines and what to write instead of those that differ."""
+    """Put the laws into words on every pair.
+
+    Name the lines and what to write instead of those that differ.
+    """
     sides = [_Words(context, side) for side in ("reference", "candidate")]
     causes: dict[tuple[str, str], list[tuple[_Group, Judged]]] = defaultdict(list)
     for group, pair, found in zip(groups, result.pairs, judged, strict=True):

@@ -58,7 +58,10 @@ class Start:
 
 @dataclass
 class Judged:
-    """What the comparison of a tensor came to; ``shows`` is the least relative change of scale that would have been seen."""
+    """What the comparison of a tensor came to.
+
+    ``shows`` is the least relative change of scale that would have been seen.
+    """
 
     verdict: str = NOT_TESTED
     laws: tuple[Law, Law] | None = None

@@ -65,7 +65,10 @@ def run(context: Context) -> StageResult:
 
 
 def _missing(context: Context) -> StageResult | None:
-    """What stands in place of the stage where something is missing that it needs; None where nothing is."""
+    """What stands in place of the stage where something is missing that it needs.
+
+    None where nothing is.
+    """
     lacking = context.lacking("loss", "loss")
     if lacking is None and not context.has("reference", "build_model"):
         lacking = context.lacking("loss", "build_model")
@@ -111,7 +114,10 @@ def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:
 
 
 def _unattached(context: Context) -> set[str]:
-    """The reference's outputs that no parameter of either side acts on; equal names are the same output, else equal places are."""
+    """The reference's outputs that no parameter of either side acts on.
+
+    Equal names are the same output, else equal places are.
+    """
     if context.inputs is None:
         return set()
     values = {"inputs": context.inputs}
@@ -128,7 +134,9 @@ def _unattached(context: Context) -> set[str]:
 
 
 def sensitivity(context: Context) -> float:
-    """By how much more the loss changes, at most, than all outputs do, in shares of each; at least 1, also where it was not recorded.
+    """By how much more the loss changes, at most, than all outputs do, in shares of each.
+
+    At least 1, also where it was not recorded.
 
     A loss that is small beside its terms (a mean of squares near zero) multiplies what rounding did to the outputs.
     """

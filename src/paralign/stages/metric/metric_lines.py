@@ -23,7 +23,10 @@ JOINED = ("all", "running")
 
 
 def follow(context: Context, result: StageResult, evaluation: Capture) -> None:
-    """Point the divergence at the first line that differs; leaves it as it is where the metric cannot be traced, or nothing is known."""
+    """Point the divergence at the first line that differs.
+
+    Leaves it as it is where the metric cannot be traced, or nothing is known.
+    """
     first = next((p for p in result.wrong if _point(p)), None)
     if first is None:
         return
@@ -50,7 +53,10 @@ def is_of_batch(pair: Pair) -> bool:
 
 
 def _point(pair: Pair) -> str:
-    """What the metric was computed on: ``batch_<n>``, ``all`` or ``running``; '' for probes and for each side's own evaluation."""
+    """What the metric was computed on: ``batch_<n>``, ``all`` or ``running``.
+
+    '' for probes and for each side's own evaluation.
+    """
     record = pair.reference or pair.candidate
     name = "" if record is None else record.name
     batch = name.startswith("batch_") and name[len("batch_") :].isdigit()

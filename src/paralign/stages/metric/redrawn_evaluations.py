@@ -36,7 +36,9 @@ def judge(
     apart: list[str],
     read: Callable[[Capture], dict[str, Any]],
 ) -> Redrawn | None:
-    """Judge results that differ by groups of evaluations under several seeds; None where a side's do not depend on the seed.
+    """Judge results that differ by groups of evaluations under several seeds.
+
+    None where a side's do not depend on the seed.
 
     Args:
         context: of the check.

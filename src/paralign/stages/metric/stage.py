@@ -126,7 +126,9 @@ def _grant_noise(context: Context, result: StageResult, reference: Capture, eval
 
 
 def _moved(value: Typed, runs: dict[str, Typed]) -> float:
-    """How far rounding moves a value, relative; 0 where it moves by decisions, as those between equal scores.
+    """How far rounding moves a value, relative.
+
+    0 where it moves by decisions, as those between equal scores.
 
     Of values in float64 that differ in the last place, what is continuous gives results that differ in their last places as well.
     """

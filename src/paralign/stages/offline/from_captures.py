@@ -36,7 +36,10 @@ ASSUMED = Method("assumed: no noise was recorded, a hundred roundings are grante
 
 
 def compare_captures(reference: Capture, candidate: Capture, tolerance: Tolerance) -> CheckResult:
-    """Every record of two captures, paired by name, then by order; with the reference's noise where it has several runs."""
+    """Every record of two captures, paired by name, then by order.
+
+    With the reference's noise where it has several runs.
+    """
     result = StageResult(reference.manifest.stage or "capture")
     for side, capture in (("reference", reference), ("candidate", candidate)):
         if not capture.complete:
@@ -97,7 +100,10 @@ def compare_files(reference: Path, candidate: Path, tolerance: Tolerance) -> Che
 
 
 def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a file by the path of their entry, as :func:`compare_files` names them; texts are left out."""
+    """The arrays of a file by the path of their entry, as :func:`compare_files` names them.
+
+    Texts are left out.
+    """
     return {key: value for key, value in _entries(load_foreign(path), path).items() if not isinstance(value, str)}
 
 
@@ -130,7 +136,10 @@ def _record(number: int, key: str, value: Any) -> Record:
 
 
 def _concluded(result: StageResult, method: Method, tolerance: Tolerance) -> CheckResult:
-    """Judge what has no noise of its own by roundings; between those and what nobody can tell apart, say so."""
+    """Judge what has no noise of its own by roundings.
+
+    Between those and what nobody can tell apart, say so.
+    """
     if method.name == ASSUMED.name:
         for pair in result.pairs:
             dtype = pair.reference.dtype if pair.reference is not None else ""

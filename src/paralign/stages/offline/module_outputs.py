@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def compare(result: StageResult, reference: Capture, candidate: Capture, method: Method, tolerance: Tolerance) -> None:
-    """Put a pair for every module that both captures hold an output of before the others; say what could not be compared.
+    """Put a pair for every module that both captures hold an output of before the others.
+
+    Say what could not be compared.
 
     Modules inform: a right port may be divided into modules otherwise. They are judged where the captures hold nothing else.
 

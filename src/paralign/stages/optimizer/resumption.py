@@ -30,7 +30,9 @@ SIDES = ("reference", "candidate")
 
 
 def judge(context: Context, result: StageResult, experiment: Experiment, *, across: bool) -> None:
-    """Interrupt the updates of an experiment on each side; ``across``: also go on from the other side's state.
+    """Interrupt the updates of an experiment on each side.
+
+    ``across``: also go on from the other side's state.
 
     Args:
         context: the check.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -205,15 +205,24 @@ def _table(both: tuple[Followed, Followed], pace: Pace, tolerance: Tolerance) ->
     rates = [side.until(count) for side in both]
     shown = {int(step) for step in np.linspace(0, count - 1, ROWS)}
     wrong = rate_schedules.first_difference(rates[0], rates[1], tolerance)
-    shown |= {step for step in (wrong - 1, wrong, wrong + 1) if 0 <= step < count} if wrong is not None else set()
+    if wrong is not None:
+        shown |= {step for step in (wrong - 1, wrong, wrong + 1) if 0 <= step < count}
     counted = rate_schedules.unit(pace)
-    epochs = counted != EPOCH and pace.steps_per_epoch is not None
+    an_epoch = None if counted == EPOCH else pace.steps_per_epoch
+    columns = [counted, "reference", "candidate", ""] if an_epoch is None else [counted, "epoch", "reference", "candidate", ""]
     rows = []
     for step in sorted(shown):
-        told = [", ".join(f"{rate:.6g}" for rate in np.unique(side[step])[::-1][:3]) for side in rates]
-        when = [f"{step:,}", *([f"{step // pace.steps_per_epoch:,}"] if epochs and pace.steps_per_epoch else [])]
+        when = [f"{step:,}"]
+        if an_epoch is not None:
+            when.append(f"{step // an_epoch:,}")
+        told = [_rates_of_groups(side[step]) for side in rates]
         rows.append([*when, *told, "" if told[0] == told[1] else "≠"])
-    return Listing("learning rate", [counted, *(["epoch"] if epochs else []), "reference", "candidate", ""], rows)
+    return Listing("learning rate", columns, rows)
+
+
+def _rates_of_groups(rates: np.ndarray[Any, Any]) -> str:
+    """The greatest rates of a step, three at most."""
+    return ", ".join(f"{rate:.6g}" for rate in np.unique(rates)[::-1][:3])
 
 
 # -- updates -----------------------------------------------------------------------------------------------------------------------

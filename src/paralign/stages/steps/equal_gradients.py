@@ -39,7 +39,10 @@ class Experiment:
 
     @property
     def abouts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What both optimizers say of themselves; ``mapped`` has their parameters under the reference's names."""
+        """What both optimizers say of themselves.
+
+        ``mapped`` has their parameters under the reference's names.
+        """
         first, second = (dict(Update.answer(c).optimizer) for c in (self.reference, self.candidate))
         first["mapped"], second["mapped"] = first["parameters"], {}
         for source in self.plan.sources:
@@ -51,7 +54,10 @@ class Experiment:
 
     @property
     def rates(self) -> tuple[list[list[float]], list[list[float]]]:
-        """The learning rates of both sides, one a step and group; of a side that tells none those of the other, which may be refuted."""
+        """The learning rates of both sides, one a step and group.
+
+        Of a side that tells none those of the other, which may be refuted.
+        """
         first, second = (Update.answer(c).rates for c in (self.reference, self.candidate))
         return _filled_in(first, second), _filled_in(second, first)
 
@@ -62,7 +68,10 @@ class Experiment:
 
 
 def _filled_in(own: list[list[float]], other: list[list[float]]) -> list[list[float]]:
-    """The rates of every step; where a side tells none, the other's first, and 1 where that tells none either."""
+    """The rates of every step.
+
+    Where a side tells none, the other's first, and 1 where that tells none either.
+    """
     return [rates or others[:1] or [1.0] for rates, others in zip(own, other, strict=True)]
 
 

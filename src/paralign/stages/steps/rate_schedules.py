@@ -79,7 +79,10 @@ def _told(capture: Capture) -> protocol.Followed | None:
 
 
 def every(pace: Pace) -> tuple[int, int]:
-    """How many updates a step of each side's schedule lasts; 1 for both where they count alike."""
+    """How many updates a step of each side's schedule lasts.
+
+    1 for both where they count alike.
+    """
     if pace.step_on[0] == pace.step_on[1]:
         return 1, 1
     return pace.steps_between(0), pace.steps_between(1)
@@ -91,7 +94,10 @@ def unit(pace: Pace) -> str:
 
 
 def asked(pace: Pace, side: int) -> int | None:
-    """The steps of a side's schedule in the whole training; None where nobody said how long it is."""
+    """The steps of a side's schedule in the whole training.
+
+    None where nobody said how long it is.
+    """
     if pace.epochs is None:
         return None
     if pace.step_on[side] == EPOCH:
@@ -106,7 +112,9 @@ def ahead(context: Context, side: int) -> Ahead:
 
 
 def judge(result: StageResult, reference: Capture, candidate: Capture, tolerance: Tolerance, pace: Pace) -> Divergence | None:
-    """Add the pair of both schedules to a result, and how far they were followed; gives the divergence where they differ.
+    """Add the pair of both schedules to a result, and how far they were followed.
+
+    Gives the divergence where they differ.
 
     Without a schedule on either side nothing is added: the rates of the trained steps say it all.
     """
@@ -152,7 +160,10 @@ def _pair(both: tuple[Followed, Followed], rates: tuple[Array, Array], wrong: in
 
 
 def _nearest(first: Array, second: Array) -> tuple[Array, Array]:
-    """Of every step the rate of each side that is nearest to one of the other's; shape ``(steps, 1)`` each."""
+    """Of every step the rate of each side that is nearest to one of the other's.
+
+    Shape ``(steps, 1)`` each.
+    """
     apart = np.abs(first[:, :, None] - second[:, None, :])
     apart[np.isnan(apart)] = np.inf
     at = apart.reshape(len(apart), -1).argmin(axis=1)
@@ -162,7 +173,9 @@ def _nearest(first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def first_difference(first: Array, second: Array, tolerance: Tolerance) -> int | None:
-    """The first step whose rates differ; groups may stand in another order, and where their number differs one rate must be common.
+    """The first step whose rates differ.
+
+    Groups may stand in another order, and where their number differs one rate must be common.
 
     Args:
         first: the reference's rates, shape ``(steps, groups)``.

@@ -52,7 +52,9 @@ def of_steps(trace: Trace, dtype: str) -> float:
 
 
 def leave_out(pairs: Sequence[Pair], resolutions: dict[str, float]) -> set[str]:
-    """Do not judge changes that storing them hides; where it hides all of them, the test of the update is too weak.
+    """Do not judge changes that storing them hides.
+
+    Where it hides all of them, the test of the update is too weak.
 
     Args:
         pairs: judged changes.

@@ -152,7 +152,10 @@ def _alike(one: Terms, other: Terms) -> bool:
 
 
 def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> bool:
-    """Whether the rates of a step are those of a schedule; a parameter's own rate is a factor that the whole schedule has."""
+    """Whether the rates of a step are those of a schedule.
+
+    A parameter's own rate is a factor that the whole schedule has.
+    """
     if blamed is None:
         return any(len({tuple(rates) for rates in side}) > 1 for side in experiment.rates)
     first, second = blamed.reference[0], blamed.candidate[0]

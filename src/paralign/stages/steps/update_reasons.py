@@ -64,7 +64,10 @@ def identified(experiment: Experiment, moves: Moves) -> tuple[Known, Known]:
 
 
 def _told(about: dict[str, Any], rates: list[list[float]], base: Terms | None = None) -> identify.Recipe:
-    """What an optimizer says of its rule, under the reference's names; ``base`` for what it does not say."""
+    """What an optimizer says of its rule, under the reference's names.
+
+    ``base`` for what it does not say.
+    """
     return read_config.told({**about, "parameters": about["mapped"]}, rates, base)
 
 

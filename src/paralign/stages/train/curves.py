@@ -67,7 +67,10 @@ class Run:
 
     @property
     def rate(self) -> Array | None:
-        """The rate of every step, as the optimizer told it, else as the log was told; None where neither was."""
+        """The rate of every step, as the optimizer told it, else as the log was told.
+
+        None where neither was.
+        """
         return next((self.curves[TRAIN, name] for name in RATES if (TRAIN, name) in self.curves), None)
 
     def by_epoch(self, kind: str, figure: str) -> dict[int, float]:
@@ -76,7 +79,10 @@ class Run:
         return {int(epoch): float(np.mean(values[epochs == epoch])) for epoch in np.unique(epochs[np.isfinite(values)])}
 
     def end(self, kind: str, figure: str, epoch: int | None = None) -> float:
-        """A figure at its end: the last evaluation, or the mean of the last epoch's steps; of an earlier ``epoch`` where one is told."""
+        """A figure at its end: the last evaluation, or the mean of the last epoch's steps.
+
+        Of an earlier ``epoch`` where one is told.
+        """
         values, epochs = self.curves[kind, figure], self.places[kind][:, 0]
         if epoch is not None:
             values, epochs = values[epochs <= epoch], epochs[epochs <= epoch]

@@ -56,7 +56,10 @@ BROKEN = ("nonfinite", "exploded")
 
 @dataclass
 class Group:
-    """Trainings in which one thing is changed: the runs that were made, one a seed; None for one that raised."""
+    """Trainings in which one thing is changed: the runs that were made, one a seed.
+
+    None for one that raised.
+    """
 
     name: str
     runs: list[Run | None]
@@ -68,7 +71,10 @@ class Group:
 
 
 def measure(context: Context, result: StageResult) -> None:
-    """Train the groups, and show as a table and notes what each change does to the end; nothing is judged."""
+    """Train the groups, and show as a table and notes what each change does to the end.
+
+    Nothing is judged.
+    """
     settings = context.settings.training
     seeds = [(context.settings.seed + 1 + number) % 2**32 for number in range(settings.initialisations)]
     starts = _starts(context, seeds)
@@ -90,7 +96,10 @@ def measure(context: Context, result: StageResult) -> None:
 
 @dataclass
 class _Starts:
-    """Initial weights of both sides under every seed, as the reference loads them; the candidate's None where they have no place there."""
+    """Initial weights of both sides under every seed, as the reference loads them.
+
+    The candidate's None where they have no place there.
+    """
 
     own: list[dict[str, Typed]]
     theirs: list[dict[str, Typed]] | None
@@ -270,7 +279,10 @@ def _of_laws(own: list[float], ends: dict[str, list[float]], figure: str, allowe
 
 
 class _Change(NamedTuple):
-    """How far the mean end moves, and the interval that it lies in at ``1 - 2 * LEVEL``; NaN where that is not known."""
+    """How far the mean end moves, and the interval that it lies in at ``1 - 2 * LEVEL``.
+
+    NaN where that is not known.
+    """
 
     mean: float
     low: float
@@ -278,7 +290,10 @@ class _Change(NamedTuple):
 
 
 def _change(own: list[float], other: list[float], *, same: bool) -> _Change | None:
-    """How far the end moves, seed by seed where the ``same`` weights are only of another size; None where nothing came to an end."""
+    """How far the end moves, seed by seed where the ``same`` weights are only of another size.
+
+    None where nothing came to an end.
+    """
     if same:
         both = [b - a for a, b in zip(own, other, strict=True) if math.isfinite(a) and math.isfinite(b)]
         return _Change(*paired(both)) if both else None

@@ -71,7 +71,10 @@ class Reading:
 
     @property
     def repeats(self) -> float | None:
-        """The share of epochs whose samples come in the order of the epoch before; None with one epoch."""
+        """The share of epochs whose samples come in the order of the epoch before.
+
+        None with one epoch.
+        """
         epochs = list(self.rows.values())
         return float(np.mean([one == other for one, other in pairwise(epochs)])) if len(epochs) > 1 else None
 
@@ -82,32 +85,62 @@ class Reading:
 
 
 def data_evidence(reference: list[Capture], candidate: list[Capture]) -> list[str]:
-    """What differs between the batches of both sides beyond what seeds explain; nothing where a side's were not kept."""
-    sides = [[Reading(capture) for capture in captures] for captures in (reference, candidate)]
-    if not all(reading.sizes for side in sides for reading in side) or not all(sides):
+    """What differs between the batches of both sides beyond what seeds explain.
+
+    Nothing where a side's were not kept.
+    """
+    first, second = ([Reading(capture) for capture in captures] for captures in (reference, candidate))
+    if not first or not second or not all(reading.sizes for reading in [*first, *second]):
         return []
-    told = []
-    for what, values in (
-        ("samples a batch", [max(side[0].sizes) for side in sides]),
-        ("batches an epoch", [max(side[0].counts.values()) for side in sides]),
-        ("samples an epoch", [len(next(iter(side[0].rows.values()))) for side in sides]),
-    ):
-        if values[0] != values[1]:
-            told.append(f"{what}: {values[0]} in the reference, {values[1]} in the candidate")
-    orders = [[r.repeats for r in side if r.repeats is not None] for side in sides]
-    if all(orders) and abs(np.mean(orders[0]) - np.mean(orders[1])) > 0.5:  # noqa: PLR2004 - most epochs of one side, few of the other
-        fixed = "candidate" if np.mean(orders[1]) > np.mean(orders[0]) else "reference"
-        told.append(f"the {fixed}'s samples come in the same order in every epoch, the other side's do not")
-    starts = [len({tuple(next(iter(r.rows.values()))) for r in side}) for side in sides]
-    if min(map(len, sides)) > 1 and (starts[0] == 1) != (starts[1] == 1) and not told:
-        told.append(f"the {'reference' if starts[0] == 1 else 'candidate'}'s order is the same under every seed, the other side's is not")
-    shares = [float(np.mean([r.distinct for r in side])) for side in sides]
+    told = [*_amounts(first[0], second[0]), *_repeated_orders(first, second)]
+    if not told:
+        told += _fixed_starts(first, second)
+    shares = [float(np.mean([r.distinct for r in side])) for side in (first, second)]
     if abs(shares[0] - shares[1]) > 0.02:  # noqa: PLR2004 - one sample in fifty
         told.append(f"of an epoch's samples {shares[0]:.0%} are distinct in the reference, {shares[1]:.0%} in the candidate")
-    leaves = [list(side[0].moments) for side in sides]
-    for one, other in zip(*leaves, strict=False):
-        told += _moments(one, [[r.whole(leaf) for r in side] for side, leaf in zip(sides, (one, other), strict=True)])
+    for one, other in zip(list(first[0].moments), list(second[0].moments), strict=False):
+        told += _moments(one, [[r.whole(one) for r in first], [r.whole(other) for r in second]])
     return told
+
+
+def _amounts(one: Reading, other: Reading) -> list[str]:
+    """Numbers of samples and batches that differ."""
+    told = []
+    for what, here, there in (
+        ("samples a batch", max(one.sizes), max(other.sizes)),
+        ("batches an epoch", max(one.counts.values()), max(other.counts.values())),
+        ("samples an epoch", len(_first_rows(one)), len(_first_rows(other))),
+    ):
+        if here != there:
+            told.append(f"{what}: {here} in the reference, {there} in the candidate")
+    return told
+
+
+def _repeated_orders(first: list[Reading], second: list[Reading]) -> list[str]:
+    """Whether one side's samples come in the same order in every epoch."""
+    repeats = [[r.repeats for r in side if r.repeats is not None] for side in (first, second)]
+    if not all(repeats):
+        return []
+    one, other = (float(np.mean(side)) for side in repeats)
+    if abs(one - other) <= 0.5:  # noqa: PLR2004 - most epochs of one side, few of the other
+        return []
+    fixed = "candidate" if other > one else "reference"
+    return [f"the {fixed}'s samples come in the same order in every epoch, the other side's do not"]
+
+
+def _fixed_starts(first: list[Reading], second: list[Reading]) -> list[str]:
+    """Whether one side's order is the same under every seed."""
+    if min(len(first), len(second)) <= 1:
+        return []
+    fixed = [len({tuple(_first_rows(r)) for r in side}) == 1 for side in (first, second)]
+    if fixed[0] == fixed[1]:
+        return []
+    return [f"the {'reference' if fixed[0] else 'candidate'}'s order is the same under every seed, the other side's is not"]
+
+
+def _first_rows(reading: Reading) -> list[bytes]:
+    """The samples of the first epoch."""
+    return next(iter(reading.rows.values()))
 
 
 def _moments(leaf: str, sides: list[list[tuple[list[float], list[float], list[float]]]]) -> list[str]:
@@ -123,7 +156,9 @@ def _moments(leaf: str, sides: list[list[tuple[list[float], list[float], list[fl
 
 
 def draw_evidence(reference: Array, candidate: Array) -> str:
-    """How a figure of equal steps differs from seed to seed, in its mean or its spread; '' where it does not.
+    """How a figure of equal steps differs from seed to seed, in its mean or its spread.
+
+    '' where it does not.
 
     Args:
         reference: shape ``(seeds, steps)``: each step with the same parameters and the same batch under every seed.
@@ -160,7 +195,10 @@ def draw_evidence(reference: Array, candidate: Array) -> str:
 
 
 def chance(one: Array, other: Array) -> float:
-    """The probability, by Welch's t, of means so far apart; 0 for equal values on each side that differ, 1 for a side with one value."""
+    """The probability, by Welch's t, of means so far apart.
+
+    0 for equal values on each side that differ, 1 for a side with one value.
+    """
     if min(len(one), len(other)) < 2:  # noqa: PLR2004 - a spread needs two
         return 1.0
     parts = [float(side.var(ddof=1)) / len(side) for side in (one, other)]

@@ -68,7 +68,7 @@ def _end(sides: tuple[list[Run], list[Run]], decides: tuple[str, str], settings:
     last = min(max(run.by_epoch(kind, figure), default=-1) for side in sides for run in side)
     values = [[run.end(kind, figure, last) for run in side] for side in sides]
     mean = float(np.mean(values[0]))
-    margin = settings.margin * (abs(mean) if settings.margin_in == "share" else 1.0)
+    margin = settings.margin * abs(mean) if settings.margin_in == "share" else settings.margin
     pair = Pair(f"{figure} at the end", None, None, how="name", verdict=UNDERPOWERED)
     pair.notes.append(f"{_told(values[0])} in the reference, {_told(values[1])} in the candidate, after epoch {last}")
     wrong = [name for name, side in zip(("reference", "candidate"), values, strict=True) if not np.isfinite(side).all()]
@@ -76,15 +76,17 @@ def _end(sides: tuple[list[Run], list[Run]], decides: tuple[str, str], settings:
         pair.verdict = DIVERGED if wrong == ["candidate"] else UNDERPOWERED
         pair.notes.append(f"not finite in the {' and the '.join(wrong)}")
         return pair
-    better = (settings.better or ("lower" if is_cost(figure) else "higher")) if settings.one_sided else ""
+    better = ""
+    if settings.one_sided:
+        better = settings.better or ("lower" if is_cost(figure) else "higher")
     found = equivalence(values[0], values[1], margin)
-    pair.stats = Stats(
-        count=min(map(len, values)), max_abs=abs(found.gap), mean_abs=abs(found.gap), rel_l2=abs(found.gap) / (abs(mean) or 1.0)
-    )
+    gap, size = abs(found.gap), abs(mean) or 1.0
+    pair.stats = Stats(count=min(map(len, values)), max_abs=gap, mean_abs=gap, rel_l2=gap / size)
     if found.known:
-        pair.noise = Noise(found.error / (abs(mean) or 1.0), "standard error of the difference of the runs' means")
+        pair.noise = Noise(found.error / size, "standard error of the difference of the runs' means")
     _judge(pair, found, better, _vary(sides))
-    result.notes += [f"{figure}: {better} is better, and a better candidate is allowed ([training] one_sided)"] if better else []
+    if better:
+        result.notes.append(f"{figure}: {better} is better, and a better candidate is allowed ([training] one_sided)")
     return pair
 
 

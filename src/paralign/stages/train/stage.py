@@ -1,4 +1,7 @@
-"""Whole trainings: the same steps from the same start, and several seeds a side; or the logs of trainings that were made elsewhere."""
+"""Whole trainings: the same steps from the same start, and several seeds a side.
+
+Or the logs of trainings that were made elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -210,7 +213,10 @@ def _evaluated(run: Run, count: int) -> trajectory.Array:
 
 
 def _of_logs(context: Context) -> StageResult:
-    """Trainings that were made elsewhere; by the tolerance, where the project sets one, place by place."""
+    """Trainings that were made elsewhere.
+
+    By the tolerance, where the project sets one, place by place.
+    """
     result = StageResult("train", method="finished logs")
     logs = tuple([read_log(path) for path in side] for side in context.settings.training.logs)
     sides: Sides = [of_log(log) for log in logs[0]], [of_log(log) for log in logs[1]]

@@ -88,7 +88,10 @@ class Exact:
 
 
 def record(context: Context, result: StageResult) -> Exact | None:
-    """Train both sides from equal weights on equal batches; None, with a note why, where that cannot be done."""
+    """Train both sides from equal weights on equal batches.
+
+    None, with a note why, where that cannot be done.
+    """
     settings = context.settings
     if settings.training.exact_steps == 0:
         return None
@@ -121,7 +124,10 @@ def record(context: Context, result: StageResult) -> Exact | None:
 
 
 def _unplayed(result: StageResult, reference: Capture, candidate: Capture) -> str:
-    """Why the reference's draws could not all take the place of the candidate's; '' where they could."""
+    """Why the reference's draws could not all take the place of the candidate's.
+
+    '' where they could.
+    """
     ours, theirs = (Train.answer(capture).draws for capture in (reference, candidate))
     for step, ((there, _), (here, given)) in enumerate(zip(ours, theirs, strict=False)):
         if not there == here == given:
@@ -224,7 +230,10 @@ def is_count(figure: str, values: Array) -> bool:
 
 
 def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
-    """Judge every figure step by step, then the parameters at the end; the first place that differs becomes a divergence."""
+    """Judge every figure step by step, then the parameters at the end.
+
+    The first place that differs becomes a divergence.
+    """
     reference, candidate = exact.runs
     moved = [of_capture(capture) for capture in exact.moved]
     pairs, said = [], []
@@ -357,13 +366,12 @@ def _locate(result: StageResult, pairs: list[Pair], runs: tuple[Run, Run]) -> No
     steps = [_first(runs, kind) for kind in (TRAIN, EVAL)]
     step = min((s for s in steps if s is not None), default=None)
     by_rate = bool(step) and _rates_part(runs)
-    said = (
-        "before any update: the network in train mode, the loss, or what is done with a batch"
-        if step == 0
-        else "after updates whose learning rates differ: the optimizer or its schedule"
-        if by_rate
-        else "after updates: gradients, the optimizer, or statistics that a step keeps (see the stage backward)"
-    )
+    if step == 0:
+        said = "before any update: the network in train mode, the loss, or what is done with a batch"
+    elif by_rate:
+        said = "after updates whose learning rates differ: the optimizer or its schedule"
+    else:
+        said = "after updates: gradients, the optimizer, or statistics that a step keeps (see the stage backward)"
     ends = [_point(run) if by_rate else Point("train(log)") for run in runs]
     result.divergences.append(Divergence(ends[0], ends[1], wrong[0], notes=[*wrong[0].notes, f"the first that differs comes {said}"]))
     result.divergence = result.divergence or result.divergences[0]
@@ -409,7 +417,10 @@ def parting(exact: Exact) -> int | None:
 
 
 def _beyond(values: Array, other: Array, drift: Array) -> int:
-    """The first place at which two curves are apart by more than drift explains; 0 where none is, and one of them ends early."""
+    """The first place at which two curves are apart by more than drift explains.
+
+    0 where none is, and one of them ends early.
+    """
     count = min(len(values), len(other))
     apart = ~(np.abs(values[:count] - other[:count]) <= LIMIT * drift[:count])
     return int(np.argmax(apart)) if apart.any() else 0

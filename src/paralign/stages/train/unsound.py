@@ -166,7 +166,10 @@ def _say_still(result: StageResult, side: str, names: list[str], trials: list[Tr
 
 
 def _moves(runs: list[Run]) -> dict[str, float]:
-    """How far each parameter moves in the run that moves it least; runs of one step or without ``log.model`` do not count."""
+    """How far each parameter moves in the run that moves it least.
+
+    Runs of one step or without ``log.model`` do not count.
+    """
     told = [run.answer.moves for run in runs if run.steps > 1 and run.answer is not None and run.answer.models]
     return {name: min(moves.get(name, 0.0) for moves in told) for name in told[0]} if told else {}
 

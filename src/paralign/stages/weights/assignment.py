@@ -64,7 +64,10 @@ def planned(context: Context, reference: Capture, candidate: Capture) -> Plan:
 
 
 def _calls(context: Context, inputs: Capture) -> tuple[list[str], list[str]] | None:
-    """Both sides' modules in the order of execution; None where a side cannot be run, which the stages that run it will tell."""
+    """Both sides' modules in the order of execution.
+
+    None where a side cannot be run, which the stages that run it will tell.
+    """
     values = {"inputs": inputs}
     try:
         found = both(lambda: context.reference.record("calls", Calls(), values), lambda: context.candidate.record("calls", Calls(), values))
@@ -75,7 +78,9 @@ def _calls(context: Context, inputs: Capture) -> tuple[list[str], list[str]] | N
 
 
 def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture) -> tuple[Plan, Proof | None]:
-    """The plan, and what running both models in float64 says of it; where the shapes allow others, the one that proves right.
+    """The plan, and what running both models in float64 says of it.
+
+    Where the shapes allow others, the one that proves right.
 
     A plan that leaves tensors without a twin is tried as well: what it says of the others may be right or wrong.
 
@@ -139,7 +144,10 @@ def _some(names: list[str], most: int = 3) -> str:
 
 
 def load(context: Context, plan: Plan) -> Capture:
-    """Load the reference's state into the candidate by a plan; the candidate's state as it then is."""
+    """Load the reference's state into the candidate by a plan.
+
+    The candidate's state as it then is.
+    """
     return context.candidate.record("loaded", Load(), values={"state": write(context, plan, fetching(_recorded(context)))}, prelude=True)
 
 
@@ -207,7 +215,10 @@ class Trials:
         return Capture.open(folder)
 
     def error(self, plan: Plan) -> float:
-        """How far the outputs are from the reference's under a plan, in units of what is allowed; infinite where a side fails."""
+        """How far the outputs are from the reference's under a plan, in units of what is allowed.
+
+        Infinite where a side fails.
+        """
         fillings = plan.fillings()
         changed = {name for name, filling in fillings.items() if self._loaded.get(name) != filling}
         try:
@@ -229,7 +240,10 @@ class Trials:
         return time.process_time() + self._busy
 
     def _by_use(self, plan: Plan) -> list[Choice]:
-        """What the operations of both runs say of the tensors that names leave open; nothing where a side cannot be watched."""
+        """What the operations of both runs say of the tensors that names leave open.
+
+        Nothing where a side cannot be watched.
+        """
         if not mapping.open_moves(plan):
             return []
         found = uses.recorded(self.context)
@@ -272,7 +286,9 @@ class Trials:
 
 
 def _error(reference: Capture, candidate: Capture, method: Method) -> float:
-    """The greatest error of the outputs that both sides have, in units of what is allowed; infinite where none go together.
+    """The greatest error of the outputs that both sides have, in units of what is allowed.
+
+    Infinite where none go together.
 
     Whether a side gives more than the other is for the stage that judges outputs: here, equal outputs in the same order are enough.
     """

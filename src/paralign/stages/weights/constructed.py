@@ -49,7 +49,9 @@ LISTED = 3
 
 
 def compare(context: Context, result: StageResult, plan: Plan, captures: tuple[Capture, Capture]) -> list[Pair]:
-    """The pairs of untrained tensors that both sides construct, judged; remarks go to the result.
+    """The pairs of untrained tensors that both sides construct, judged.
+
+    Remarks go to the result.
 
     Args:
         context: the check.
@@ -112,7 +114,10 @@ def _is_untrained(record: Record | None) -> bool:
 
 
 def _pair(plan: Plan, source: Record, captures: tuple[Capture, Capture]) -> Pair | None:
-    """One tensor as both sides constructed it; None of what is trained, kept as a statistic, or has no values."""
+    """One tensor as both sides constructed it.
+
+    None of what is trained, kept as a statistic, or has no values.
+    """
     moves = plan.moves_of(source.name)
     theirs = [m.candidate for m in moves]
     if not _is_untrained(source) or not all(_is_untrained(record) for record in theirs) or source.location is None:
@@ -190,7 +195,10 @@ def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, orig
 
 
 def _changing(context: Context, recorder: Recorder, names: list[str]) -> set[str]:
-    """Those of a side's tensors that a training step changes; where there is none, a pass in train mode; none where that fails."""
+    """Those of a side's tensors that a training step changes.
+
+    Where there is none, a pass in train mode; none where that fails.
+    """
     given = {name: capture for name, capture in (("inputs", context.inputs), ("labels", context.labels)) if capture is not None}
     if "inputs" not in given:
         return set()
@@ -204,7 +212,9 @@ def _changing(context: Context, recorder: Recorder, names: list[str]) -> set[str
 
 
 def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[Capture, Capture]) -> set[str]:
-    """The keys of those that differ when a side is built again after another seed; all of them where it cannot be built again.
+    """The keys of those that differ when a side is built again after another seed.
+
+    All of them where it cannot be built again.
 
     What was not built here, as the model of a live side, cannot be asked.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair, judge
@@ -129,7 +130,10 @@ def _pairs(plan: Plan, reference: Capture, candidate: Capture) -> list[Pair]:
 
 
 def _lost(move: Move, *, guessed: bool) -> Pair:
-    """A tensor without a twin; of a table that a model may compute, nothing shows that it is missing while the others are guessed."""
+    """A tensor without a twin.
+
+    Of a table that a model may compute, nothing shows that it is missing while the others are guessed.
+    """
     record = move.reference if move.reference is not None else move.candidate
     pair = Pair(record.name if record is not None else "", move.reference, move.candidate, how="none", verdict=DIVERGED)
     if guessed and is_computed(move):
@@ -147,18 +151,20 @@ def _leave_out_tables(result: StageResult) -> None:
 
 
 def _notes(plan: Plan, *, settled: bool) -> list[str]:
-    """What is to be said of a plan; what the shapes left open only where no run has settled it."""
+    """What is to be said of a plan.
+
+    What the shapes left open only where no run has settled it.
+    """
     laid_out = sum(1 for r in plan.sources if any(m.transform for m in plan.moves_of(r.name)))
-    ordered = {how: sum(1 for m in plan.moves if m.how == how) for how in ("order", "calls")}
     notes = [f"{len(plan.sources)} tensors mapped, {laid_out} of them in another layout, by layer type"]
-    notes += [f"{len(plan.dropped)} without a twin by design, left out: {_some([_name(m) for m in plan.dropped])}"] if plan.dropped else []
-    notes += [
-        f"{count} paired by order{' of execution' if how == 'calls' else ''}, for want of names that tell"
-        for how, count in ordered.items()
-        if count
-    ]
-    open_ = [] if settled else plan.ambiguous
-    notes += [f"ambiguous: {_some(a.reference)} could as well have gone to others of {_some(a.candidate)}" for a in open_]
+    if plan.dropped:
+        notes.append(f"{len(plan.dropped)} without a twin by design, left out: {_some([_name(m) for m in plan.dropped])}")
+    ways = Counter(move.how for move in plan.moves)
+    for how, order in (("order", "order"), ("calls", "order of execution")):
+        if ways[how]:
+            notes.append(f"{ways[how]} paired by {order}, for want of names that tell")
+    if not settled:
+        notes += [f"ambiguous: {_some(a.reference)} could as well have gone to others of {_some(a.candidate)}" for a in plan.ambiguous]
     return notes
 
 

@@ -24,7 +24,10 @@ DEPTH = 3
 
 
 def recorded(context: Context) -> tuple[dict[str, Use], dict[str, Use]] | None:
-    """Each side's tensors by name, with their use in one run; None where a side cannot be watched."""
+    """Each side's tensors by name, with their use in one run.
+
+    None where a side cannot be watched.
+    """
     if context.inputs is None or not context.observed:
         return None
     values = {"inputs": context.inputs}
