@@ -92,6 +92,53 @@ def test_a_probability_is_tried_under_many_seeds_where_both_draw_the_same_stream
     assert any("samples differ under seeds of their own" in note for note in stage.notes), stage.notes
 
 
+class Shuffled:
+    """Batches of four samples in a random order, another one on each side."""
+
+    def __init__(self, data, backwards):
+        self.data, self.backwards = data, backwards
+
+    def __len__(self):
+        return len(self.data) // 4
+
+    def __iter__(self):
+        order = random.sample(range(len(self.data)), len(self.data))
+        order = order[::-1] if self.backwards else order
+        for start in range(0, len(order), 4):
+            rows = [self.data[index] for index in order[start : start + 4]]
+            yield np.stack([row for row, _ in rows]), np.array([label for _, label in rows])
+
+
+def shuffled(first, second):
+    sides = [
+        Side(
+            framework="numpy",
+            functions={
+                "build_dataset": lambda _, augment=augment: Data(augment),
+                "build_dataloader": lambda _, augment=augment, number=number: Shuffled(Data(augment), number == 1),
+            },
+        )
+        for number, augment in enumerate((first, second))
+    ]
+    return check(*sides, stages=["data"])["data"]
+
+
+def test_samples_of_shuffled_batches_meet_other_draws():
+    """Both sides draw the same numbers for a sample that is read by itself; in another order each meets draws that were another's."""
+    stage = shuffled(reference, reference)
+    assert stage.verdict == ALIGNED, stage.notes
+    assert any("in shuffled batches each meets other draws, so their contents were not compared" in note for note in stage.notes), (
+        stage.notes
+    )
+
+
+def test_a_wrong_transform_behind_shuffled_batches_is_found():
+    def offset(x):
+        return reference(x) + np.float32(0.1)
+
+    assert shuffled(reference, offset).verdict == DIVERGED
+
+
 def test_another_order_of_draws_is_judged_by_distributions():
     stage = compared(reference, scale_first)
     assert stage.verdict == UNDERPOWERED

@@ -56,7 +56,7 @@ def settle(context: Context, result: StageResult, captures: tuple[Capture, Captu
     spread = np.random.RandomState(0).permutation(total)[: REPLAYED - len(wrong[: REPLAYED // 2])]
     indices = sorted({*wrong[: REPLAYED // 2], *(int(i) for i in spread)})
     try:
-        _Replay(context, result, indices, int(total)).run()
+        _Replay(context, result, indices, int(total), all(answer.shuffled for answer in answers)).run()
     except WorkerFailed as failed:
         result.notes.append(f"draws were not replayed: the {failed.side} failed with {failed.type}: {failed.message}")
 
@@ -69,6 +69,7 @@ class _Replay:
     result: StageResult
     indices: list[int]
     total: int
+    is_shuffled: bool = False
 
     @property
     def order(self) -> Replayed:
@@ -112,6 +113,19 @@ class _Replay:
             self.result.pairs += [p for p in pairs if p.verdict == DIVERGED]
             listed = ", ".join(map(str, bad[:SHOWN]))
             self.result.notes.append(f"random: {len(bad)} of {len(self.indices)} samples differ under seeds of their own: {listed}")
+        elif not bad and not known and self.is_shuffled:
+            self._met_other_draws()
+
+    def _met_other_draws(self) -> None:
+        """Leave what shuffled batches hold to the samples: in another order each sample meets draws that were another's."""
+        held = [p for p in self.result.pairs if is_loaders(p) and p.verdict == DIVERGED and not is_length(p)]
+        if not held:
+            return
+        _release("shuffled on both sides, and each sample is drawn as it comes", held)
+        self.result.notes.append(
+            f"random: drawn one by one, {len(self.indices)} of {self.total:,} samples agree under seeds of their own; "
+            "in shuffled batches each meets other draws, so their contents were not compared"
+        )
 
     def _agreed(self, pairs: list[Pair], reference: Capture) -> None:
         result = self.result
