@@ -289,11 +289,7 @@ def test_a_candidate_of_another_precision_gets_rounded_weights_and_the_type_is_t
 
 def hidden(*ends):
     """Tensors on which no output depends, each with where it went."""
-    plan = SimpleNamespace(
-        moves_of=lambda name: [
-            SimpleNamespace(reference=SimpleNamespace(name=a), candidate=SimpleNamespace(name=b)) for a, b in ends if a == name
-        ]
-    )
+    plan = SimpleNamespace(candidates_of=lambda name: [SimpleNamespace(name=b) for a, b in ends if a == name])
     return plan, [a for a, _ in ends]
 
 
