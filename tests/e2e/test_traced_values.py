@@ -133,3 +133,56 @@ def test_an_entry_of_a_settings_file_is_named(tmp_path, capsys):
     assert found["candidate"]["source"].endswith("loss.json:7"), found["candidate"]
     assert found["candidate"]["code"] == '"variance_focus": 0.5'
     assert any("0.5; the reference has 0.85" in note for note in found["notes"]), found["notes"]
+
+
+NORMED = {
+    "traced_reference.py": """
+import torch
+from torch import nn
+
+def build_model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8, momentum=0.05), nn.Tanh(), nn.Linear(8, 4))
+
+def loss(outputs, labels):
+    return nn.functional.cross_entropy(outputs, labels)
+
+def build_optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+""",
+    "traced_candidate.py": """
+import json
+from types import SimpleNamespace
+
+import paddle
+from paddle import nn
+
+CFG = json.load(open(PATH), object_hook=lambda held: SimpleNamespace(**held))
+
+def normed(width, momentum):
+    return nn.BatchNorm1D(width, momentum=momentum)
+
+def build_model():
+    return nn.Sequential(nn.Linear(6, 8), normed(8, CFG.net.keep), nn.Tanh(), nn.Linear(8, 4))
+
+def loss(outputs, labels):
+    return nn.functional.cross_entropy(outputs, labels)
+
+def build_optimizer(model):
+    return paddle.optimizer.SGD(parameters=model.parameters(), learning_rate=0.1)
+""",
+}
+
+
+@pytest.mark.parametrize(("keep", "code"), [(0.95, 0), (0.05, 1)])
+def test_a_momentum_of_a_settings_file_that_was_copied_is_named(tmp_path, capsys, keep, code):
+    for name, text in NORMED.items():
+        (tmp_path / name).write_text(text.replace("PATH", repr(str(tmp_path / "net.json"))))
+    (tmp_path / "net.json").write_text(json.dumps({"net": {"width": 8, "keep": keep}}, indent=2))
+    (tmp_path / "paralign.toml").write_text(PROJECT.replace('["weights", "loss"]', '["weights", "backward"]'))
+    assert main(["check", str(tmp_path), "--json"]) == code
+    backward = next(stage for stage in json.loads(capsys.readouterr().out)["stages"] if stage["name"] == "backward")
+    if code:
+        found = backward["divergences"][0] if backward["divergences"] else backward["divergence"]
+        assert found["candidate"]["source"].endswith("net.json:4"), found["candidate"]
+        assert "the momentum comes from here" in found["notes"]

@@ -8,6 +8,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import given_argument
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, Divergence, Pair, Point, StageResult
 from paralign.stages.backward import drawn_steps
@@ -118,11 +119,11 @@ def first_divergence(context: Context, result: StageResult) -> Divergence | None
     if found.candidate is not None and pair is not None:
         shares = [running.kept(r, context.framework(s)) for r, s in ((pair.reference, "reference"), (pair.candidate, "candidate"))]
         if None not in shares and shares[0] != shares[1]:
-            _set_momentum(found, found.candidate, shares)
+            _set_momentum(context, found, found.candidate, shares)
     return found
 
 
-def _set_momentum(found: Divergence, point: Point, shares: Sequence[float | None]) -> None:
+def _set_momentum(context: Context, found: Divergence, point: Point, shares: Sequence[float | None]) -> None:
     """Point at the line that sets a wrong momentum, and say what it means."""
     lines = [line for line in (point.source, *point.lines) if line is not None]
     line = argument_line(lines, {"momentum"}) or bound_line(lines, {"momentum"})
@@ -132,6 +133,7 @@ def _set_momentum(found: Divergence, point: Point, shares: Sequence[float | None
         f"a step keeps {shares[1]:.6g} of the old statistics here, {shares[0]:.6g} in the reference: "
         "PyTorch's momentum weighs the new ones, Paddle's the old ones"
     )
+    given_argument.follow(context, found, point.name.rpartition(".")[0], "momentum", "the momentum comes from here")
 
 
 def first_wrong(result: StageResult) -> Divergence | None:
