@@ -96,20 +96,27 @@ def plan(checkpoint: Checkpoint, destination: Path, rules: Rules | None, framewo
     if framework in ("reference", "candidate"):
         raise UsageError(f"--from {framework} needs --model", hint="without models, say which framework laid the tensors out")
     here = framework or origin(checkpoint)
-    there = reader(destination) or (here if rules is None else "")  # where rules lead, only the user knows
+    there = reader(destination)
+    if not there and rules is None:  # where rules lead, only the user knows
+        there = here
     crossing = bool(there) and here != there
-    wanted = rules if rules is not None else spelling(checkpoint, here, there) if crossing and here else Rules()
+    wanted = Rules()
+    if rules is not None:
+        wanted = rules
+    elif crossing and here:
+        wanted = spelling(checkpoint, here, there)
     followed = follow(wanted, checkpoint.names)
     found = Conversion(checkpoint.path, destination, frameworks=(here, there), ways=followed.ways, dropped=followed.dropped)
     found.left = list(checkpoint.ignored)
     found.notes += unwrapped(checkpoint)
-    found.rules = _counted(rules, followed.ways) if rules is not None else exact(found.ways, found.dropped)
-    if crossing and not (rules is not None and rules.others):
+    if crossing and (rules is None or not rules.others):
         untold = set(followed.untold)
         found.untold = [name for name in checkpoint.names if name in untold and len(checkpoint.entries[name].shape) == MATRIX]
     if rules is not None:
+        found.rules = _counted(rules, followed.ways)
         found.verdict = UNPROVEN if found.untold else FOLLOWED
     else:
+        found.rules = exact(found.ways, found.dropped)
         found.verdict = UNPROVEN if crossing else KEPT
     found.notes += _said(found, crossing=crossing, alone=rules is None)
     return found

@@ -11,9 +11,10 @@ from paralign.weights import packed, projections, stacked
 from paralign.weights.alternatives import choices
 from paralign.weights.layouts import CELLS, COUNTERS
 from paralign.weights.likeness import TABLES, Group, Likeness, Unit, grouped
+from paralign.weights.move_notes import described, note_of, several_like
 from paralign.weights.plan import SHARED, Ambiguity, Move, Plan
 from paralign.weights.rules import Rules, learn
-from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, as_products, bare, fits, is_convolution, linear_twins, read, route
+from paralign.weights.tensors import MATRIX, Tensor, as_cell, as_linear, as_products, bare, fits, is_convolution, read, route
 from paralign.weights.transforms import reached
 from paralign.weights.user_rules import Given
 
@@ -231,7 +232,7 @@ class _Matching:
 
     def _pair(self, reference: Tensor, candidate: Tensor, how: str, way: tuple[str | None, str | None] | None = None) -> None:
         transform, into = way or route(reference, candidate)
-        note = _note(reference, candidate, transform)
+        note = note_of(reference, candidate, transform)
         source = (reference.place, transform)
         known = self.sources.setdefault((candidate.root, into), source)
         if known != source:
@@ -367,7 +368,9 @@ class _Matching:
         for component in group.nameless():
             units = [(group.reference[r], group.candidate[c]) for r, c in (group.pairs[n] for n in component)]
             pairs = [p for one, other in units for p in zip(one.tensors, other.tensors, strict=True)]
-            self.plan.ambiguous.append(Ambiguity([r.name for r, _ in pairs], [c.name for _, c in pairs], _several([u for u, _ in units])))
+            self.plan.ambiguous.append(
+                Ambiguity([r.name for r, _ in pairs], [c.name for _, c in pairs], several_like([u for u, _ in units]))
+            )
         self.groups.append(group)
 
     def by_rule(self) -> None:
@@ -424,7 +427,7 @@ class _Matching:
                 continue
             key = _tensor_key([tensor])
             move.note = self.notes.get(tensor) or (
-                f"no twin of this name; of {_described(tensor)}, {ours[key]} left over in the reference and {theirs[key]} in the candidate"
+                f"no twin of this name; of {described(tensor)}, {ours[key]} left over in the reference and {theirs[key]} in the candidate"
             )
             (self.plan.missing if move.reference else self.plan.extra).append(move)
         self._name_rules()
@@ -465,37 +468,3 @@ def _computed(tensor: Tensor) -> bool:
 
 def _contrary_kinds(reference: Tensor, candidate: Tensor) -> bool:
     return bool(reference.kind and candidate.kind and reference.kind != candidate.kind)
-
-
-def _note(reference: Tensor, candidate: Tensor, transform: str | None) -> str:
-    ours, theirs = reference.record, candidate.record
-    said = []
-    for what, one, other in (
-        ("role", ours.role, theirs.role),
-        ("element type", ours.dtype, theirs.dtype),
-        ("trainable", ours.attrs.get("trainable", True), theirs.attrs.get("trainable", True)),
-        ("layer", _layer_name(reference), _layer_name(candidate)),
-    ):
-        if one != other and (what != "layer" or reference.kind != candidate.kind):
-            said.append(f"{what}: {one} in the reference, {other} in the candidate")
-    turned = reference.kind == candidate.kind or linear_twins(reference, candidate) or "transpose" in (transform or "")
-    if not turned and reference.axes != candidate.axes and not (reference.part or candidate.part):
-        said.append("taken as it is, not transposed")
-    return "; ".join([*said, *dict.fromkeys(filter(None, (reference.note, candidate.note)))])
-
-
-def _layer_name(tensor: Tensor) -> str:
-    return tensor.record.attrs.get("kind") or "one of the user's own"
-
-
-def _described(tensor: Tensor) -> str:
-    return f"layer {_layer_name(tensor)}, leaf {tensor.leaf!r} and shape {tuple(tensor.record.shape)}"
-
-
-def _several(units: list[Unit]) -> str:
-    first = units[0].tensors
-    return (
-        f"{len(units)} times layer {_layer_name(first[0])} with "
-        + ", ".join(f"{t.leaf} {tuple(t.record.shape)}" for t in first)
-        + ": other orders than that of definition fit as well"
-    )

@@ -62,9 +62,11 @@ class _Unit:
         """
         ends = [m.target if target else m.source for m in self.moves]
         known = [of[t.root] for t in ends if t is not None and t.root in of]
-        depth = max((len(u.kinds) for u in known), default=0)
-        kinds = tuple(frozenset().union(*(u.kinds[n] for u in known if n < len(u.kinds))) for n in range(depth))
-        return Use(min((u.first for u in known), default=max((u.first for u in of.values()), default=0) + 1), kinds)
+        if not known:
+            return Use(max((each.first for each in of.values()), default=0) + 1, ())
+        depth = max(len(each.kinds) for each in known)
+        kinds = [frozenset().union(*(each.kinds[n] for each in known if n < len(each.kinds))) for n in range(depth)]
+        return Use(min(each.first for each in known), tuple(kinds))
 
 
 def open_moves(plan: Plan) -> list[Move]:

@@ -205,21 +205,28 @@ def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
 
 def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]) -> None:
     """Leave out what is zero but for rounding in float64: changes and buffers, and what an update makes of gradients that are."""
-    runs = method.reference_run, method.candidate_run
-    given = steps.values("gradient", runs, step)
-    gradients = {record.name: value for record, _, value, _ in given}
-    others = {record.name: _length([value]) for record, _, _, value in given if value is not None}
-    least = running.CANCELLED * _length(gradients.values())
-    vanishing = {name for name, value in gradients.items() if 0.0 < max(_length([value]), others.get(name, 0.0)) <= least}
+    vanishing = _vanishing(steps, method, step)
     for role in ("parameter", "buffer"):
-        own = [p for p in pairs if p.reference is not None and p.stats is not None and p.reference.role == role]
-        total = math.sqrt(sum(p.stats.rms_reference**2 * p.stats.count for p in own if p.stats is not None))
-        for pair in own:
-            if pair.verdict not in (DIVERGED, UNDERPOWERED) or pair.stats is None or pair.reference is None:
+        own = [(p, p.reference, p.stats) for p in pairs if p.reference is not None and p.stats is not None and p.reference.role == role]
+        total = math.sqrt(sum(stats.rms_reference**2 * stats.count for _, _, stats in own))
+        for pair, reference, stats in own:
+            if pair.verdict not in (DIVERGED, UNDERPOWERED):
                 continue
-            greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)
-            if greatest <= running.CANCELLED * total or pair.reference.name in vanishing:
+            greatest = max(stats.rms_reference, stats.rms_candidate) * math.sqrt(stats.count)
+            if greatest <= running.CANCELLED * total or reference.name in vanishing:
                 pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
+
+
+def _vanishing(steps: Steps, method: Method, step: int) -> set[str]:
+    """Parameters whose gradients are zero but for rounding on both sides, beside all gradients of the step."""
+    given = steps.values("gradient", (method.reference_run, method.candidate_run), step)
+    least = running.CANCELLED * _length([value for _, _, value, _ in given])
+    names = set()
+    for record, _, value, other in given:
+        greatest = max(_length([each]) for each in (value, other) if each is not None)
+        if 0.0 < greatest <= least:
+            names.add(record.name)
+    return names
 
 
 def _length(values: Iterable[Typed]) -> float:

@@ -60,15 +60,7 @@ class Steps:
 
     def scalars(self, step: int) -> list[Pair]:
         """Loss and learning rates of one step."""
-        pairs = []
-        for name in ("loss", "lr"):
-            found = [
-                c.select(name=name, role="scalar", run=run, step=step)
-                for c, run in zip((self.reference, self.candidate), self.runs, strict=True)
-            ]
-            for first, second, how in points_of(*found):
-                leaf = next((r.leaf for r in (first, second) if r is not None and r.leaf), "")
-                pairs.append(self._pair(self._key(f"{name}_{step}{'.' + leaf if leaf else ''}"), first, second, how))
+        pairs = [*self._scalars_of("loss", step), *self._scalars_of("lr", step)]
         outputs = forward.noise(self.context)
         losses = [p for p in pairs if p.reference is not None and p.reference.name == "loss"]
         own = max((p.noise.value for p in losses if p.noise is not None), default=0.0)
@@ -76,6 +68,17 @@ class Steps:
         self.loss_noise = max(self.loss_noise, own, carried)
         self._settle(pairs, self.method, self.loss_noise)
         self._excuse_groups([p for p in pairs for place in places_of([p]) if place.kind is Kind.RATE])
+        return pairs
+
+    def _scalars_of(self, name: str, step: int) -> list[Pair]:
+        """The pairs of one step's scalars of a name, ``loss`` or ``lr``."""
+        reference = self.reference.select(name=name, role="scalar", run=self.runs[0], step=step)
+        candidate = self.candidate.select(name=name, role="scalar", run=self.runs[1], step=step)
+        pairs = []
+        for first, second, how in points_of(reference, candidate):
+            leaf = next((r.leaf for r in (first, second) if r is not None and r.leaf), "")
+            key = f"{name}_{step}.{leaf}" if leaf else f"{name}_{step}"
+            pairs.append(self._pair(self._key(key), first, second, how))
         return pairs
 
     def _excuse_groups(self, pairs: list[Pair]) -> None:

@@ -128,9 +128,10 @@ def _summary(told: dict[str, dict[str, Counts]], answer: DataSeen) -> str:
 def settings(result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Loader settings beside each other: those that decide about values break alignment, the others are said."""
     known = [Data.answer(c).settings for c in (reference, candidate)]
-    shared = [name for name in known[0] if name in known[1] and name not in PRIVATE]
-    facts = []
-    for name in shared:
+    facts, unimportant = [], []
+    for name in known[0]:
+        if name not in known[1] or name in PRIVATE:
+            continue
         one, other = known[0][name], known[1][name]
         judged = name in DECIDING and not (name == "sampler" and _own(one, other))
         if name == "drop_last" and one != other and _no_effect(result, reference, candidate):
@@ -139,12 +140,13 @@ def settings(result: StageResult, reference: Capture, candidate: Capture) -> Non
                 f"drop_last is {one} in the reference and {other} in the candidate; with {known[0].get('batch_size')} samples a batch "
                 "nothing is left over today, so that it has no effect"
             )
-        facts.append(Fact(f"settings.{name}", one, other, judged=judged))
+        fact = Fact(f"settings.{name}", one, other, judged=judged)
+        facts.append(fact)
+        if not judged and not fact.agree and name not in ("drop_last", "sampler"):
+            unimportant.append(f"{name} {fact.reference} and {fact.candidate}")
     _append(result, facts)
-    apart = [f"{f.key.partition('.')[2]} {f.reference} and {f.candidate}" for f in facts if not f.agree and not f.judged]
-    apart = [text for text in apart if not text.startswith(("drop_last ", "sampler "))]
-    if apart:
-        result.notes.append(f"loader settings that do not matter for the numbers (reference and candidate): {', '.join(apart)}")
+    if unimportant:
+        result.notes.append(f"loader settings that do not matter for the numbers (reference and candidate): {', '.join(unimportant)}")
 
 
 def _own(one: str, other: str) -> bool:

@@ -238,8 +238,11 @@ def _trace_back(context: Context, result: StageResult, of: str, index: int) -> N
     """Name the expression that made a sample, or the first batch that differs, wrong, where no cause is proven."""
     if any(finding.proven for finding in result.findings):
         return
-    places = [place for p in result.wrong if (place := sample_of(p) if of == "dataset" else batch_of(p)) is not None]
-    number = index if of == "dataset" else min((place.step for place in places if place.step >= 0), default=0)
+    place_of = sample_of if of == "dataset" else batch_of
+    places = [place for place in map(place_of, result.wrong) if place is not None]
+    number = index
+    if of != "dataset":
+        number = min((place.step for place in places if place.step >= 0), default=0)
     leaves = [place.name for place in places if place.step == number]
     if provenance.follow(context, result.divergence, of, number, leaves):
         result.findings = [f for f in result.findings if f.rule in REARRANGED]  # guesses about the step that was named before

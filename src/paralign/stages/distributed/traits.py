@@ -359,18 +359,21 @@ def _files(side: Side) -> Iterator[Trait]:
     saved = [answer.saved for answer in side.answers if answer.saved is not None]
     if len(saved) == len(side.answers):
         names = [list(each) for each in saved]
-        found = behaviour.writers(names)
+        writers = behaviour.writers(names)
         function, place = side.place("save")
-        lines = [line for each in saved[1:] for line in each.values() if line]
+        own_fix = ""
         both = behaviour.shared(names)
-        place = lines[0] if lines and both else place
-        shown = f": {', '.join(both[:3])}" if both else ""
-        yield Trait("saving", found.value, found is not Writers.SAME, function, place, fix=f"{fix}{shown}" if both else "")
+        if both:
+            own_fix = f"{fix}: {', '.join(both[:3])}"
+            place = next((line for each in saved[1:] for line in each.values() if line), place)
+        yield Trait("saving", writers.value, writers is not Writers.SAME, function, place, fix=own_fix)
     written = [answer.writes for answer in side.answers]
     both = behaviour.shared([list(each) for each in written])
-    told = "no file is written by several ranks" if not both else "several ranks write the same file"
-    line = written[1].get(both[0], "") if both and len(written) > 1 else ""
-    yield Trait("files", told, not both, "", line, fix=f"{fix} ({', '.join(both[:3])})" if both else "")
+    if not both:
+        yield Trait("files", "no file is written by several ranks")
+        return
+    line = written[1].get(both[0], "") if len(written) > 1 else ""
+    yield Trait("files", "several ranks write the same file", sound=False, place=line, fix=f"{fix} ({', '.join(both[:3])})")
 
 
 def _prints(side: Side) -> Trait:

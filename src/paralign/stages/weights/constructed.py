@@ -181,16 +181,20 @@ def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, orig
 
     Where both sides still hold what they registered, the two are where training starts, and that is compared.
     """
-    names = {p.key: _names(p, plan) for p in suspects}
-    records = {
-        p.key: [own.get(name, TensorHistory()) for own, each in zip(origins, names[p.key], strict=True) for name in each] for p in suspects
-    }
-    asked = [p for p in suspects if any(r.origin != "constructed" for r in records[p.key])]
-    found = {p.key: Unjudged.FILLED for p in asked if any(r.ran for r in records[p.key])}
-    for index, recorder in enumerate((context.reference, context.candidate)):
-        own = sorted({name for p in asked for name in names[p.key][index]})
+    asked: dict[str, tuple[list[str], list[str]]] = {}
+    found: dict[str, Unjudged] = {}
+    for pair in suspects:
+        names = _names(pair, plan)
+        histories = [own.get(name, TensorHistory()) for own, each in zip(origins, names, strict=True) for name in each]
+        if all(history.origin == "constructed" for history in histories):
+            continue
+        asked[pair.key] = names
+        if any(history.ran for history in histories):
+            found[pair.key] = Unjudged.FILLED
+    for side, recorder in enumerate((context.reference, context.candidate)):
+        own = sorted({name for names in asked.values() for name in names[side]})
         changed = _changing(context, recorder, own) if own else set()
-        found.update({p.key: Unjudged.CHANGING for p in asked if changed & set(names[p.key][index])})
+        found.update({key: Unjudged.CHANGING for key, names in asked.items() if not changed.isdisjoint(names[side])})
     return found
 
 
