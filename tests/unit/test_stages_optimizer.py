@@ -198,6 +198,24 @@ def test_an_optimizer_without_groups_is_no_difference_of_settings():
     assert any("the candidate's optimizer does not tell all settings of its parameters" in note for note in result.notes), result.notes
 
 
+class Clipped(torch.optim.SGD):
+    """Scales its gradients down before it steps."""
+
+    def step(self, closure=None):
+        torch.nn.utils.clip_grad_norm_([p for group in self.param_groups for p in group["params"]], 0.01)
+        return super().step(closure)
+
+
+def test_a_step_that_clips_by_itself_is_no_difference_of_settings():
+    result = checked(live(None, lambda m: Clipped(m.parameters(), lr=0.1)), live(None, lambda m: Clipped(m.parameters(), lr=0.1)))
+    assert result.verdict == ALIGNED
+    assert not result.warnings, result.warnings
+    cells = {column: row for table in result.tables for column, row in zip(table.columns, table.rows[0], strict=True)}
+    assert "clipping" not in cells, "what an own step does to gradients is not told"
+    other = checked(live(None, lambda m: Clipped(m.parameters(), lr=0.1)), live(None, lambda m: torch.optim.SGD(m.parameters(), lr=0.1)))
+    assert other.verdict == DIVERGED, "it is seen by the updates"
+
+
 def test_a_setting_that_no_update_shows_is_told():
     theirs, ours = (lambda m: torch.optim.SGD(m.parameters(), lr=0.1)), (lambda m: torch.optim.SGD(m.parameters(), lr=0.1, dampening=0.5))
     result = checked(live(None, theirs), live(None, ours))

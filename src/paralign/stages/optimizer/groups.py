@@ -44,7 +44,8 @@ class Row:
     @property
     def differing(self) -> list[str]:
         """The columns that are not told alike."""
-        judged = [c for c in self.columns if c not in _INFORM and (self.is_whole or (c in self.reference and c in self.candidate))]
+        told = [c for c in self.columns if c in self.reference and c in self.candidate]
+        judged = [c for c in self.columns if c not in _INFORM and (c in told or (self.is_whole and c != "clipping"))]
         return [c for c in judged if self.reference.get(c, "") != self.candidate.get(c, "")]
 
     @property
@@ -124,7 +125,10 @@ def _cells(about: Mapping[str, Any], terms: Terms) -> dict[str, str]:
     """Terms of a known rule in words."""
     cells = {"rule": str(about["class"]), "rate": words.number(terms.rates[0]) if terms.rates else ""}
     cells["weight decay"] = words.told("decay", (terms.decay, terms.style), terms)
-    cells["clipping"] = words.told("clip", (terms.clip, terms.threshold, terms.slack, terms.late), terms) if terms.clip else "none"
+    if terms.clip:
+        cells["clipping"] = words.told("clip", (terms.clip, terms.threshold, terms.slack, terms.late), terms)
+    elif not about["own"]:  # a step of the user's own may clip by itself: that is seen by its updates alone
+        cells["clipping"] = "none"
     first = words.number(terms.first)
     cells["momentum, betas"] = f"{first}, {words.number(terms.second)}" if terms.family in _SQUARES else first
     cells["epsilon"] = "" if terms.family in _WITHOUT_EPSILON else words.number(terms.eps)
