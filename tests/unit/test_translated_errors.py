@@ -19,7 +19,9 @@ import said_sites
 
 from paralign import cli
 from paralign.errors import ParalignError, UsageError, WorkerFailed, unwritten
+from paralign.model import DIVERGED, Coverage, Finding, StageResult
 from paralign.report.language import speaking
+from paralign.report.text import details, looked_at, message
 from paralign.report.translated_errors import told
 from paralign.report.translating import PART, TABLES, sentences, translated
 
@@ -54,7 +56,7 @@ def test_every_error_has_a_chinese_form_or_a_reason():
     sites = said_sites.error_sites()
     without = [(site.path, site.line, text) for site in sites for text in said_sites.lacking(site, known)]
     assert without == []
-    unread = {(site.path, site.kind) for site in sites if site.unknown}
+    unread = {site.source for site in sites if site.unknown}
     assert sorted(unread - set(said_sites.EXPLAINED)) == []
 
 
@@ -62,7 +64,7 @@ def test_what_stands_in_the_lists_of_exceptions_is_there():
     sites = said_sites.error_sites()
     texts = {text for site in (*sites, *said_sites.note_sites()) for text in (*site.what, *site.fragments)}
     assert sorted(said_sites.SAME - texts) == []
-    assert sorted(set(said_sites.EXPLAINED) - {(site.path, site.kind) for site in sites if site.unknown}) == []
+    assert sorted(set(said_sites.EXPLAINED) - {site.source for site in sites if site.unknown}) == []
     assert sorted(said_sites.SAME & set(sentences())) == []
 
 
@@ -208,6 +210,41 @@ def test_an_error_in_both_languages():
     with speaking("zh"):
         assert told(error) == "文件为空\n  位置：a\\u000ab\n  修正：指定一个文件"
         assert told(UsageError("new words", hint="of somebody")) == "new words\n  修正：of somebody"
+
+
+def test_what_stages_say_is_told_in_chinese():
+    stage = StageResult("forward", verdict=DIVERGED, method="in order of execution", notes=["nothing was compared", "of the user's own"])
+    stage.warnings = ["the sides run on different devices: cpu and gpu:0"]
+    stage.findings = [Finding("own/rule", "sort on both sides", "switch shuffling off on both sides")]
+    stage.failure = {"type": "UsageError", "message": "the file is empty", "frames": [], "side": "reference"}
+    with speaking("zh"):
+        shown = "\n".join(
+            str(line) for part in details(stage) for line in getattr(getattr(part, "renderable", part), "renderables", [part])
+        )
+    for chinese in (
+        "没有比较任何内容",
+        "of the user's own",
+        "两侧在不同的设备上运行：cpu 和 gpu:0",
+        "两侧都关闭打乱",
+        "UsageError: 文件为空",
+    ):
+        assert chinese in shown, shown
+    shown = "\n".join(str(line) for part in details(stage) for line in getattr(getattr(part, "renderable", part), "renderables", [part]))
+    assert not CHINESE.search(shown)
+
+
+def test_what_a_users_own_program_says_is_never_translated():
+    assert message({"type": "ValueError", "message": "the file is empty"}) == "the file is empty"
+    with speaking("zh"):
+        assert message({"type": "ValueError", "message": "the file is empty"}) == "the file is empty"
+        assert message({"type": "CaptureFormatError", "message": "the file is empty"}) == "文件为空"
+
+
+def test_how_much_was_looked_at_in_both_languages():
+    assert looked_at(Coverage("batches", 1000, 2000)) == str(Coverage("batches", 1000, 2000)) == "1,000 of 2,000 batches"
+    with speaking("zh"):
+        assert looked_at(Coverage("batches", 1000, 2000)) == "2,000 中的 1,000 个 batch"
+        assert looked_at(Coverage("samples evaluated", 3, None)) == "3 个样本参与评估"
 
 
 @pytest.mark.parametrize(

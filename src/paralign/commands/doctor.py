@@ -76,13 +76,16 @@ def _told(result: Diagnosis) -> list[str]:
         lines.append(say("differences between the sides (reference | candidate)"))
     for each in result.differences:
         weight = say("matters") if each.matters else say("does not matter")
-        lines.append(f"  {each.what}: {each.reference} | {each.candidate}; {weight}: {each.why}")
+        lines.append(f"  {say(each.what)}: {each.reference} | {each.candidate}; {weight}: {say(each.why)}")
         if each.matters:
-            lines.append(f"    {say('fix: {fix}', fix=each.fix)}")
+            lines.append(f"    {say('fix: {fix}', fix=say(each.fix))}")
     if result.symptoms:
         lines.append(say("findings"))
     for symptom in result.symptoms:
-        lines += [f"  {symptom.severity.value} ({symptom.side}): {symptom.what}", f"    {say('fix: {fix}', fix=symptom.fix)}"]
+        lines += [
+            f"  {say(symptom.severity.value)} ({say(symptom.side)}): {say(symptom.what)}",
+            f"    {say('fix: {fix}', fix=say(symptom.fix))}",
+        ]
     return [*lines, _of_kernel(), say(_CONCLUSIONS[result.code])]
 
 

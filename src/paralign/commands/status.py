@@ -108,11 +108,11 @@ def _told(found: Status) -> list[str]:
         mark = str(each.step.checkpoint) if each.step.checkpoint else ""
         lines.append(_row(each.step.number, each.step.title[current()], say(each.state.value), mark))
         if each.why:
-            lines.append(f"{'':6}{shortened(one_line(each.why), SHOWN)}")
+            lines.append(f"{'':6}{shortened(one_line(say(each.why)), SHOWN)}")
     lines.append(_sum(found))
     upcoming = found.next
     if upcoming is not None:
-        step = say("step {number}: {why}", number=upcoming.step.number, why=upcoming.why)
+        step = say("step {number}: {why}", number=upcoming.step.number, why=say(upcoming.why))
         lines.append(say("next: {what}", what=one_line(upcoming.command) if upcoming.command else step))
     return lines
 

@@ -12,6 +12,7 @@ from paralign.progress.phrases import PHRASES, STATES_ZH
 from paralign.progress.steps import State
 from paralign.registry import BY_NAME
 from paralign.report import artifacts
+from paralign.report.language import say, speaking
 from paralign.report.text import figure
 from paralign.worker.files import ABSENT
 
@@ -37,7 +38,7 @@ def logbook(status: Status, language: str = "en") -> str:
 
     Args:
         status: how far it has come.
-        language: ``en`` or ``zh``. What checks said themselves stays as it is.
+        language: ``en`` or ``zh``. What checks said themselves is told in Chinese where the tables of sentences have it.
 
     Returns:
         Markdown; texts of others are escaped, so that none can pass for a heading, a link or HTML.
@@ -118,7 +119,7 @@ class _Writer:
         yield ""
         yield self._item("state", self._state(each.state))
         if each.why:
-            yield f"- {plain(each.why)}"
+            yield f"- {plain(self._told(each.why))}"
         if each.command and each.state is not State.LEFT_OUT:
             yield self._item("next", code(each.command))
         yield ""
@@ -175,13 +176,13 @@ class _Writer:
 
     def _figures(self, report: dict[str, Any]) -> Iterator[str]:
         if report.get("method"):
-            yield self._item("method", plain(report["method"]))
+            yield self._item("method", plain(self._told(report["method"])))
         if report.get("worst"):
             told = {name: _number(report.get(name)) for name in ("error", "noise", "ratio")}
             yield self._item("numbers", self.say["error"].format(worst=code(report["worst"]), **told))
         for each in report.get("coverage") or []:
             if isinstance(each, dict):
-                told = {name: plain("?" if each.get(name) is None else each[name]) for name in ("compared", "total", "what")}
+                told = {name: plain("?" if each.get(name) is None else self._told(each[name])) for name in ("compared", "total", "what")}
                 yield self._item("coverage", self.say["of"].format(**told))
 
     def _files(self, stage: str, kept: Kept) -> Iterator[str]:
@@ -210,14 +211,19 @@ class _Writer:
         for finding in (report.get("findings") or [])[:MOST]:
             if isinstance(finding, dict):
                 sure = self.say["proven" if finding.get("proven") else "suspected"]
-                fix = f"; {self.say['fix']}{self.say['separator']}{plain(finding['fix'])}" if finding.get("fix") else ""
-                yield self._item("findings", f"{plain(finding.get('cause', ''))} ({sure}){fix}")
+                fix = f"; {self.say['fix']}{self.say['separator']}{plain(self._told(finding['fix']))}" if finding.get("fix") else ""
+                yield self._item("findings", f"{plain(self._told(finding.get('cause', '')))} ({sure}){fix}")
         failure = report.get("failure")
         if failure:
             yield self._item("failure", code(f"{failure.get('side', '')}: {failure.get('type', '')}: {failure.get('message', '')}"))
         for key in ("warnings", "notes"):
             for text in (report.get(key) or [])[:MOST]:
-                yield self._item(key, plain(text))
+                yield self._item(key, plain(self._told(text)))
+
+    def _told(self, said: Any) -> Any:
+        """What a check has said, in the log's language where it is known; anything but a text stays."""
+        with speaking(self.language):
+            return say(said) if isinstance(said, str) else said
 
     def _some(self, names: list[str]) -> str:
         more = f" {self.say['more'].format(count=len(names) - MOST)}" if len(names) > MOST else ""

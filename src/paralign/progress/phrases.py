@@ -67,7 +67,7 @@ PHRASES = {
         "numbers": "误差最大的张量",
         "error": "{worst}：误差 {error}，噪声 {noise}，误差 ÷ 噪声 {ratio}",
         "coverage": "检查范围",
-        "of": "{total} 个 {what} 中的 {compared} 个",
+        "of": "{total} 中的 {compared} {what}",
         "files": "文件",
         "sources": "所依赖的代码和数据",
         "more": "另有 {count} 个",

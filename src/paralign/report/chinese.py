@@ -216,4 +216,15 @@ CHINESE: dict[str, str] = {
     "not every tensor has a place; nothing was written": "有张量没有去处，没有写出任何文件",
     "the same": "相同",
     "different": "不同",
+    # how much was looked at
+    "{compared} of {total} {what}": "{total} 中的 {compared} {what}",
+    "batches": "个 batch",
+    "parameters": "个参数",
+    "updates": "次更新",
+    "seeds": "个种子",
+    "tensors": "个张量",
+    "steps": "步",
+    "processes": "个进程",
+    "elements": "个元素",
+    "({count} characters left out: report.json has them)": "（略去 {count} 个字符，见 report.json）",
 }  # fmt: skip

@@ -17,11 +17,11 @@ HEAD, SHOWN = 2, 6
 
 
 def words(finding: Finding) -> tuple[str, str]:
-    """Cause and fix of a finding; English where the catalogue does not have it."""
+    """Cause and fix of a finding; English where neither the catalogue nor the tables of sentences have it."""
     if current() == "zh" and finding.cause_zh:
         return finding.cause_zh, finding.fix_zh
     if current() != "zh" or not finding.rule.startswith(CATALOGUE):
-        return finding.cause, finding.fix
+        return say(finding.cause), say(finding.fix)
     from paralign.catalogue.lookup import entry_of
     from paralign.catalogue.naming import names
 
@@ -31,7 +31,7 @@ def words(finding: Finding) -> tuple[str, str]:
         only = f" {say('Only: {what}', what=entry.data.of('zh'))}" if entry.data.en else ""
         return entry.differs.of("zh") + only, entry.fix.words.of("zh")
     missing = names().missing.get(name)
-    return finding.cause, finding.fix if missing is None else missing.of("zh")
+    return say(finding.cause), say(finding.fix) if missing is None else missing.of("zh")
 
 
 def changed_lines(patch: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The language of what a command prints: English, or Chinese where :mod:`~paralign.report.chinese` has the message."""
+"""The language of what a command prints: English, or Chinese where :mod:`~paralign.report.chinese` or a table of sentences has it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def current() -> str:
 
 
 def say(english: str, /, about: str = "", **values: Any) -> str:
-    """A message in the language that is spoken; English where it has no other.
+    """A message in the language that is spoken, or a whole sentence that a stage has said; English where it has no other.
 
     Args:
         english: the message, with ``{names}`` for what differs from case to case.
@@ -44,9 +44,19 @@ def say(english: str, /, about: str = "", **values: Any) -> str:
     ...     say("error {error}", error=0.1)
     '误差 0.1'
     """
-    key = f"{english} ({about})" if about else english
-    text = CHINESE.get(key, english) if current() == "zh" else english
+    if current() != "zh":
+        return english.format(**values) if values else english
+    text = CHINESE.get(f"{english} ({about})" if about else english)
+    if text is None:
+        text = english if about or values else _found(english)
     return text.format(**values) if values else text
+
+
+def _found(sentence: str) -> str:
+    """What a stage has said, in Chinese; as it is where the tables of sentences do not have it."""
+    from paralign.report.translating import translated
+
+    return translated(sentence)
 
 
 def stage(name: str) -> str:

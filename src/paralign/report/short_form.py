@@ -57,7 +57,7 @@ def render(result: CheckResult, root: Path | None = None, *, verbose: bool = Fal
     """
     if verbose or not any(stage.verdict == DIVERGED for stage in result.stages):
         return text.render(result, root)
-    head = [Text(line, style="dim") for line in result.preflight]
+    head = [Text(say(line), style="dim") for line in result.preflight]
     return Group(*head, table(result), *(relative(line, root) for line in _lines(result)), conclusion(result))
 
 
@@ -72,7 +72,7 @@ def _lines(result: CheckResult) -> list[Text]:
 
 def _doubts(result: CheckResult) -> list[str]:
     """What all that is said rests on, where that is less than it seems; each once."""
-    doubts = (shortened(one_line(doubt), SENTENCE) for stage in result.stages for doubt in stage.doubts)
+    doubts = (shortened(one_line(say(doubt)), SENTENCE) for stage in result.stages for doubt in stage.doubts)
     return list(dict.fromkeys(doubts))[:DOUBTS]
 
 
@@ -127,8 +127,8 @@ def _together(stages: list[StageResult], why: str) -> Text:
 
 def _weakness(stage: StageResult) -> str:
     """The first reason why a stage could not judge."""
-    weak = [f"{pair.key}: {pair.notes[0]}" for pair in stage.pairs if pair.judged and pair.verdict == UNDERPOWERED and pair.notes]
-    return next(iter((*stage.warnings, *weak, *stage.notes)), say("the test is too weak"))
+    weak = [f"{pair.key}: {say(pair.notes[0])}" for pair in stage.pairs if pair.judged and pair.verdict == UNDERPOWERED and pair.notes]
+    return next(iter((*map(say, stage.warnings), *weak, *map(say, stage.notes))), say("the test is too weak"))
 
 
 def _headed(stage: StageResult, sentence: str) -> Text:
@@ -140,10 +140,10 @@ def _headed(stage: StageResult, sentence: str) -> Text:
 def _failed(stage: StageResult) -> list[Text]:
     """A side that failed: what it said, where, what to do."""
     failure = stage.failure or {}
-    told = say("the {side} failed: ", side=say(failure["side"])) + f"{failure['type']}: {failure['message']}"
+    told = say("the {side} failed: ", side=say(failure["side"])) + f"{failure['type']}: {text.message(failure)}"
     lines = [_headed(stage, told), *(Text(f"  {one_line(frame)}", "dim") for frame in failure["frames"][-2:])]
     if failure.get("remedy"):
-        lines.append(Text(say("  fix: {fix}", fix=failure["remedy"]["fix"])))
+        lines.append(Text(say("  fix: {fix}", fix=say(failure["remedy"]["fix"]))))
     if failure.get("log"):
         lines.append(Text(f"  {say('log: ')}{failure['log']}"))
     return lines
@@ -179,7 +179,7 @@ def _remark(stage: StageResult, found: Finding | None) -> str:
         return ""
     if fault is not None and fault.what:
         return say(fault.notes[1]) if fault.confirmed and len(fault.notes) > 1 else ""
-    return next(iter((*stage.warnings, *stage.notes)), "")
+    return say(next(iter((*stage.warnings, *stage.notes)), ""))
 
 
 def _cause(stage: StageResult) -> Finding | None:
@@ -199,7 +199,7 @@ def _sentence(stage: StageResult, found: Finding | None) -> str:
         return said if found is None else f"{said}; {say('suspected cause: ')}{words(found)[0]}"
     wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict not in (ALIGNED, NOT_TESTED)]
     if not wrong:
-        return next(iter((*stage.warnings, *stage.notes)), say("it differs"))
+        return say(next(iter((*stage.warnings, *stage.notes)), "it differs"))
     more = say(", and {count} more values", count=len(wrong) - 1) if len(wrong) > 1 else ""
     note = f" ({say(wrong[0].notes[0])})" if wrong[0].notes else ""
     return say("{key} differs", key=wrong[0].key) + note + more

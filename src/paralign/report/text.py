@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from paralign import errors
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from paralign.model import CheckResult, Divergence, Finding, Listing, Pair, Point, StageResult
+    from paralign.model import CheckResult, Coverage, Divergence, Finding, Listing, Pair, Point, StageResult
 
 STYLE = {ALIGNED: "bold green", DIVERGED: "bold red", ERROR: "bold red", UNDERPOWERED: "bold yellow", NOT_TESTED: "dim"}
 
@@ -50,7 +51,8 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     left_out = len(text) - longest
     if left_out <= 0:
         return text
-    return f"{text[: longest * 3 // 4]} … ({left_out:,} characters left out: report.json has them) … {text[-(longest // 4) :]}"
+    told = say("({count} characters left out: report.json has them)", count=f"{left_out:,}")
+    return f"{text[: longest * 3 // 4]} … {told} … {text[-(longest // 4) :]}"
 
 
 def relative(text: Text, root: Path | None) -> Text:
@@ -76,7 +78,7 @@ def render(result: CheckResult, root: Path | None = None) -> RenderableType:
         result: of a check, or a comparison.
         root: the project's folder, from which paths are shown; None shows them whole.
     """
-    parts: list[RenderableType] = [Text(line, style="dim") for line in result.preflight]
+    parts: list[RenderableType] = [Text(say(line), style="dim") for line in result.preflight]
     parts.append(table(result))
     told: list[Any] = []
     weights = False
@@ -119,14 +121,32 @@ def table(result: CheckResult) -> Table:
             figure(worst.noise.value if worst and worst.noise else None),
             figure(worst.ratio if worst else None),
         ]
-        names = Text(one_line(worst.key) if worst else ""), Text(stage.method)
+        names = Text(one_line(worst.key) if worst else ""), Text(say(stage.method))
         shown.add_row(Text(language.stage(stage.name)), _verdict(stage), *numbers, *names)
     return shown
 
 
 def _verdict(stage: StageResult) -> Text:
     """The verdict, with how much was looked at where that is not everything."""
-    return Text.assemble((say(stage.verdict), STYLE[stage.verdict]), *(f", {part}" for part in stage.coverage))
+    return Text.assemble((say(stage.verdict), STYLE[stage.verdict]), *(f", {looked_at(part)}" for part in stage.coverage))
+
+
+def looked_at(part: Coverage) -> str:
+    """How much was looked at, of how much.
+
+    >>> from paralign.model import Coverage
+    >>> looked_at(Coverage("steps", 1000, 2000))
+    '1,000 of 2,000 steps'
+    """
+    if part.total in (None, part.compared):
+        return f"{part.compared:,} {say(part.what)}"
+    return say("{compared} of {total} {what}", compared=f"{part.compared:,}", total=f"{part.total:,}", what=say(part.what))
+
+
+def message(failure: dict[str, Any]) -> str:
+    """What a failed side said; paralign's own errors in the language that is spoken."""
+    own = getattr(errors, failure["type"], None)
+    return say(failure["message"]) if isinstance(own, type) else str(failure["message"])
 
 
 def details(stage: StageResult, root: Path | None = None, *, weights_told: bool = False) -> Iterator[RenderableType]:
@@ -151,8 +171,8 @@ def details(stage: StageResult, root: Path | None = None, *, weights_told: bool 
         lines += [pair_line(p) for p in wrong[:MOST]]
         if len(wrong) > MOST:
             lines.append(Text(say("… and {count} more in report.json", count=len(wrong) - MOST), "dim"))
-    lines += [Text.assemble((say("warning: "), "yellow"), shortened(w)) for w in stage.warnings]
-    lines += [Text(say("note: {note}", note=shortened(n)), "dim") for n in stage.notes]
+    lines += [Text.assemble((say("warning: "), "yellow"), shortened(say(w))) for w in stage.warnings]
+    lines += [Text(say("note: {note}", note=shortened(say(n))), "dim") for n in stage.notes]
     if lines or stage.tables:
         yield Text.assemble((language.stage(stage.name), "bold"), " ", (say(stage.verdict), STYLE[stage.verdict]))
         shown: list[RenderableType] = [*map(_listing, stage.tables), *(relative(line, root) for line in lines)]
@@ -161,9 +181,11 @@ def details(stage: StageResult, root: Path | None = None, *, weights_told: bool 
 
 def _listing(listing: Listing) -> Table:
     """A table of a stage, as it is."""
-    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title=one_line(listing.title), title_justify="left")
+    shown = Table(
+        box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title=one_line(say(listing.title)), title_justify="left"
+    )
     for name in listing.columns:
-        shown.add_column(name, overflow="fold")
+        shown.add_column(say(name), overflow="fold")
     for row in listing.rows:
         shown.add_row(*(Text(one_line(cell)) for cell in row))
     return shown
@@ -184,10 +206,10 @@ def _follows(stage: StageResult, *, weights_told: bool) -> list[Text]:
 
 def _failure(failure: dict[str, Any]) -> list[Text]:
     failed = say("the {side} failed: ", side=say(failure["side"]))
-    lines = [Text.assemble((failed, "red"), f"{failure['type']}: {shortened(failure['message'])}")]
+    lines = [Text.assemble((failed, "red"), f"{failure['type']}: {shortened(message(failure))}")]
     lines += [Text(f"  {frame}", "dim") for frame in failure["frames"][-FRAMES:]]
     if failure.get("remedy"):
-        lines.append(Text(say("fix: {fix}", fix=failure["remedy"]["fix"])))
+        lines.append(Text(say("fix: {fix}", fix=say(failure["remedy"]["fix"]))))
     if failure.get("log"):
         lines.append(Text(f"{say('log: ')}{failure['log']}", overflow="fold"))
     return lines
@@ -288,7 +310,7 @@ def pair_line(pair: Pair) -> Text:
         if pair.stats.max_abs_at is not None:
             text.append(say(" at {place}", place=list(pair.stats.max_abs_at)))
     for note in pair.notes:
-        text.append(f"\n  {shortened(note)}", "yellow")
+        text.append(f"\n  {shortened(say(note))}", "yellow")
     return text
 
 
@@ -308,5 +330,7 @@ def pairs(result: CheckResult) -> Table:
                 if stats is None
                 else [figure(stats.mean_abs), figure(stats.max_abs), figure(pair.error), f"{stats.mismatched}/{stats.count}"]
             )
-            shown.add_row(Text(one_line(pair.key)), Text(say(pair.verdict), STYLE[pair.verdict]), *numbers, Text("; ".join(pair.notes)))
+            shown.add_row(
+                Text(one_line(pair.key)), Text(say(pair.verdict), STYLE[pair.verdict]), *numbers, Text("; ".join(map(say, pair.notes)))
+            )
     return shown
