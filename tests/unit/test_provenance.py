@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import blame_in_words, tracing_back
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
 from paralign.worker.provenance.fresh_imports import rewritten
@@ -557,7 +557,7 @@ def test_a_setting_of_an_optimizer(record):
     found = tracing_back.of_setting(sides, ("eps", "epsilon"))
     assert found is not None
     assert found.expression.line == 11
-    assert tracing_back.said(found).startswith("the value comes from here: 1e-05; the reference has 1e-07")
+    assert blame_in_words.said(found).startswith("the value comes from here: 1e-05; the reference has 1e-07")
     assert tracing_back.of_setting(sides, ("momentum",)) is None, "the call does not give it"
 
 
@@ -785,3 +785,24 @@ def test_a_zero_that_the_reference_has_nowhere(record):
     assert found.expression.line == line_of(wrong, "first=0.0")
     right = Search(record(SCHEDULED).root(""), sides[0].root("made")).first()
     assert right is None or right.expression.numbers is None, "nothing of a right one is blamed for a number"
+
+
+SCALED_HEADS = """
+    class Attention:
+        def __init__(self, width, heads):
+            self.heads = heads
+            self.scale = (width // heads) ** -0.5
+    def run():
+        return Attention(16, 4).scale * 3.0
+"""
+
+
+def test_a_right_number_that_is_taken_wrongly(record):
+    """Both sides write the width; what computes with it in place of a head's width is at fault, not where the width is written."""
+    wrong = SCALED_HEADS.replace("(width // heads) ** -0.5", "width**-0.5")
+    reference = SCALED_HEADS.replace("def __init__(self, width, heads):", "def __init__(self, heads, width, *more):").replace(
+        "Attention(16, 4)", "Attention(4, 16, 1)"
+    )
+    sides = tracing_back.Sides(record(reference), record(wrong))
+    found = tracing_back.of_value(sides, "", "")
+    assert found.expression.line == line_of(wrong, "width**-0.5")

@@ -14,7 +14,7 @@ from paralign.locate.lines.kinds import Kind
 from paralign.locate.lines.number_lines import NUMBER_RULES, Numbers
 from paralign.locate.lines.rule import proposals
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import blame_in_words, tracing_back
 from paralign.locate.runs import construction as built_at
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import FLOOR, Judgement
@@ -126,9 +126,9 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         noise=max(FLOOR, judgement.scale.floor),
         repeats=len(guilt.repeats),
         chain=chain,
-        notes=_notes(guilt, fault.kind, fault.other) + ([tracing_back.said(traced)] if traced is not None else []),
+        notes=_notes(guilt, fault.kind, fault.other) + ([blame_in_words.said(traced)] if traced is not None else []),
         hidden=guilt.hidden,
-        value=tracing_back.value_of(traced) if traced is not None else None,
+        value=blame_in_words.value_of(traced) if traced is not None else None,
         axis=other_axis.of_operations(judgement, fault.operation, fault.other),
     )
 

@@ -11,10 +11,11 @@ from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
+from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
-from paralign.model import LineProposal, TracedValue
+from paralign.model import LineProposal
 from paralign.run.recorder import both
 from paralign.worker.protocol import Provenance
 
@@ -36,8 +37,8 @@ STAGE = "stage"
 #: numbers below this only mask: how low they are is for a softmax the same
 MASKED = -5000.0
 
-#: lines of a chain that are kept, and characters of a value that are shown
-CHAIN, SHOWN = 8, 60
+#: lines of a chain that are kept
+CHAIN = 8
 
 #: steps of a schedule that are looked at: an optimizer that is not stepped costs nothing but the recording
 STEPS = 64
@@ -148,9 +149,9 @@ def of_operation(
 
 
 def _wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
-    """What is blamed, without a number that is only taken at a wrong place: the reference writes it as often.
+    """What is blamed, but for a number that is only taken at a wrong place: the reference writes it as often.
 
-    Then what takes it is at fault, which the line of the operation tells.
+    Then what computes with it is at fault; None where that is the operation itself.
     """
     each = found.expression if found is not None else None
     if each is None or not is_number(each.scalar) or each.scalar in COMMON or not (each.kind in WRITTEN or each.kind in READINGS):
@@ -158,7 +159,13 @@ def _wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
     if each.kind == SETTING and any(e.kind == SETTING for e in sides.reference.expressions):
         return found  # the search has looked for the entry in the reference's files
     written = [_origins(graph, each.scalar) for graph in (sides.candidate, sides.reference)]
-    return None if 0 < written[0] <= written[1] else found
+    return _taking(found) if found is not None and 0 < written[0] <= written[1] else found
+
+
+def _taking(found: Blamed) -> Blamed | None:
+    """The first number that was computed with what is blamed; None where none was."""
+    computed = [e for e in found.chain[1:] if not e.is_copy and e.kind in ("operation", "call") and is_number(e.scalar)]
+    return Blamed(computed[0], found.chain[found.chain.index(computed[0]) :]) if computed else None
 
 
 def _origins(graph: ValueGraph, number: float) -> int:
@@ -471,28 +478,3 @@ def name(divergence: Divergence | None, found: Blamed | None, note: str = "") ->
     divergence.rule, divergence.value = RULE, value_of(found)
     divergence.proposals.insert(0, LineProposal(RULE, found.source))
     divergence.notes.append(note or said(found))
-
-
-def value_of(found: Blamed) -> TracedValue | None:
-    """What is wrong at an expression, and what the reference has there; None of what is no number, text or list."""
-    marks = [None if each is None else each.mark for each in (found.expression, found.reference)]
-    plain_values = [mark[1] if mark is not None and mark[0] in ("s", "l") else None for mark in marks]
-    if plain_values[0] is None:
-        return None
-    due = found.reference
-    return TracedValue(plain_values[0], plain_values[1], due.source if due is not None and due.file else None)
-
-
-def said(found: Blamed) -> str:
-    """An expression at fault in words."""
-    each, due = found.expression, found.reference
-    value = _shown(each)
-    beside = f"; the reference has {_shown(due)}, {due.source}" if due is not None and due.file and _shown(due) not in ("", value) else ""
-    if not each.values or each.is_copy:
-        return f"the value comes from here: {value}{beside}" if value else f"the value comes from here{beside}"
-    return f"all that goes in here is the reference's, the result is not{f': {value}' if value else ''}{beside}"
-
-
-def _shown(each: Expression) -> str:
-    """A value in a few characters; '' of what is no number or text."""
-    return repr(each.mark[1])[:SHOWN] if each.mark[0] in ("s", "l") else ""

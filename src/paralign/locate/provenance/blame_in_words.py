@@ -1,0 +1,39 @@
+"""An expression at fault in words, and as the value that a report keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.model import TracedValue
+
+if TYPE_CHECKING:
+    from paralign.locate.provenance.blame import Blamed
+    from paralign.locate.provenance.value_graph import Expression
+
+#: characters of a value that are shown
+SHOWN = 60
+
+
+def value_of(found: Blamed) -> TracedValue | None:
+    """What is wrong at an expression, and what the reference has there; None of what is no number, text or list."""
+    marks = [None if each is None else each.mark for each in (found.expression, found.reference)]
+    plain_values = [mark[1] if mark is not None and mark[0] in ("s", "l") else None for mark in marks]
+    if plain_values[0] is None:
+        return None
+    due = found.reference
+    return TracedValue(plain_values[0], plain_values[1], due.source if due is not None and due.file else None)
+
+
+def said(found: Blamed) -> str:
+    """An expression at fault in words."""
+    each, due = found.expression, found.reference
+    value = _shown(each)
+    beside = f"; the reference has {_shown(due)}, {due.source}" if due is not None and due.file and _shown(due) not in ("", value) else ""
+    if not each.values or each.is_copy:
+        return f"the value comes from here: {value}{beside}" if value else f"the value comes from here{beside}"
+    return f"all that goes in here is the reference's, the result is not{f': {value}' if value else ''}{beside}"
+
+
+def _shown(each: Expression) -> str:
+    """A value in a few characters; '' of what is no number or text."""
+    return repr(each.mark[1])[:SHOWN] if each.mark[0] in ("s", "l") else ""
