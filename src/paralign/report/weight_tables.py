@@ -44,29 +44,39 @@ def conversion(found: Conversion, *, planned: bool, rules: Path | None, every: b
         parts.append(_tensors(found))
     elif found.rules.rows():
         parts.append(_rules(found))
-    parts.append(Text(f"{found.unchanged} of {len(found.ways)} tensors keep name and layout", "dim"))
+    parts.append(Text(say("{kept} of {count} tensors keep name and layout", kept=found.unchanged, count=len(found.ways)), "dim"))
     if found.dropped:
-        parts.append(Text(f"left out, for nothing on the other side needs it: {_some(found.dropped, 4)}", "dim"))
+        parts.append(Text(say("left out, for nothing on the other side needs it: {names}", names=_some(found.dropped, 4)), "dim"))
     if found.left:
-        parts.append(Text(f"also in the source, and left there: {_some(found.left, 4)}", "dim"))
-    parts += _lines("no place", [f"{name}: {why}" for name, why in found.unplaced])
-    parts += _lines("ambiguous", found.ambiguous)
-    parts += _lines("not tried, for want of runs", found.untested)
-    parts += [Text.assemble(("note: ", "yellow" if found.verdict in ("not proven", "differs") else "dim"), line) for line in found.notes]
+        parts.append(Text(say("also in the source, and left there: {names}", names=_some(found.left, 4)), "dim"))
+    parts += _lines(say("no place"), [f"{name}: {say(why)}" for name, why in found.unplaced])
+    parts += _lines(say("ambiguous"), [say(line) for line in found.ambiguous])
+    parts += _lines(say("not tried, for want of runs"), found.untested)
+    parts += [
+        Text.assemble((say("note: {note}", note=""), "yellow" if found.verdict in ("not proven", "differs") else "dim"), say(line))
+        for line in found.notes
+    ]
     parts += _hints(found)
     if rules is not None:
-        parts.append(Text(f"rules: {one_line(str(rules))}", overflow="fold"))
+        parts.append(Text(say("rules: {path}", path=one_line(str(rules))), overflow="fold"))
     if planned:
-        parts.append(Text("nothing was written: --dry-run"))
+        parts.append(Text(say("nothing was written: --dry-run")))
     for path in found.files[-1:]:
         parts.append(
             Text(
-                f"written: {one_line(str(path))} ({len(found.ways)} tensors, {found.bytes / 1e6:.1f} MB, {found.seconds:.1f} s)",
+                say(
+                    "written: {path} ({count} tensors, {size} MB, {seconds} s)",
+                    path=one_line(str(path)),
+                    count=len(found.ways),
+                    size=f"{found.bytes / 1e6:.1f}",
+                    seconds=f"{found.seconds:.1f}",
+                ),
                 overflow="fold",
             )
         )
     style, meaning = VERDICTS[found.verdict]
-    proof = f" (error {figure(found.error)} of what is allowed, {found.runs} runs)" if found.error is not None else ""
+    tried = say(" (error {error} of what is allowed, {runs} runs)", error=figure(found.error), runs=found.runs)
+    proof = tried if found.error is not None else ""
     parts.append(Text.assemble(say("verdict: "), (say(found.verdict), style), f": {say(meaning)}{proof}"))
     return Group(*parts)
 
@@ -90,7 +100,7 @@ def _tensors(found: Conversion) -> Table:
 def _table(*columns: tuple[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, side in columns:
-        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+        table.add_column(say(name), justify="right" if side == "right" else "left", overflow="fold")
     return table
 
 
@@ -98,7 +108,7 @@ def _lines(title: str, lines: list[str]) -> list[RenderableType]:
     if not lines:
         return []
     shown = [Text(one_line(line)) for line in lines[:MOST]]
-    more = [Text(f"… and {len(lines) - MOST} more (--json lists all)", "dim")] if len(lines) > MOST else []
+    more = [Text(say("… and {count} more (--json lists all)", count=len(lines) - MOST), "dim")] if len(lines) > MOST else []
     return [Text(f"{title}:", "yellow"), Padding(Group(*shown, *more), (0, 0, 0, 2), expand=False)]
 
 
@@ -107,46 +117,62 @@ def _hints(found: Conversion) -> list[RenderableType]:
         return []
     return [
         Text(
-            "to leave a tensor out, write [[drop]] with its side (reference: in the source; candidate: in the destination) and name into a "
-            "file for --rules; [[rename]] and [[route]] give one a place",
+            say(
+                "to leave a tensor out, write [[drop]] with its side (reference: in the source; candidate: in the destination) and "
+                "name into a file for --rules; [[rename]] and [[route]] give one a place"
+            ),
             "dim",
         )
     ]
 
 
 def _some(names: list[str], most: int) -> str:
-    return one_line(", ".join(names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return one_line(", ".join(names[:most])) + (say(" and {count} more", count=len(names) - most) if len(names) > most else "")
 
 
 def difference(found: Difference, *, every: bool) -> Group:
     """What two checkpoints differ in: tensors that one lacks, the tensors that differ most, groups that one training shrank."""
     parts: list[RenderableType] = [
-        Text(f"first:  {one_line(str(found.reference))} ({found.frameworks[0] or 'framework not told'})", "dim", overflow="fold"),
-        Text(f"second: {one_line(str(found.candidate))} ({found.frameworks[1] or 'framework not told'})", "dim", overflow="fold"),
+        Text(
+            say("first:  {path} ({framework})", path=one_line(str(found.reference)), framework=_framework(found, 0)), "dim", overflow="fold"
+        ),
+        Text(
+            say("second: {path} ({framework})", path=one_line(str(found.candidate)), framework=_framework(found, 1)), "dim", overflow="fold"
+        ),
     ]
-    parts += _lines("only in the first", found.missing)
-    parts += _lines("only in the second", found.extra)
+    parts += _lines(say("only in the first"), found.missing)
+    parts += _lines(say("only in the second"), found.extra)
     if found.dropped:
-        parts.append(Text(f"not compared: {_some(found.dropped, 3)}", "dim"))
+        parts.append(Text(say("not compared: {names}", names=_some(found.dropped, 3)), "dim"))
     rows = found.rows if every else found.different[:MOST]
     if rows:
         parts.append(_figures(rows))
     if len(found.different) > MOST and not every:
-        parts.append(Text(f"… and {len(found.different) - MOST} more that differ (--all lists every tensor)", "dim"))
+        parts.append(Text(say("… and {count} more that differ (--all lists every tensor)", count=len(found.different) - MOST), "dim"))
     suspects = [group for group in found.groups if every or group.smaller]
     if suspects:
         parts += _suspects(suspects)
     parts += _layers(found.layers, every=every) if found.layers is not None else []
-    parts += [Text(f"note: {note}", "dim") for note in [*found.notes, *(found.layers.notes if found.layers is not None else [])]]
+    notes = [*found.notes, *(found.layers.notes if found.layers is not None else [])]
+    parts += [Text(say("note: {note}", note=say(note)), "dim") for note in notes]
     alike = len(found.rows) - len(found.different)
     parts.append(
         Text.assemble(
             (say("the same") if found.same else say("different"), "bold green" if found.same else "bold red"),
-            f": {alike} tensors agree, {len(found.different)} differ, {len(found.missing)} only in the first, "
-            f"{len(found.extra)} only in the second",
+            say(
+                ": {alike} tensors agree, {different} differ, {missing} only in the first, {extra} only in the second",
+                alike=alike,
+                different=len(found.different),
+                missing=len(found.missing),
+                extra=len(found.extra),
+            ),
         )
     )
     return Group(*parts)
+
+
+def _framework(found: Difference, which: int) -> str:
+    return found.frameworks[which] or say("framework not told")
 
 
 def _figures(rows: list[Row]) -> Table:
@@ -167,12 +193,13 @@ def _figures(rows: list[Row]) -> Table:
 def _told(row: Row) -> str:
     said = []
     if row.shapes[0] != row.shapes[1]:
-        said.append(f"shape {row.shapes[0]} and {row.shapes[1]}")
+        said.append(say("shape {one} and {other}", one=row.shapes[0], other=row.shapes[1]))
     if row.dtypes[0] != row.dtypes[1]:
         said.append(f"{row.dtypes[0]} and {row.dtypes[1]}")
     if any(values.unfinite for values in row.spreads):
-        said.append(f"{row.spreads[0].unfinite} and {row.spreads[1].unfinite} elements are not finite")
-    return "; ".join([*said, *([row.note] if row.note else [])])
+        one, other = (values.unfinite for values in row.spreads)
+        said.append(say("{one} and {other} elements are not finite", one=one, other=other))
+    return "; ".join([*said, *([say(row.note)] if row.note else [])])
 
 
 def _suspects(found: list[Shrunk]) -> list[RenderableType]:
@@ -183,10 +210,11 @@ def _suspects(found: list[Shrunk]) -> list[RenderableType]:
         ("said", "left"),
     )
     for group in found:
-        said = Text(f"abnormally small in the {group.smaller}: decayed there and not in the other?" if group.smaller else "", "yellow")
+        told = say("abnormally small in the {which}: decayed there and not in the other?", which=group.smaller)
+        said = Text(told if group.smaller else "", "yellow")
         numbers = (*group.means, *group.deviations, group.factor, group.usual)
         table.add_row(Text(one_line(group.name)), str(group.tensors), *(figure(value) for value in numbers), said)
-    return [Text("sizes of tensors that play the same part (root mean square):", "bold"), table]
+    return [Text(say("sizes of tensors that play the same part (root mean square):"), "bold"), table]
 
 
 def _layers(found: Layers, *, every: bool) -> list[RenderableType]:
@@ -202,10 +230,10 @@ def _layers(found: Layers, *, every: bool) -> list[RenderableType]:
     shown = found.rows if not left_out else [*found.rows[:MOST], *found.rows[-MOST:]]
     for number, row in enumerate(shown):
         if left_out and number == MOST:
-            table.add_row(Text(f"… {left_out} more (--all) …", "dim"))
+            table.add_row(Text(say("… {count} more (--all) …", count=left_out), "dim"))
         name = row.reference if row.reference == row.candidate else f"{row.reference} → {row.candidate}"
         one, other = row.spreads
         again = (row.again or (None, None)) if twice else ()
         numbers = (one.mean, other.mean, one.std, other.std, row.distance, row.alike, *again)
         table.add_row(Text(one_line(name)), Text(row.kind), *(figure(value) for value in numbers))
-    return [Text(f"what the layers give on {found.samples} samples, each model with its own file:", "bold"), table]
+    return [Text(say("what the layers give on {count} samples, each model with its own file:", count=found.samples), "bold"), table]
