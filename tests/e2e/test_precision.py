@@ -380,3 +380,24 @@ def test_an_epsilon_before_tiny_weights(epsilon, verdict):
     if verdict == "diverged":
         assert result.divergence.candidate.arguments["epsilon"] == epsilon
         assert result.worst.ratio < 0.01, "the outputs do not show it"
+
+
+def overflowing():
+    """Hands values through; in float32 its gradient is infinite."""
+
+    class Overflow(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(_, gradient):
+            return gradient * 1e30 * 1e30 if gradient.dtype == torch.float32 else gradient
+
+    return torch.nn.Sequential(torch.nn.Linear(64, 32), type("Handing", (torch.nn.Module,), {"forward": lambda _, x: Overflow.apply(x)})())
+
+
+def test_gradients_that_overflow_on_both_sides_accuse_nobody():
+    result = lower(overflowing, overflowing, "forward", "backward", loss=torch.nn.functional.cross_entropy)
+    assert result["backward"].verdict != "diverged", said(result["backward"])
+    assert "a lower precision in the backward pass alone?" not in said(result["backward"])

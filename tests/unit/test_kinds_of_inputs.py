@@ -76,3 +76,27 @@ def test_a_scalar_and_nested_entries_are_varied_each(tmp_path):
     assert found[0].array == pytest.approx(FAR * made[0].array, rel=1e-5)
     assert found[1]["x"].array == pytest.approx(FAR * made[1]["x"].array, rel=1e-5)
     assert set(found[1]) == {"x", "ids"}
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"shape": [6, 8], "distribution": "normal", "std": 3.0, "dtype": "int8"},
+        {"shape": [6, 8], "distribution": "normal", "std": 3000.0, "dtype": "float16"},
+        {"shape": [6, 8], "low": 0, "high": 1 << 62, "dtype": "int64"},
+    ],
+    ids=["int8", "float16", "int64"],
+)
+@pytest.mark.filterwarnings("error")
+def test_values_stay_within_their_type(tmp_path, kind, spec):
+    first = make(spec, tmp_path, "[inputs]", 3)
+    found = varied(spec, first, kind, np.random.default_rng(0))
+    assert np.isfinite(widen(found)).all()
+    if "high" in spec:
+        assert found.array.max() < spec["high"]
+    if spec.get("std") == 3.0:
+        assert np.abs(widen(found).astype(int)).max() <= 128
+        assert (np.sign(widen(found).astype(int)) * np.sign(widen(first).astype(int)) >= 0).all() or kind is Kind.ONE_SIDED, (
+            "none wraps around"
+        )

@@ -712,6 +712,22 @@ def _grouped(recorder, optimizer, roots):
     return [[rate * part for rate in optimizer.rates] for part in (0.1, 0.5, 1.0)]
 
 
+def test_a_factor_that_stands_in_every_program(record):
+    """A group whose rate is twice another's: any count of two would do, so no line is named for it."""
+
+    def doubled(recorder, optimizer, roots):
+        _grouped(recorder, optimizer, roots)
+        return [[0.008 * part, 0.004 * part, 0.016 * part] for part in (0.1, 0.5, 1.0)]
+
+    sides = tracing_back.Sides(record(GROUPS_REFERENCE, _grouped), record(GROUPS, doubled))
+    assert tracing_back.of_factor(sides) is None
+
+
+def test_numbers_beyond_any_float_are_no_numbers(record):
+    graph = record("def run():\n    large = 10 ** 400\n    return [large, 0.5]\n")
+    assert [e.numbers for e in graph.expressions if e.mark == ["s", 10**400]] == [None]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [

@@ -105,6 +105,25 @@ def test_what_is_the_same_value():
     assert not is_value([1, 2], 1)
     assert not is_value({"a": 1}, {"a": 1})
     assert not is_value("fast", 0.1)
+    assert not is_value("yes", 1)
+    assert not is_value("on", 1.0)
+
+
+def test_values_that_are_not_read_stand_for_nothing(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("grid: [[1, 2], [3, 4]]\nnet:\n  width: 3\n", encoding="utf-8")
+    files = SettingsFiles([str(path)])
+    assert files.place("grid", None) is None
+    assert files.place("net", "") is None
+    assert files.place("width", 3).line == 3
+
+
+def test_many_files_of_data_do_not_crowd_out_the_settings(tmp_path):
+    for number in range(80):
+        (tmp_path / f"label_{number:03}.txt").write_text("cat\n", encoding="utf-8")
+    (tmp_path / "zz.yaml").write_text("rate: 0.5\n", encoding="utf-8")
+    files = SettingsFiles([str(path) for path in tmp_path.iterdir()])
+    assert files.place("rate", 0.5).line == 1
 
 
 @pytest.mark.parametrize(
@@ -120,6 +139,10 @@ def test_what_is_the_same_value():
         "- " * 80_000,
         '"' * 200_000,
         "k:\n" * 60_000,
+        "[" + " " * 200_000,
+        "[" * 200_000,
+        '\\"' * 100_000,
+        "[ " * 100_000,
         "a:\n" + "".join(f"{' ' * n}b:\n" for n in range(500)),
     ],
 )

@@ -95,8 +95,8 @@ def test_a_probability_is_tried_under_many_seeds_where_both_draw_the_same_stream
 class Shuffled:
     """Batches of four samples in a random order, another one on each side."""
 
-    def __init__(self, data, backwards):
-        self.data, self.backwards = data, backwards
+    def __init__(self, data, backwards, turned=False):
+        self.data, self.backwards, self.turned = data, backwards, turned
 
     def __len__(self):
         return len(self.data) // 4
@@ -106,16 +106,17 @@ class Shuffled:
         order = order[::-1] if self.backwards else order
         for start in range(0, len(order), 4):
             rows = [self.data[index] for index in order[start : start + 4]]
-            yield np.stack([row for row, _ in rows]), np.array([label for _, label in rows])
+            batch = np.stack([row for row, _ in rows])
+            yield batch.T if self.turned else batch, np.array([label for _, label in rows])
 
 
-def shuffled(first, second):
+def shuffled(first, second, turned=False):
     sides = [
         Side(
             framework="numpy",
             functions={
                 "build_dataset": lambda _, augment=augment: Data(augment),
-                "build_dataloader": lambda _, augment=augment, number=number: Shuffled(Data(augment), number == 1),
+                "build_dataloader": lambda _, augment=augment, number=number: Shuffled(Data(augment), number == 1, turned and number == 1),
             },
         )
         for number, augment in enumerate((first, second))
@@ -130,6 +131,10 @@ def test_samples_of_shuffled_batches_meet_other_draws():
     assert any("in shuffled batches each meets other draws, so their contents were not compared" in note for note in stage.notes), (
         stage.notes
     )
+
+
+def test_shuffled_batches_of_another_shape_are_found():
+    assert shuffled(reference, reference, turned=True).verdict == DIVERGED
 
 
 def test_a_wrong_transform_behind_shuffled_batches_is_found():

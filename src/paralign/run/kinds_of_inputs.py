@@ -12,6 +12,9 @@ from paralign.dtypes import Typed, is_complex, narrow, typed, widen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: whole numbers beyond which float64 does not tell them apart
+EXACT = 1 << 53
+
 #: how far inputs lie from their middle where they are wide, and narrow, in units of the distribution's own spread
 FAR, NEAR = 10.0, 0.01
 
@@ -63,7 +66,17 @@ def varied(spec: Any, value: Any, kind: Kind, random: np.random.Generator) -> An
     change = _CHANGES.get(spec.get("distribution", "normal" if floating else "integers"))
     if change is None or known.array.size == 0 or is_complex(known.dtype):
         return value
-    return narrow(change(spec, widen(known).astype(np.float64), kind, random), known.dtype)
+    if not floating and max(abs(spec.get("low", 0)), abs(spec.get("high", 2))) > EXACT:
+        return value
+    return narrow(_within(change(spec, widen(known).astype(np.float64), kind, random), known.dtype), known.dtype)
+
+
+def _within(values: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """Values no greater than a type of numpy's holds; as they are for other types."""
+    if not hasattr(np, dtype) or dtype == "bool":
+        return values
+    bounds = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.finfo(dtype)
+    return np.asarray(np.clip(values, float(bounds.min), float(bounds.max)))
 
 
 def _normal(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, random: np.random.Generator) -> np.ndarray[Any, Any]:

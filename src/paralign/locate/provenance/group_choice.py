@@ -48,6 +48,8 @@ def follow(context: Context, divergence: Divergence | None, choice: Choice) -> N
 
 def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
     """The first condition that parts the wrong parameters from their own group; None where no condition is seen to."""
+    if not choice.wrong or not choice.wanted:
+        return None
     told = _truths(sides.candidate, {*choice.wrong, *choice.joined, *choice.wanted})
     deciding = [held for held in told.values() if _parts(held, choice)]
     if not deciding:

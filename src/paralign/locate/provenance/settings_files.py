@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 #: how the names of files of settings end
 ENDINGS = (".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".env", ".txt")
 
+#: how files of data may end too: these are looked at last
+DATA = ".txt"
+
+#: lines of a file that are known again
+LINES = 2_000
+
 #: bytes of a file, and files, beyond which none is looked at: such files hold data
 LARGEST, MOST = 1 << 18, 64
 
@@ -31,6 +37,9 @@ SHORTEST = 4
 #: words of YAML, TOML and INI that are no text
 _WORDS: dict[str, Any] = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "null": None, "~": None}
 
+#: stands for a value that was not read
+_UNREAD: Any = object()
+
 #: a key at the beginning of a line or of an entry in braces, and what separates it from its value
 _KEY = re.compile(r"""(?:^[ \t]*(?:-[ \t]+)?|[{,][ \t]*)(["']?)([A-Za-z_][\w.-]*)\1[ \t]*(?::(?=\s|$)|=|(?<=["']):)[ \t]*""", re.MULTILINE)
 
@@ -38,7 +47,7 @@ _KEY = re.compile(r"""(?:^[ \t]*(?:-[ \t]+)?|[{,][ \t]*)(["']?)([A-Za-z_][\w.-]*
 _BARE = re.compile(r"^[ \t]*([A-Za-z_][\w.-]*)[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 
 #: the head of a section of TOML or INI
-_SECTION = re.compile(r"^\[+\s*([^\]\n]+?)\s*\]+", re.MULTILINE)
+_SECTION = re.compile(r"^\[{1,2}([^\[\]\n]{1,200})\]", re.MULTILINE)
 
 #: a number as JSON, YAML and TOML write it
 _NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?$")
@@ -68,17 +77,22 @@ class SettingsFiles:
     def __init__(self, files: Iterable[str]) -> None:
         self.entries: dict[str, list[Entry]] = {}
         self._lines: dict[str, Entry | None] = {}
-        for path in sorted(p for p in files if p.lower().endswith(ENDINGS))[:MOST]:
+        named = sorted((p for p in files if p.lower().endswith(ENDINGS)), key=lambda p: (p.lower().endswith(DATA), p))
+        for path in named[:MOST]:
             text = text_of(Path(path))
             for entry in entries_of(Path(path), text):
                 self.entries.setdefault(entry.key, []).append(entry)
-            for number, line in enumerate(text.splitlines(), 1):
+            for number, line in enumerate(text.splitlines()[:LINES], 1):
                 told = line.strip()
                 self._lines[told] = None if told in self._lines else Entry(path, number, "", told)
 
     def line(self, text: str) -> Entry | None:
         """The one line of all files that is a text, but for blanks around it; None where there is none, or several."""
         return self._lines.get(text.strip()) if len(text) >= SHORTEST else None
+
+    def has(self, key: str, value: Any) -> bool:
+        """Whether some entry has a key and a value."""
+        return any(is_value(entry.value, value) for entry in self.entries.get(key, ()))
 
     def place(self, key: str, value: Any, around: Iterable[str] = ()) -> Entry | None:
         """The one entry that has a key and a value; None where there is none, or several that what is around them does not tell apart."""
@@ -96,8 +110,10 @@ def is_value(written: Any, value: Any) -> bool:
         return isinstance(written, list) and len(written) == len(value) and all(map(is_value, written, value))
     if isinstance(written, list) or isinstance(value, bool) != isinstance(written, bool):
         return False
-    if isinstance(value, (int, float)) and isinstance(written, str):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and isinstance(written, str):
         written = _plain(written)
+        if isinstance(written, bool):
+            return False
     return type(written) in (bool, int, float, str, type(None)) and bool(written == value)
 
 
@@ -122,7 +138,7 @@ def _of_json(path: Path, text: str) -> Iterator[Entry]:
     decoder = json.JSONDecoder()
     around: list[tuple[int, str]] = []
     line, failed = _line_counter(text), 0
-    for match in re.finditer(r'"((?:[^"\\\n]|\\.)*)"\s*:\s*', text):
+    for match in re.finditer(r'"((?:[^"\\\n]|\\.){0,200})"\s{0,9}:\s{0,9}', text):
         around = [held for held in around if held[0] > match.start()]
         if len(around) > DEEPEST:
             continue
@@ -139,7 +155,7 @@ def _of_json(path: Path, text: str) -> Iterator[Entry]:
 
 
 def _of_lines(path: Path, text: str) -> Iterator[Entry]:
-    heads = [(match.start(), match[1]) for match in _SECTION.finditer(text)]
+    heads = [(match.start(), match[1].strip()) for match in _SECTION.finditer(text)]
     around: list[tuple[int, str]] = []
     line = _line_counter(text)
     for match in _KEY.finditer(text):
@@ -168,7 +184,7 @@ def _value(text: str, start: int) -> Any:
     rest = text[start : start + LONGEST]
     if rest.startswith("["):
         inner = rest[1 : rest.find("]")]
-        return [_plain(part) for part in inner.split(",") if part.strip()] if "[" not in inner else None
+        return [_plain(part) for part in inner.split(",") if part.strip()] if "[" not in inner else _UNREAD
     if rest.startswith(('"', "'")):
         return rest[1:].partition(rest[0])[0]
     dashed = []
@@ -179,7 +195,7 @@ def _value(text: str, start: int) -> Any:
     if dashed:
         return dashed
     found = re.match(r"[^\n,}#;]*", rest)
-    return _plain(found[0]) if found is not None else None
+    return _plain(found[0]) if found is not None and found[0].strip() else _UNREAD
 
 
 def _plain(text: str) -> Any:

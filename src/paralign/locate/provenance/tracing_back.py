@@ -382,7 +382,7 @@ def of_factor(sides: Sides) -> Blamed | None:
     right = [own for own in rates[0] if any(_are_one(own, due) for due in rates[1])]
     wrong = [own for own in rates[0] if own not in right and any(_ratio(own, due) for due in rates[1])]
     factor = _ratio(wrong[0], right[0]) if right and len({*wrong}) == 1 else None
-    if factor is None:
+    if factor is None or factor in COMMON:
         return None
     graph = sides.candidate
     built = graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]
@@ -392,7 +392,7 @@ def of_factor(sides: Sides) -> Blamed | None:
     theirs = sides.reference
     seen = Seen(theirs.expressions[(theirs.place("model") or 0) + 1 : theirs.place("step:0")])
     if seen.has(alike[-1]):  # a right number that stands for another thing there: a rate in place of a factor
-        return Blamed(alike[-1], [alike[-1]])
+        return Blamed(alike[-1], [alike[-1]]) if alike[-1].kind == "operation" else None
     return _wrong_itself(sides, Search(alike[-1], None, seen, theirs.expressions).first())
 
 

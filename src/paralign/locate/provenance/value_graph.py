@@ -52,6 +52,9 @@ SAME = 5e-6
 #: distinct numbers of an array beyond which it counts as seen only as a whole: among so many, any number has a neighbour by chance
 DENSE = 4_096
 
+#: numbers beyond this are none of float64
+GREATEST = 1.7e308
+
 #: numbers of a list of settings: betas, the mean of a picture's channels
 SHORT = 8
 
@@ -215,8 +218,8 @@ def _entry(each: Expression, settings: SettingsFiles) -> Entry | None:
         return settings.line(each.scalar)
     if each.mark[0] not in ("s", "l") or (each.kind in READINGS and not {role for role, _ in each.inputs} <= _UNKNOWN):
         return None
-    keys = keys_of(each)
-    if not any(key in settings.entries for key in keys):
+    keys = [key for key in keys_of(each) if settings.has(key, each.mark[1])]
+    if not keys:
         return None
     around = [key for inner in behind(each) for key in keys_of(inner)]
     found = (settings.place(key, each.mark[1], [*keys, *around]) for key in keys)
@@ -227,10 +230,10 @@ def _numbers(mark: list[Any], pool: Numbers) -> Numbers | None:
     """The distinct numbers of a value; None for a value that is no number."""
     if mark[0] == "s":
         number = mark[1]
-        plain = isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
+        plain = isinstance(number, (int, float)) and not isinstance(number, bool) and abs(number) <= GREATEST
         return np.array([float(number)]) if plain else None
     if mark[0] == "l":
-        held = [float(n) for n in mark[1] if isinstance(n, (int, float)) and not isinstance(n, bool) and math.isfinite(n)]
+        held = [float(n) for n in mark[1] if isinstance(n, (int, float)) and not isinstance(n, bool) and abs(n) <= GREATEST]
         return np.unique(np.array(held)) if held and len(held) == len(mark[1]) else None
     if mark[0] == "a" and mark[3] is not None:
         return pool[mark[3][0] : mark[3][0] + mark[3][1]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.model import ALIGNED, DIVERGED
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.common.judging import FLOAT64, Method
@@ -40,6 +42,7 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
     if any(not c.select(role="gradient", run=run, step=0) for c, run in zip((captures[0], *captures), (runs[1], *runs), strict=True)):
         return
     pairs = [p for p in Steps(context, *captures, _NATIVE, "train").gradients(0) if p.noise is not None and p.error is not None]
+    pairs = [p for p in pairs if math.isfinite(p.error or 0.0) or _is_finite(captures[0], p, runs[1])]
     size = math.sqrt(sum(_size(p) ** 2 for p in pairs))
     if not size > 0 or not math.isfinite(size):
         return
@@ -55,6 +58,13 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
         f"in float64 both sides agree; as they are, the candidate's gradients together are {far:.2g} away from the reference's, whose own "
         f"rounding is {own:.2g}: a lower precision in the backward pass alone?"
     )
+
+
+def _is_finite(reference: Capture, pair: Pair, run: str) -> bool:
+    """Whether the reference's own native gradient is: where it overflows itself, the candidate's tells nothing."""
+    name = pair.reference.name if pair.reference is not None else ""
+    known = reference.select(role="gradient", run=run, step=0, name=name)
+    return all(bool(np.isfinite(np.asarray(reference.array(record), np.float64)).all()) for record in known)
 
 
 def _size(pair: Pair) -> float:

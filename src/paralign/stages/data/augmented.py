@@ -14,7 +14,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, UNDERPOWERED, Coverage, Pair, Record, StageResult, Unjudged
 from paralign.run.recorder import both
 from paralign.stages.common.judging import ROUNDING, paired, points_of
-from paralign.stages.common.places import Kind, is_length, is_loaders, key_of, sample_of
+from paralign.stages.common.places import Kind, batch_of, is_length, is_loaders, key_of, sample_of
 from paralign.worker import redrawn
 from paralign.worker.protocol import Data, Replayed
 
@@ -118,7 +118,8 @@ class _Replay:
 
     def _met_other_draws(self) -> None:
         """Leave what shuffled batches hold to the samples: in another order each sample meets draws that were another's."""
-        held = [p for p in self.result.pairs if is_loaders(p) and p.verdict == DIVERGED and not is_length(p)]
+        wrong = [p for p in self.result.pairs if is_loaders(p) and p.verdict == DIVERGED and not is_length(p)]
+        held = [p for p in wrong if p.stats is not None or batch_of(p) is None]  # not batches of another shape
         if not held:
             return
         _release("shuffled on both sides, and each sample is drawn as it comes", held)

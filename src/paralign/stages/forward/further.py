@@ -83,7 +83,8 @@ def _judge_set(context: Context, result: StageResult, captures: tuple[Capture, C
         result.verdict = DIVERGED
         result.notes.append(f"only further inputs show it: {wrong[0].key} is {wrong[0].error or 0.0:.2g} away")
         return
-    native = [ends for ends in _points(captures, one.number, (DOUBLE, NATIVE)) if _is_finite(captures, ends)]
+    asked = one.kind is Kind.SPECIFIED
+    native = [ends for ends in _points(captures, one.number, (DOUBLE, NATIVE)) if asked or _is_finite(captures, ends)]
     before = len(result.pairs)
     precision.judge(result, captures, native, one.first, tolerance)
     for pair in result.pairs[before:]:
