@@ -97,17 +97,25 @@ def located(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line"),
+    ("old", "new", "line", "forward"),
     [
-        ("hidden = hidden * self.scale", "hidden = hidden", "hidden = hidden"),
-        ("sigmoid(hidden + self.shift)", "sigmoid(hidden)", "hidden = paddle.nn.functional.sigmoid(hidden)"),
-        ("sigmoid(hidden + self.shift)", "sigmoid(hidden - self.shift)", "hidden = paddle.nn.functional.sigmoid(hidden - self.shift)"),
+        ("hidden = hidden * self.scale", "hidden = hidden", "hidden = hidden", "aligned"),
+        ("sigmoid(hidden + self.shift)", "sigmoid(hidden)", "hidden = paddle.nn.functional.sigmoid(hidden)", "diverged"),
+        (
+            "sigmoid(hidden + self.shift)",
+            "sigmoid(hidden - self.shift)",
+            "hidden = paddle.nn.functional.sigmoid(hidden - self.shift)",
+            "diverged",
+        ),
     ],
     ids=["a scale forgotten", "a shift forgotten", "a shift of the wrong sign"],
 )
-def test_what_is_done_with_a_neutral_parameter_is_named_where_it_should_be_done(located, old, new, line):
+def test_what_is_done_with_a_neutral_parameter_is_named_where_it_should_be_done(located, old, new, line, forward):
+    """Parameters of zeros hide what they are added to from the forward pass, which moves them; of others the backward pass tells."""
     stages, lines = located(old, new)
-    assert (stages["forward"].verdict, stages["backward"].verdict) == ("aligned", "diverged")
+    assert (stages["forward"].verdict, stages["backward"].verdict) == (forward, "diverged")
+    if forward == "diverged":
+        assert stages["forward"].divergence.candidate.code == line
     assert lines[0] == line
     assert any("moved by noise" in note for note in stages["backward"].notes)
 
