@@ -38,7 +38,7 @@ SETTING = "setting"
 _READERS = ("get", "pop")
 
 #: kinds of expressions that give a line of a file: what is gone through, what is cut out of a text
-_HANDED = frozenset({"iteration", "element", "item"})
+_HANDED = frozenset({"element", "item"})
 
 #: what a reading takes where nobody has seen how the value came to its object
 _UNKNOWN = frozenset({"object", "index", "self"})
