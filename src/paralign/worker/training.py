@@ -12,9 +12,10 @@ import numpy as np
 from paralign.adapters.base import Observing, Training
 from paralign.dtypes import Typed, is_floating
 from paralign.errors import UsageError
+from paralign.worker import repeating
 from paralign.worker.feed import batches
-from paralign.worker.forward import attempt_run, perturbed
-from paralign.worker.protocol import Ahead, Attached, AttachedOutputs, Backward, Forward, Loss, Ran, Redraw, Stepped
+from paralign.worker.forward import attempt, attempt_run, perturbed
+from paralign.worker.protocol import Ahead, Attached, AttachedOutputs, Backward, Forward, Loss, LossRan, Redraw, Stepped
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.schedule import Walk, advance_after, ahead
 from paralign.worker.session import DOUBLE, NATIVE, Session
@@ -59,18 +60,28 @@ def scalar_of(value: Any, known: Any) -> Any:
     raise UsageError(f"loss(outputs, labels) returned a {type(value).__name__} without a tensor", hint="return the loss as a scalar tensor")
 
 
-def loss(session: Session, writer: CaptureWriter, options: Loss, values: Dict[str, Capture]) -> Ran:
+def loss(session: Session, writer: CaptureWriter, options: Loss, values: Dict[str, Capture]) -> LossRan:
     """The loss of given outputs and labels, and its gradient with respect to the outputs.
 
     Both sides get the reference's outputs, so that a wrong model does not blur the loss.
     """
-    answer = Ran()
+    answer = LossRan()
     for run in options.runs:
         attempt_run(answer, run, partial(_loss, session, writer, run, values))
+    if answer.runs and not answer.runs[0].startswith("perturbed"):
+        attempt(partial(_loss_repeat, session, answer, values), tolerate=True)
     return answer
 
 
 def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, Capture]) -> None:
+    outputs, result = _loss_pass(session, run, values, session.base_seed)
+    session.save_tree(writer, "loss", result, run=run, role="scalar")
+    for path, gradient in _loss_gradients(session, outputs):
+        add_gradient(session, writer, "gradient", gradient, leaf=path, run=run)
+
+
+def _loss_pass(session: Session, run: str, values: Dict[str, Capture], seed: int) -> Tuple[Any, Any]:
+    """The outputs that were given and the loss of them, differentiated."""
     adapter, known = trainer(session), session.adapter.is_tensor
 
     def watch(value: Any) -> Any:
@@ -82,13 +93,28 @@ def _loss(session: Session, writer: CaptureWriter, run: str, values: Dict[str, C
         given = perturbed(session, given, {}, seed=int(run.rsplit("-", 1)[1]))
     outputs = mapped(given, watch)
     labels = session.tree(values["labels"], "labels", run)
-    session.seed()
+    session.adapter.seed(seed)
     result = session.function("loss")(outputs, labels)
-    session.save_tree(writer, "loss", result, run=run, role="scalar")
     adapter.backward(scalar_of(result, known))
-    for path, tensor in leaves(outputs, known):
-        if known(tensor) and is_floating(session.adapter.to_array(tensor).dtype):
-            add_gradient(session, writer, "gradient", adapter.gradient(tensor), leaf=path, run=run)
+    return outputs, result
+
+
+def _loss_gradients(session: Session, outputs: Any) -> "List[Tuple[str, Any]]":
+    """Path and gradient of every floating tensor among the outputs."""
+    adapter, known = trainer(session), session.adapter.is_tensor
+    tensors = [(path, leaf) for path, leaf in leaves(outputs, known) if known(leaf)]
+    return [(path, adapter.gradient(leaf)) for path, leaf in tensors if is_floating(session.adapter.to_array(leaf).dtype)]
+
+
+def _loss_repeat(session: Session, answer: LossRan, values: Dict[str, Capture]) -> None:
+    """Measure how far the loss and its gradients are from themselves with another seed."""
+    passes, run = [], answer.runs[0]
+    for seed in (session.base_seed, session.base_seed + 1):
+        outputs, result = _loss_pass(session, run, values, seed)
+        found = {f"gradient {path}": repeating.sampled(session, gradient) for path, gradient in _loss_gradients(session, outputs)}
+        found[repeating.LOSS] = repeating.sampled(session, scalar_of(result, session.adapter.is_tensor))
+        passes.append(found)
+    answer.repeat = repeating.farthest(*passes)
 
 
 def attached(session: Session, writer: CaptureWriter, options: Attached, values: Dict[str, Capture]) -> AttachedOutputs:  # noqa: ARG001 - every task has these
@@ -203,6 +229,7 @@ class _Training:
         self.session, self.writer, self.run, self.mode, self.state = session, writer, run, mode, state
         self.drawing: Optional[Callable[[Dict[str, Any]], Redrawing]] = None
         self.scalars_only, self.pace, self.accumulate = scalars_only, 1, 1
+        self.first: Dict[str, Any] = {}
         self.adapter = trainer(session)
 
     def perform(self, values: Dict[str, Capture], steps: int, answer: Stepped) -> None:
@@ -236,6 +263,25 @@ class _Training:
                 add_buffers(session, self.writer, self._fields(step))
         if steps and self.mode == "eval" and not self.scalars_only:
             add_changes(session, self.writer, self.state, self._fields(steps - 1))
+        if self.mode not in answer.repeat and self.drawing is None and not self.run.startswith("perturbed"):
+            attempt(partial(self._repeat, part_of(given, 0, self.accumulate), answer), tolerate=True)
+
+    def _repeat(self, given: "List[Tuple[Any, Any]]", answer: Stepped) -> None:
+        """Measure how far the first step's gradients are from themselves with another seed, when all steps are done."""
+        session, adapter = self.session, self.adapter
+        precision = session.precisions()
+        session.restore(self.state)
+        for dtype in precision - session.precisions():
+            session.adapter.cast(session.model, dtype)
+        adapter.clear_gradients(session.model, None)
+        session.adapter.seed(session.base_seed + 1)
+        for inputs, labels in given:
+            result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
+            adapter.backward(share(scalar_of(result, session.adapter.is_tensor), len(given)))
+        again = {name: repeating.sampled(session, each) for name, each in adapter.gradients(session.model).items()}
+        adapter.clear_gradients(session.model, None)
+        again[repeating.LOSS] = repeating.sampled(session, scalar_of(result, session.adapter.is_tensor))
+        answer.repeat[self.mode] = repeating.farthest(self.first, again)
 
     def _fields(self, step: int) -> Dict[str, Any]:
         return {"run": f"{self.run}:{self.mode}", "step": step}
@@ -253,13 +299,15 @@ class _Training:
         session, fields = self.session, self._fields(step)
         draws = None if self.drawing is None else self.drawing(fields)
         whole: Any = None
+        last: Any = None
         for number, (inputs, labels) in enumerate(given):
             with nullcontext() if draws is None else session.adapter.operations(draws, session.model):  # type: ignore[attr-defined] # asked for in drawing
                 outputs = session.call(session.fresh(inputs))
                 result = session.function("loss")(outputs, session.fresh(labels))
             if step == number == 0 and self.mode == "train":
                 session.save_tree(self.writer, "output", outputs, **fields)
-            scalar = share(scalar_of(result, session.adapter.is_tensor), len(given))
+            last = scalar_of(result, session.adapter.is_tensor)
+            scalar = share(last, len(given))
             with nullcontext() if draws is None else draws.recomputing():
                 self.adapter.backward(scalar)
             with session.adapter.no_grad():
@@ -267,8 +315,12 @@ class _Training:
         session.save_tree(self.writer, "loss", whole, role="scalar", **fields)
         for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
+        gradients = self.adapter.gradients(session.model)
+        if step == 0 and self.drawing is None:
+            self.first = {name: repeating.sampled(session, gradient) for name, gradient in gradients.items()}
+            self.first[repeating.LOSS] = repeating.sampled(session, last)
         if step == 0 if self.mode == "train" else not self.scalars_only:
-            for name, gradient in self.adapter.gradients(session.model).items():
+            for name, gradient in gradients.items():
                 add_gradient(session, self.writer, name, gradient, **fields)
         random = [] if draws is None else draws.random
         return len(random), sum(said.given is not None for said in random)

@@ -18,9 +18,9 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResul
 from paralign.stages.backward import drawn_steps, feeding, made_up, native_gradients, neutral, own_step_judging, untrained
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.backward.where_it_starts import first_divergence, places_of, replay_random, watch_operations
-from paralign.stages.common import added_up, lower_precision, nonfinite, precision
+from paralign.stages.common import added_up, lower_precision, nonfinite, precision, repeatability
 from paralign.stages.common.judging import PARTLY, choose, conclude, points_of
-from paralign.stages.common.places import Kind
+from paralign.stages.common.places import Kind, key_of
 from paralign.stages.forward import stage as forward
 from paralign.stages.steps import equal_gradients, rate_schedules, running, update_explaining
 from paralign.worker.protocol import Backward, Lowered
@@ -29,6 +29,7 @@ from paralign.worker.session import DOUBLE, NATIVE
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.model import Pair
     from paralign.stages.common.judging import Method
 
 #: names of parameters that a note lists
@@ -103,10 +104,26 @@ def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture,
         if judged is not None:
             method, part = judged
             methods[mode] = method.name
+            if not drawn:
+                repeatability.say_gradients(part, _following(part.pairs), _repeats(captures, mode), f"loss and gradients in {mode} mode")
+            result.doubts += part.doubts
             result.notes += [note for note in part.notes if note not in result.notes]
             result.pairs += part.pairs
             result.warnings += part.warnings
     return methods
+
+
+def _following(pairs: list[Pair]) -> list[Pair]:
+    """Pairs that hold losses and gradients, or what the steps made of them."""
+    keys = [(pair, key_of(pair)) for pair in pairs]
+    made = [(pair, key) for pair, key in keys if key is not None and key.kind in (Kind.GRADIENT, Kind.CHANGE, Kind.LOSS)]
+    return [pair for pair, _ in made]
+
+
+def _repeats(captures: tuple[Capture, Capture], mode: str) -> tuple[float, float]:
+    """How far the loss and the gradients of each side are from themselves with another seed."""
+    reference, candidate = (Backward.answer(capture).repeat.get(mode, 0.0) for capture in captures)
+    return reference, candidate
 
 
 def _judged_drawn(context: Context, result: StageResult, mode: str, order: Backward) -> tuple[Method, StageResult] | None:
@@ -170,7 +187,7 @@ def _judge_native(context: Context, result: StageResult, captures: tuple[Capture
     """Judge native outputs and gradients of the first step in train mode: a lower precision in training does not show in float64."""
     runs = [f"{run}:train" for run in (DOUBLE, NATIVE)]
     ends = [c.select(name="output", role="output", run=run, step=0) for c, run in zip(captures, runs, strict=True)]
-    if all(ends) and result.verdict != DIVERGED:
+    if all(ends) and result.verdict != DIVERGED and not repeatability.hides(_repeats(captures, "train")):
         method, _ = choose(*captures, "train")
         precision.judge(result, captures, points_of(*ends), method, context.settings.tolerance_of("backward"))
         native_gradients.judge(context, result, captures, method)

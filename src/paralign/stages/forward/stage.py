@@ -15,6 +15,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, P
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
 from paralign.stages.common.forward_passes import forward_order, record
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of, weakest
+from paralign.stages.common.repeatability import HIDING, REPEATED
 from paralign.stages.forward import further, handed, moved_weights
 from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 #: below this root mean square, outputs count as vanishing
 VANISHING = 1e-6
-
-#: a relative distance between two equal runs that sums in another order explain, and the one from which a wrong constant (an epsilon, a
-#: slope) would not show
-REPEATED, HIDING = 1e-5, 1e-3
 
 
 def run(context: Context) -> StageResult:

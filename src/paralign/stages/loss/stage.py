@@ -13,7 +13,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import DIVERGED, StageResult, Unjudged
 from paralign.run.recorder import both
-from paralign.stages.common import forward_passes, lower_precision, nonfinite, precision, probing
+from paralign.stages.common import forward_passes, lower_precision, nonfinite, precision, probing, repeatability
 from paralign.stages.common.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.stages.data.stage import first
 from paralign.stages.loss import second_gradients
@@ -50,14 +50,20 @@ def run(context: Context) -> StageResult:
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low
     untrained = _leave_out_unattached(context, result)
-    _probe(context, result)
+    repeats = (Loss.answer(captures[0]).repeat, Loss.answer(captures[1]).repeat)
+    repeatability.say_gradients(result, result.pairs, repeats, "loss and its gradients")
+    if max(repeats) > repeatability.REPEATED:
+        result.notes.append("the loss was not probed: it is random")
+    else:
+        _probe(context, result)
     if context.settings.second_gradients:
         second_gradients.compare(context, result)
     conclude(result, method)
     nonfinite.explain(context, result, "eval")
     kept = [r for r in final(reference, run=DOUBLE) if r.name != "gradient" or r.leaf not in untrained]
     natives = points_of(kept, [r for r in final(candidate, run=NATIVE) if r.name != "gradient" or r.leaf not in untrained])
-    precision.judge(result, (reference, candidate), natives, method, tolerance)
+    if not repeatability.hides(repeats):
+        precision.judge(result, (reference, candidate), natives, method, tolerance)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         _locate(context, result)

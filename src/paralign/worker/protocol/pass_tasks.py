@@ -99,8 +99,15 @@ class Lowered(Task[LoweredPlaces], task="lowered"):
     update: bool = False
 
 
+@dataclass
+class LossRan(Ran):
+    """``repeat``: relative L2 distance of the loss and its gradients between two seeds."""
+
+    repeat: float = 0.0
+
+
 @dataclass(frozen=True)
-class Loss(InRuns[Ran], task="loss"):
+class Loss(InRuns[LossRan], task="loss"):
     """The loss of given outputs and labels, and its gradient."""
 
 

@@ -51,11 +51,13 @@ class Stepped(Ran):
         random: run -> why a model that is random was not trained.
         drawn: run and mode -> of each step the number of random operations, and of those that were given a draw.
         schedule: how the schedule goes on, where that was asked for.
+        repeat: mode -> relative L2 distance of the first step's gradients between two seeds; dropout layers are off.
     """
 
     random: Dict[str, str] = field(default_factory=dict)
     drawn: Dict[str, List[Tuple[int, int]]] = field(default_factory=dict)
     schedule: Optional[Followed] = None
+    repeat: Dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,58 @@
+"""How far a side is from itself: what two of its own runs do not agree in, no comparison with the other side can see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paralign.model import Pair, StageResult
+
+#: a relative distance between two equal runs that sums in another order explain, and the one from which a wrong constant (an epsilon, a
+#: slope) would not show
+REPEATED, HIDING = 1e-5, 1e-3
+
+#: two sides that draw for themselves are apart by as much as either is from itself, times this at most (two independent draws: √2)
+APART = 5.0
+
+
+def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, float], what: str) -> None:
+    """Say that gradients change with the seed alone; where that hides what a wrong port would do, the test is too weak.
+
+    Args:
+        result: of the stage.
+        pairs: what was compared of these gradients and of what follows from them.
+        far: the relative distance between the gradients of two seeds, of the reference and of the candidate.
+        what: which gradients.
+    """
+    both = min(far) > REPEATED
+    if both and all(_drew_the_same(pair, far) for pair in pairs if pair.judged):
+        result.notes.append(
+            f"the {what} are random: with another seed they differ by {max(far):.2g}; both sides drew the same numbers here"
+        )
+        return
+    for side, distance in zip(("reference", "candidate"), far, strict=True):
+        if distance > REPEATED:
+            result.doubt(
+                f"the {side}'s {what} are random: with another seed they differ by {distance:.2g}. "
+                "Nothing smaller can be seen: switch off what draws in its loss or its backward pass"
+            )
+    if not hides(far):
+        return
+    for pair in pairs:
+        drawn = both and pair.error is not None and pair.error <= APART * max(far)
+        if pair.judged and (pair.verdict != DIVERGED or drawn):
+            pair.verdict = UNDERPOWERED
+
+
+def hides(far: tuple[float, float]) -> bool:
+    """Whether what is random on a side is large enough to hide a fault."""
+    return max(far) >= HIDING
+
+
+def _drew_the_same(pair: Pair, far: tuple[float, float]) -> bool:
+    """Whether both sides agree so much better than seeds do that their numbers must have been the same."""
+    return pair.verdict == ALIGNED and (pair.error or 0.0) <= HIDING * max(far)
