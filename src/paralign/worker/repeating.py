@@ -1,4 +1,7 @@
-"""How far gradients are from themselves where only the seed changes: what draws in a loss or in a backward pass alone shows nowhere else."""
+"""How far a loss and its gradients are from themselves with another seed.
+
+What draws in a loss, or in a backward pass alone, shows nowhere else.
+"""
 
 from __future__ import annotations
 
