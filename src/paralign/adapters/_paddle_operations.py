@@ -127,6 +127,7 @@ _ARGUMENTS: Dict[str, Dict[int, str]] = {
     "gelu": {1: "approximate"},
     "grid_sample": {2: "mode", 3: "padding_mode", 4: "align_corners"},
     "group_norm": {3: "epsilon", 4: "groups", 5: "data_format"},
+    "gumbel_softmax": {1: "temperature", 2: "hard", 3: "axis"},
     "hardsigmoid": {1: "slope", 2: "offset"},
     "hardtanh": {1: "min", 2: "max"},
     "instance_norm": {3: "epsilon"},

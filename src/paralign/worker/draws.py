@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from paralign.adapters.base import Operation
 
-MASK, UNIFORM, NORMAL = "mask", "uniform", "normal"
+MASK, UNIFORM, NORMAL, EXPONENTIAL = "mask", "uniform", "normal", "exponential"
 
 _FAMILIES = {
     "rand": UNIFORM,
@@ -36,6 +36,10 @@ _HALF = 0.5
 
 #: randomised leaky ReLU, which draws the slope of each negative element, and keeps ones for the others
 _SLOPES = ("rrelu", "rrelu_with_noise")
+
+
+#: a softmax whose kernel draws and adds Gumbel noise by itself, which is minus the logarithm of exponential numbers
+_GUMBEL = "gumbel_softmax"
 
 
 class Draw(NamedTuple):
@@ -58,6 +62,8 @@ def drawn(operation: "Operation") -> Optional[Draw]:
         return Draw(MASK, float(p), operation.outputs[1] if name == "native_dropout" else None)
     if name in _SLOPES:
         return Draw("slopes", None, operation.outputs[1] if len(operation.outputs) > 1 else operation.inputs[1])
+    if name == _GUMBEL:
+        return Draw(EXPONENTIAL, None, None if operation.attrs.get("hard") else _gumbel_noise(operation))
     family = _FAMILIES.get(name, name)
     kept = operation.attrs.get("p") if family == MASK else None
     if kept is None and operation.op.endswith("bernoulli_.float"):
@@ -77,12 +83,32 @@ def replayed(operation: "Operation", family: str, value: Any) -> Optional[List[A
         if len(operation.outputs) == 1:
             operation.inputs[1].copy_(value)  # where PyTorch keeps the slopes for the backward pass
         return [operation.inputs[0] * value, *([value] if len(operation.outputs) > 1 else [])]
+    if name == _GUMBEL:
+        return [_gumbel_softmax(operation, value)]
     if name not in ("dropout", "native_dropout"):
         return [value, *operation.outputs[1:]]
     given, p = operation.inputs[0], float(operation.attrs["p"])
     scale = 1.0 if operation.attrs.get("mode") == "downgrade_in_infer" or p >= 1.0 else 1.0 / (1.0 - p)
     result = given * value * scale
     return [result] if len(operation.outputs) == 1 else [result, value.to(operation.outputs[1].dtype), *operation.outputs[2:]]
+
+
+def _gumbel_noise(operation: "Operation") -> Any:
+    """The exponential numbers that make a soft result of its logits; times a constant in each row, which no softmax sees."""
+    made, logits = operation.outputs[0].detach(), operation.inputs[0].detach()
+    return (logits - made.log() * float(operation.attrs.get("temperature", 1.0))).exp()
+
+
+def _gumbel_softmax(operation: "Operation", value: Any) -> Any:
+    """The softmax of logits beside Gumbel noise of exponential numbers; a hard one has the gradient of a soft one."""
+    axis = int(operation.attrs.get("axis", -1))
+    noisy = (operation.inputs[0] - value.log()) / float(operation.attrs.get("temperature", 1.0))
+    raised = (noisy - noisy.detach().amax(axis, keepdim=True)).exp()
+    soft = raised / raised.sum(axis, keepdim=True)
+    if not operation.attrs.get("hard"):
+        return soft
+    known = soft.detach()
+    return (known == known.amax(axis, keepdim=True)).to(soft.dtype) - known + soft
 
 
 def fits(reference: str, candidate: str) -> bool:
