@@ -296,3 +296,14 @@ def test_a_plot_is_drawn_where_matplotlib_is_there(tmp_path):
     assert len(steps) < 5000
     drawn = plots.schedule(tmp_path, rates, rates)
     assert drawn == (tmp_path / plots.SCHEDULE).exists()
+
+
+@pytest.mark.parametrize(
+    ("sides", "told"), [((0, 1), "train_step of the reference and the candidate"), ((1,), "train_step of the candidate"), ((), "")]
+)
+def test_own_steps_that_the_stage_does_not_run_are_said(sides, told):
+    both = [live(None) for _ in range(2)]
+    for side in sides:
+        both[side].functions["train_step"] = lambda model, optimizer, batch: optimizer.step()
+    said = [w for w in checked(*both).warnings if "train_step" in w]
+    assert [w.startswith(told) for w in said] == [True] * bool(sides)

@@ -54,24 +54,29 @@ APART = 1e-2
 LATER = 4.0
 
 
-def weigh(context: Context, result: StageResult) -> None:
-    """Take back what was said of the optimizers alone where both sides' own steps make up for it; nothing else is added."""
+def weigh(context: Context, result: StageResult) -> bool:
+    """Take back what was said of the optimizers alone where both sides' own steps make up for it; nothing else is added.
+
+    Returns:
+        Whether the own steps were run.
+    """
     both = all(context.has(side, "train_step") for side in ("reference", "candidate"))
     if not both or not made_up.may_be(context, result) or context.inputs is None or context.plan is None:
-        return
+        return False
     try:
         steps = record_steps(context)
     except WorkerFailed as failure:
         result.notes.append(f"train_step could not be asked whether it makes up for it: {failure.what}")
-        return
+        return False
     if steps is None:
-        return
+        return False
     part = StageResult("backward")
     method, _ = choose(steps.reference, steps.candidate)
     judged = _judge(context, part, steps, method)
     spent(result, steps.reference, steps.candidate)
     if judged is not None:
         made_up.excuse(context, result, part, first_gradients(*judged))
+    return True
 
 
 def judge(context: Context, result: StageResult) -> StageResult:

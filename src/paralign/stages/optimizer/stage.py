@@ -59,7 +59,8 @@ def run(context: Context) -> StageResult:
         alike = all(p.verdict == ALIGNED for p in result.pairs)
         conclude(result, METHOD)
         result.tables += groups.tell(result, experiment)
-        own_step_judging.weigh(context, result)
+        if not own_step_judging.weigh(context, result):
+            _say_own_steps(context, result)
         resumption.judge(context, result, experiment, across=alike)
         if not alike and made_up.has_excused(context, result):
             result.notes.append("no update was made from the other side's state: one of the optimizers clips by itself")
@@ -71,6 +72,16 @@ def run(context: Context) -> StageResult:
     if result.verdict == ALIGNED and (in_part or experiment is None):
         result.verdict = UNDERPOWERED
     return result
+
+
+def _say_own_steps(context: Context, result: StageResult) -> None:
+    """Say that a program's own steps, which may clip or scale gradients before the update, were not run here."""
+    having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]
+    if having:
+        result.warnings.append(
+            f"train_step of the {' and the '.join(having)} was not run here: gradients were handed to the optimizers alone. "
+            "What it does between gradients and update (clipping, scaling) is compared by the stage backward"
+        )
 
 
 # -- the schedule ------------------------------------------------------------------------------------------------------------------
