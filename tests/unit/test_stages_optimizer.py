@@ -304,6 +304,6 @@ def test_a_plot_is_drawn_where_matplotlib_is_there(tmp_path):
 def test_own_steps_that_the_stage_does_not_run_are_said(sides, told):
     both = [live(None) for _ in range(2)]
     for side in sides:
-        both[side].functions["train_step"] = lambda model, optimizer, batch: optimizer.step()
+        both[side].functions["train_step"] = lambda _model, optimizer, _batch: optimizer.step()
     said = [w for w in checked(*both).warnings if "train_step" in w]
     assert [w.startswith(told) for w in said] == [True] * bool(sides)
