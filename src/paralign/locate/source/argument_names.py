@@ -29,7 +29,6 @@ NAMES: dict[str, tuple[str, ...]] = {
     "fold": ("x", "output_sizes", "kernel_sizes", "strides", "paddings", "dilations"),
     "frobenius_norm": ("x", "axis", "keepdim", "reduce_all"),
     "gather": ("x", "index", "axis"),
-    "gumbel_softmax": ("x", "temperature", "hard", "axis"),
     "hardshrink": ("x", "threshold"),
     "huber_loss": ("input", "label", "delta"),
     "index_add": ("x", "index", "value", "axis"),
