@@ -121,6 +121,16 @@ def test_what_imports_list_on_the_path_is_not(seen, tmp_path):
     assert set(seen("sys.path.insert(0, 'lib'); import more")) == {"lib/more.py"}
 
 
+@pytest.mark.parametrize("name", ["site-packages", "dist-packages"])
+def test_installed_packages_are_not_wherever_their_folder_lies(seen, tmp_path, name):
+    """A .pth file or PYTHONPATH may name the packages of another environment; a folder of the user's on the path stays theirs."""
+    for folder in (f"elsewhere/{name}", "mine"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "elsewhere" / name / "library.py").write_text("")
+    (tmp_path / "mine" / "helper.py").write_text("")
+    assert set(seen(f"sys.path[:0] = ['elsewhere/{name}/', 'mine']; import library, helper")) == {"mine/helper.py"}
+
+
 def test_ignored_folders_are_left_out_and_their_neighbours_are_not(seen, tmp_path):
     for name in ("captures", "captures2"):
         (tmp_path / name).mkdir()

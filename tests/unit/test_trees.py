@@ -128,3 +128,16 @@ def test_what_holds_no_array_is_refused_by_name(leaf):
     with pytest.raises(UnsupportedTensor, match=f"a value of type builtins.{type(leaf).__qualname__} cannot be recorded") as caught:
         to_value(leaf, ADAPTER)
     assert "return tensors, arrays, numbers, text" in caught.value.hint
+
+
+class HalfMade:
+    """Asked for its array before it has one, as a picture that a library is still putting together."""
+
+    @property
+    def __array_interface__(self):
+        raise KeyError("")
+
+
+def test_an_object_that_fails_when_it_is_asked_for_its_array_is_refused_too():
+    with pytest.raises(UnsupportedTensor, match="HalfMade cannot be recorded"):
+        to_value(HalfMade(), ADAPTER)

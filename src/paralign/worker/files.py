@@ -118,11 +118,16 @@ def fingerprint(path: str) -> Optional[str]:
         return None
 
 
+#: what Python calls a folder of installed packages, wherever it lies
+_INSTALLED = ("site-packages", "dist-packages")
+
+
 def system_folders() -> List[str]:
     """Folders of the interpreter, of installed packages, of the system and of paralign itself."""
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__), "/proc", "/sys", "/dev", "/etc", "/usr", "/lib"]
     folders += site.getsitepackages() if hasattr(site, "getsitepackages") else []
     folders.append(site.getusersitepackages())
+    folders += [p for p in sys.path if os.path.basename(p.rstrip(os.sep)) in _INSTALLED]  # those that a .pth file or PYTHONPATH adds
     folders.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return [os.path.realpath(f) for f in folders]
 

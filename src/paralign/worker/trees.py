@@ -72,6 +72,14 @@ def rebuild(shape: Structure, leaf: Callable[[str], Any]) -> Any:
     return None
 
 
+def _holds_array(leaf: Any) -> bool:
+    """Whether numpy can read an object; one that fails when it is asked holds none: it may be half made where its steps are followed."""
+    try:
+        return hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__")
+    except Exception:  # noqa: BLE001 - a property of the user's, or of a library's, may raise anything
+        return False
+
+
 def to_value(leaf: Any, adapter: "Adapter") -> "Typed | str":
     """A leaf as it can be recorded: a tensor, an array, a number, a picture (anything numpy can read), or text.
 
@@ -84,7 +92,7 @@ def to_value(leaf: Any, adapter: "Adapter") -> "Typed | str":
         return leaf
     if isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
         return typed(leaf)
-    if hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__"):
+    if _holds_array(leaf):
         return typed(np.asarray(leaf))
     raise UnsupportedTensor(
         f"a value of type {type(leaf).__module__}.{type(leaf).__qualname__} cannot be recorded",
