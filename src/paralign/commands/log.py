@@ -23,8 +23,8 @@ def add_commands(commands: Any) -> None:
     log = commands.add_parser(
         "log",
         help="read, compare and convert the logs of trainings",
-        description="Read logs of trainings in the guides' two formats, PaddleClas's, reprod_log's, plain logging and JSON lines. "
-        "Lines that cannot be read are reported by number.",
+        description="Read logs of trainings in the guides' two formats, PaddleClas's, reprod_log's, plain logging, JSON lines "
+        "and TensorBoard's event files. Lines that cannot be read are reported by number.",
     )
     verbs = log.add_subparsers(dest="verb", required=True, metavar="VERB")
     show = verbs.add_parser("show", help="what a log holds")

@@ -1,4 +1,4 @@
-"""Reading the log of a training: the guides' two formats, PaddleClas's, reprod_log's two, plain Python logging, JSON lines.
+"""Reading the log of a training: the guides' two formats, PaddleClas's, reprod_log's two, plain logging, JSON lines, event files.
 
 A line is never dropped silently: it is a row, or it says nothing of a training (``other``), or it is ``damaged``, with its number.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import checked_path, open_regular
 from paralign.errors import CaptureFormatError
+from paralign.training import event_files
 from paralign.trainlog.lines import EVAL, TRAIN, Row
 
 if TYPE_CHECKING:
@@ -105,9 +106,12 @@ def read_log(path: str | Path) -> Log:
         raw = handle.read(LARGEST + 1)
     if len(raw) > LARGEST:
         raise CaptureFormatError("the log is larger than 1 GiB", where=str(file), hint="split it, or keep every n-th line")
-    if b"\0" in raw[:4096]:
-        raise CaptureFormatError("the log is no text", where=str(file), hint="name a log of lines; event files: `pip install tensorboard`")
     log, pending = Log(file), _Pending()
+    if event_files.is_event_file(raw):
+        found = event_files.read(raw, COSTS)
+        return Log(file, found.rows, [Damaged(number, why, "") for number, why in found.damaged], found.other)
+    if b"\0" in raw[:4096]:
+        raise CaptureFormatError("the log is no text", where=str(file), hint="name a log of lines, or an event file of TensorBoard's")
     for number, line in enumerate(raw.decode("utf-8", errors="replace").splitlines(), 1):
         _take(log, number, line.rstrip("\r"), pending)
     return log
@@ -232,7 +236,7 @@ def _as_csv(log: Log) -> str:
 
     text = io.StringIO()
     rows = list(columns(log))
-    writer = csv.DictWriter(text, list(rows[0]) if rows else ["kind", "epoch", "iter"])
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["kind", "epoch", "iter"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
