@@ -12,7 +12,8 @@ from paralign.cli import main
 from paralign.errors import UsageError
 from paralign.port.drafting import draft, inputs_of, model_of
 from paralign.port.ledger import Ledger
-from paralign.port.proving import Fact, prove
+from paralign.port.line_facts import Fact
+from paralign.port.proving import prove
 from paralign.run.project import read
 
 if TYPE_CHECKING:
@@ -166,6 +167,6 @@ def test_a_port_is_converted_and_aligned_in_one_go(tmp_path, capsys):
     port.write_text(port.read_text().replace("return self.act(x)", "return self.act(x) * 1.001"))
     ledger = Ledger()
     with opened(tmp_path / "out") as context:
-        found = prove(context, ledger, {"net.py": (source / "net.py").read_text()})
+        found = prove(context, ledger, {"net.py": (source / "net.py").read_text()}).proofs
     assert {each.name: each.fact for each in found}["Part"] is Fact.UNPROVEN
     assert "apart" in next(each.reason for each in found if each.name == "Part")

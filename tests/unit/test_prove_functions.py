@@ -16,7 +16,8 @@ from paralign.cli import main
 from paralign.dtypes import typed
 from paralign.errors import one_line
 from paralign.port.ledger import Fate, Ledger, Place
-from paralign.port.proving import Fact, _causes, _Defined, _module_name, lines, prove
+from paralign.port.line_facts import Fact
+from paralign.port.proving import _causes, _Defined, _module_name, lines, prove
 from paralign.worker.own_functions import DEPTH, TENSORS, NotPlain, _arguments, _codes, _rebuilt, _recorded
 
 SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda value: isinstance(value, np.ndarray), to_array=typed))
@@ -181,7 +182,7 @@ def test_functions_are_held_against_their_originals_by_themselves(tmp_path, caps
     )
     with opened(out) as context:
         found = prove(context, Ledger(), {"net.py": NET})
-    facts = {each.name: each for each in found}
+    facts = {each.name: each for each in found.proofs}
     assert {name: facts[name].fact for name in ("wrong", "scaled", "parts")} == dict.fromkeys(("wrong", "scaled", "parts"), Fact.UNPROVEN)
     assert "apart" in facts["wrong"].reason
     assert "the port raises ValueError" in facts["parts"].reason

@@ -10,12 +10,16 @@ from paralign.commands.under_way import Progress
 if TYPE_CHECKING:
     import argparse
 
+    from paralign.api import Mended
     from paralign.port.drafting import Draft
 
 EPILOG = (
     "exit codes: 0 aligned and nothing left by hand · 1 diverged, or places left by hand · 2 wrong usage · 3 a side or a file failed · "
     "4 nothing could be concluded"
 )
+
+#: seconds of the search for edits with --prove: what a port of one model takes anyway
+_SECONDS = 60.0
 
 #: places left by hand that are printed; all of them stand in left.md
 _SHOWN = 20
@@ -38,7 +42,10 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--python", metavar="INTERPRETER", help="the candidate's interpreter (default: the one that runs paralign)")
     parser.add_argument(
-        "--prove", action="store_true", help="also hold every class and function that is reached against its original, in float64"
+        "--prove", action="store_true", help="also repair what diverges, and hold every class and function against its original, in float64"
+    )
+    parser.add_argument(
+        "--seconds", type=grammar.number, default=_SECONDS, metavar="N", help="how long edits of what diverges are tried (default: 60)"
     )
     parser.add_argument("--force", action="store_true", help="make the port in DST again; files that were edited since are kept, and named")
     parser.add_argument("--no-check", action="store_true", help="write the project and stop")
@@ -58,7 +65,7 @@ def _run(options: argparse.Namespace) -> int:
     _tell(made)
     if options.no_check:
         return int(made.ledger.left)
-    code = _checked(made, verbose=options.verbose)
+    code = _checked(made, options)
     unproven = _proven(made) if options.prove else 0
     return code or unproven
 
@@ -80,19 +87,44 @@ def _tell(made: Draft) -> None:
     print(one_line(f"project: {made.folder} · all that is left: {made.folder / LEFT}"))
 
 
-def _checked(made: Draft, *, verbose: bool) -> int:
-    from paralign.api import check_project
+def _checked(made: Draft, options: argparse.Namespace) -> int:
+    """Check the port; with ``--prove`` what diverges is repaired where an edit is proven."""
+    from paralign.api import repair_project
     from paralign.commands.codes import CODES
     from paralign.errors import one_line
+    from paralign.model import ALIGNED
     from paralign.report.console import console
     from paralign.report.language import say
     from paralign.report.short_form import render
 
+    seconds = options.seconds if options.prove else 0.0
     with Progress() as progress:
-        result, results = check_project(made.folder, progress=progress.step)
-    console().print(render(result, made.folder.resolve(), verbose=verbose))
-    print(one_line(f"{say('report: ')}{results / 'report.html'}"))
-    return CODES[result.verdict] or int(made.ledger.left)
+        done = repair_project(made.folder, progress=progress.step, seconds=seconds)
+    console().print(render(done.result, made.folder.resolve(), verbose=options.verbose))
+    print(one_line(f"{say('report: ')}{done.folder / 'report.html'}"))
+    if not done.repaired.patch:
+        return CODES[done.result.verdict] or int(made.ledger.left)
+    written = _mended(made, done)
+    if written:
+        print(say("verdict with the patch: {verdict}", verdict=say(done.repaired.verdict)))
+    return CODES[ALIGNED if written and done.repaired.verdict == ALIGNED else done.result.verdict] or int(made.ledger.left)
+
+
+def _mended(made: Draft, done: Mended) -> bool:
+    """Write what a repair has proven into the port; False where the patch is left to the user."""
+    from paralign.errors import one_line
+    from paralign.port.drafting import originals
+    from paralign.api.mended_port import mend
+    from paralign.repair.applying import PATCH
+
+    mending = mend(made, done.repaired, originals(made))
+    for name in mending.left:
+        print(one_line(f"repaired, but not written, for it was edited since: {made.folder / name}; the patch: {done.folder / PATCH}"))
+    for place in mending.places:
+        print(one_line(f"repaired: {place.path}:{place.line} {place.note}"))
+    for path in mending.copies:
+        print(one_line(f"the file as it was: {path}"))
+    return not mending.left
 
 
 def _proven(made: Draft) -> int:
@@ -101,14 +133,15 @@ def _proven(made: Draft) -> int:
     from paralign.errors import one_line, unwritten
     from paralign.port import proving
     from paralign.port.drafting import PROOF, originals, package_of
+    from paralign.port.line_facts import Fact
 
     with Progress() as progress, opened(made.folder) as context:
         progress.step("proving")
-        proofs = proving.prove(context, made.ledger, originals(made), package_of(made))
+        proven = proving.prove(context, made.ledger, originals(made), package_of(made))
     try:
-        (made.folder / PROOF).write_text(proving.as_json(proofs), encoding="utf-8")
+        (made.folder / PROOF).write_text(proving.as_json(proven), encoding="utf-8")
     except OSError as fault:
         raise unwritten(made.folder / PROOF, fault) from fault
-    for line in proving.lines(proofs):
+    for line in proving.lines(proven):
         print(one_line(line))
-    return int(proving.counts(proofs)[proving.Fact.UNPROVEN] > 0)
+    return int(any(each.fact is Fact.UNPROVEN for each in proven.proofs))

@@ -15,7 +15,7 @@ from paralign.capture.bounds import checked_path
 from paralign.dtypes import STORAGE
 from paralign.errors import UsageError, did_you_mean, quoted, unwritten
 from paralign.port import kept_edits
-from paralign.port.converted import convert_code
+from paralign.port.converted import LEDGER, convert_code
 from paralign.port.ledger import Fate, FileFate
 from paralign.port.texts import find, read
 
@@ -58,6 +58,23 @@ class Draft:
     ledger: Ledger
     source: Path
     kept: list[str] = field(default_factory=list)
+
+    @property
+    def home(self) -> Path:
+        """The folder that the ledger's paths begin in."""
+        port = self.folder / PORT
+        return port / self.source.name if package_of(self) and self.source.is_dir() else port
+
+    @property
+    def ledger_name(self) -> str:
+        """The ledger's file, from the project's folder."""
+        name = LEDGER if self.source.is_dir() else f"{self.source.name}.{LEDGER}"
+        return (self.home / name).relative_to(self.folder).as_posix()
+
+    def shown(self, path: Path) -> str:
+        """A file of the port as the ledger names it; '' of one elsewhere."""
+        home = self.home.resolve()
+        return path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
 
 
 def model_of(text: str) -> Model:
@@ -201,6 +218,19 @@ def package_of(made: Draft) -> str:
     return made.source.resolve().name if made.source.is_dir() and (made.source / "__init__.py").is_file() else ""
 
 
+def rewrite_ledger(made: Draft) -> None:
+    """Write the ledger and the list of what is left again, with what was noted since.
+
+    Raises:
+        WriteFailed: a file cannot be written.
+    """
+    try:
+        (made.folder / made.ledger_name).write_text(made.ledger.to_json(), encoding="utf-8")
+        (made.folder / LEFT).write_text(left(made.ledger), encoding="utf-8")
+    except OSError as fault:
+        raise unwritten(made.folder / LEFT, fault) from fault
+
+
 def _check_module(root: Path, built: Model, source: Path) -> None:
     place = root.joinpath(*built.module.split("."))
     file = next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
@@ -303,4 +333,8 @@ def left(ledger: Ledger) -> str:
     lines += [f"- `{each.path}:{each.line}` {each.name}: {each.note}" for each in by_hand]
     lines += ["", "# To be looked at", "", f"{len(open_ones)} places hold under a condition, or were left as they are.", ""]
     lines += [f"- `{each.path}:{each.line}` {each.name}: {each.note}" for each in open_ones]
+    repaired = [each for each in ledger.places if each.fate is Fate.REPAIRED]
+    if repaired:
+        lines += ["", "# Repaired", "", "These lines were edited after the conversion: with the edits the port is aligned.", ""]
+        lines += [f"- `{each.path}:{each.line}` {each.note}" for each in repaired]
     return "\n".join(lines) + "\n"

@@ -121,6 +121,21 @@ def record_all(target: Path) -> None:
     _record(target, {path.relative_to(target).as_posix(): _hash(path.read_bytes()) for path in files})
 
 
+def is_as_written(name: str, known: dict[str, str], content: bytes) -> bool:
+    """Whether a file's content is what a port has written; ``known`` is the record."""
+    return known.get(name) == _hash(content)
+
+
+def record_again(target: Path, names: list[str]) -> None:
+    """Record files that paralign itself has changed since.
+
+    Raises:
+        WriteFailed: the record cannot be written.
+        CaptureFormatError: the record is damaged.
+    """
+    _record(target, {**recorded(target), **{name: _hash((target / name).read_bytes()) for name in [*names, "left.md"]}})
+
+
 def _is_ours(target: Path, name: str, known: dict[str, str], content: bytes) -> bool:
     """Whether a file may be written: it is not there, or is as it was written, and no link leads elsewhere."""
     path = target / name

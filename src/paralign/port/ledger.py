@@ -16,6 +16,7 @@ class Fate(Enum):
     CONDITION = "condition"
     BY_HAND = "by hand"
     UNTOUCHED = "untouched"
+    REPAIRED = "repaired"
 
 
 #: what each fate says
@@ -25,6 +26,7 @@ MEANINGS = {
     Fate.CONDITION: "converted; another result under the condition that its note names",
     Fate.BY_HAND: "not converted: the expression raises, and says why",
     Fate.UNTOUCHED: "left as it is: the object's type cannot be told from the source",
+    Fate.REPAIRED: "edited after the conversion: with the edit the port is aligned, without it it is not",
 }
 
 

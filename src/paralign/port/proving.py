@@ -11,8 +11,7 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
-from enum import Enum
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from paralign.catalogue.lookup import entry_of
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.port.ledger import Fate, FileFate
+from paralign.port.line_facts import Fact, LineFact, Proof, Ran, counts, line_facts
 from paralign.stages.weights import stage as weights
 from paralign.worker.protocol import Forward, Functions, runs_of
 from paralign.worker.session import DOUBLE
@@ -47,31 +47,12 @@ CAUSES = 3
 INPUTS = 1e-6
 
 
-class Fact(Enum):
-    """What is known of one class or function."""
-
-    PROVEN = "proven"
-    UNPROVEN = "reached but not proven"
-    UNREACHED = "not reached"
-    UNCONVERTED = "could not convert"
-
-
 @dataclass(frozen=True)
-class Proof:
-    """One class or function of the source, and what is known of its conversion.
+class Proven:
+    """What a proof came to: each class and function, and each place of the ledger."""
 
-    ``error`` is the greatest relative L2 distance of an output; None where nothing was compared. ``causes``: what is known to differ at
-    lines of one that is not proven, from the catalogue and the ledger.
-    """
-
-    path: str
-    line: int
-    name: str
-    fact: Fact
-    reason: str = ""
-    calls: int = 0
-    error: float | None = None
-    causes: tuple[str, ...] = ()
+    proofs: list[Proof]
+    lines: list[LineFact]
 
 
 @dataclass(frozen=True)
@@ -83,8 +64,8 @@ class _Defined:
     is_class: bool
 
 
-def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package: str = "") -> list[Proof]:
-    """Hold every class and function of the source against its conversion.
+def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package: str = "") -> Proven:
+    """Hold every class and function of the source against its conversion, and tell what is known of every line.
 
     Args:
         context: both sides of the project, described, with inputs.
@@ -101,43 +82,62 @@ def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package:
     if context.plan is None or not context.plan.complete:
         problem = problem or f"the weights could not be carried over: {made.verdict}"
     called: dict[str, _Seen] = {}
-    alone: dict[str, _Seen] = {}
+    alone = _Alone()
     if not problem:
         reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full"), values)
         failed = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
         problem = f"no pass in float64: {failed[0]}" if failed else ""
         called = {} if problem else _compared(reference, candidate)
     defined = [each for path, text in sources.items() for each in _definitions(path, text)]
+    modules = {_dotted(path, package): path for path in sources}
     names = sorted(_module_name(each, package) for each in defined if not each.is_class)
-    if names and values:  # whether or not the whole port runs
-        alone = _by_themselves(context, names, values)
+    if modules and values:  # whether or not the whole port runs
+        alone = _by_themselves(context, names, modules, values)
     several = {name for name, number in Counter(each.name for each in defined if each.is_class).items() if number > 1}
     found = []
     for each in defined:
-        seen = called.get(each.name) if each.is_class else alone.get(_module_name(each, package))
-        proof = _proof(each, ledger, seen, several, problem)
+        seen = called.get(each.name) if each.is_class else alone.seen.get(_module_name(each, package))
+        proof = replace(_proof(each, ledger, seen, several, problem), repaired=_notes(each, ledger, Fate.REPAIRED))
         found.append(replace(proof, causes=_causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
-    return found
+    return Proven(found, line_facts(ledger, found, sources, alone.ran))
 
 
 def _module_name(each: _Defined, package: str) -> str:
     """A definition as ``module:name``."""
-    parts = each.path.removesuffix(".py").split("/")
+    return f"{_dotted(each.path, package)}:{each.name}"
+
+
+def _dotted(path: str, package: str) -> str:
+    """The module of a file."""
+    parts = path.removesuffix(".py").split("/")
     dotted = [package, *parts] if package else parts
-    return ".".join(dotted[:-1] if dotted[-1] == "__init__" else dotted) + f":{each.name}"
+    return ".".join(dotted[:-1] if dotted[-1] == "__init__" else dotted)
 
 
-def _by_themselves(context: Context, names: list[str], values: dict[str, Capture]) -> dict[str, _Seen]:
-    """What the calls of each function came to, by ``module:name``."""
-    order = Functions(names)
+@dataclass
+class _Alone:
+    """What the calls of each function came to, by ``module:name``, and which lines ran."""
+
+    seen: dict[str, _Seen] = field(default_factory=dict)
+    ran: Ran = field(default_factory=Ran)
+
+
+def _by_themselves(context: Context, names: list[str], modules: dict[str, str], values: dict[str, Capture]) -> _Alone:
+    """Calls of functions made again by themselves; ``modules``: module -> path, of those whose lines are watched."""
+    order = Functions(names, modules=sorted(modules))
     try:
         reference = context.reference.record("functions", order, values)
-        candidate = context.candidate.record("functions", order, {**values, "calls": reference})
     except WorkerFailed:  # a program that cannot be watched: then no function counts as reached
-        return {}
+        return _Alone()
+    answer = Functions.answer(reference)
+    passed, built = ({modules[name]: frozenset(lines) for name, lines in each.items()} for each in (answer.passed, answer.built))
+    try:
+        candidate = context.candidate.record("functions", order, {**values, "calls": reference})
+    except WorkerFailed:
+        return _Alone(ran=Ran(passed, built))
     ours = {(call.name, call.number): call for call in Functions.answer(candidate).calls}
     found: dict[str, _Seen] = {}
-    for call in Functions.answer(reference).calls:
+    for call in answer.calls:
         seen = found.setdefault(call.name, _Seen())
         seen.calls += 1
         other = ours.get((call.name, call.number))
@@ -153,7 +153,16 @@ def _by_themselves(context: Context, names: list[str], values: dict[str, Capture
             ]
             reason = _apart(records[0], records[1], reference, candidate, seen) if told else OTHER
         seen.reason = seen.reason or (f"call {call.number}: {reason}" if reason else "")
-    return found
+    return _Alone(found, Ran(passed, built))
+
+
+def _notes(each: _Defined, ledger: Ledger, fate: Fate) -> tuple[str, ...]:
+    """What the ledger says of lines of one fate."""
+    return tuple(
+        f"line {place.line}: {place.note}"
+        for place in ledger.places
+        if place.fate is fate and place.path == each.path and each.line <= place.line <= each.end
+    )
 
 
 def _causes(each: _Defined, ledger: Ledger) -> tuple[str, ...]:
@@ -195,18 +204,26 @@ def _proof(each: _Defined, ledger: Ledger, seen: _Seen | None, several: set[str]
         place for place in ledger.places if place.fate is Fate.BY_HAND and place.path == each.path and each.line <= place.line <= each.end
     ]
     refused = any(file.path == each.path and file.fate is FileFate.REFUSED for file in ledger.files)
-    if left or refused:
-        reason = "the file was not converted" if refused else f"line {left[0].line}: {left[0].name}: {left[0].note}"
-        return Proof(each.path, each.line, each.name, Fact.UNCONVERTED, reason)
+    proof = _of_calls(each, seen, several, problem)
+    if not left and not refused:
+        return proof
+    reason = "the file was not converted" if refused else f"line {left[0].line}: {left[0].name}: {left[0].note}"
+    return replace(proof, fact=Fact.UNCONVERTED, reason=reason)
+
+
+def _of_calls(each: _Defined, seen: _Seen | None, several: set[str], problem: str) -> Proof:
+    """What the calls of a class or function say of it."""
+    unreached = Proof(each.path, each.line, each.name, Fact.UNREACHED, end=each.end)
     if seen is None:
-        reason = problem or ("no layer of this class was called" if each.is_class else "the forward pass does not call it")
-        return Proof(each.path, each.line, each.name, Fact.UNREACHED, reason)
+        return replace(
+            unreached, reason=problem or ("no layer of this class was called" if each.is_class else "the forward pass does not call it")
+        )
     if seen.closed and not seen.reason:
-        return Proof(each.path, each.line, each.name, Fact.UNREACHED, f"it cannot be called by itself: {seen.closed}")
+        return replace(unreached, reason=f"it cannot be called by itself: {seen.closed}")
     same = each.is_class and each.name in several
     reason = seen.reason or (f"several classes are called {each.name}" if same else "")
     fact = Fact.UNPROVEN if reason else Fact.PROVEN
-    return Proof(each.path, each.line, each.name, fact, reason, seen.calls, seen.error)
+    return replace(unreached, fact=fact, reason=reason, calls=seen.calls, error=seen.error, held=not reason)
 
 
 def _compared(reference: Capture, candidate: Capture) -> dict[str, _Seen]:
@@ -259,30 +276,28 @@ def _distance(reference: Capture, one: Record, candidate: Capture, other: Record
     return far / size if size and np.isfinite(far) else float("inf")
 
 
-def counts(proofs: list[Proof]) -> dict[Fact, int]:
-    """How many there are of each fact."""
-    found = Counter(each.fact for each in proofs)
-    return {fact: found[fact] for fact in Fact}
-
-
-def as_json(proofs: list[Proof]) -> str:
-    """The proofs as JSON."""
+def as_json(proven: Proven) -> str:
+    """The proofs as JSON, with the ledger a line."""
     content = {
         "tolerance": TOLERANCE,
-        "counts": {fact.value: number for fact, number in counts(proofs).items()},
+        "counts": {fact.value: number for fact, number in counts(proven.proofs).items()},
         "proofs": [
             {**asdict(each), "fact": each.fact.value, "error": each.error if each.error is None or np.isfinite(each.error) else None}
-            for each in proofs
+            for each in proven.proofs
         ],
+        "line_counts": {fact.value: number for fact, number in counts(proven.lines).items()},
+        "lines": [{**asdict(each), "fate": each.fate.value, "fact": each.fact.value} for each in proven.lines],
     }
     return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def lines(proofs: list[Proof]) -> list[str]:
-    """The proofs as they are printed: counts, then one line each."""
-    found = [f"{number:5d} {fact.value}" for fact, number in counts(proofs).items()]
-    for each in proofs:
+def lines(proven: Proven) -> list[str]:
+    """The proofs as they are printed: counts of definitions and of places, then one line each."""
+    places = counts(proven.lines)
+    found = [f"{number:5d} {fact.value}; {places[fact]} places" for fact, number in counts(proven.proofs).items()]
+    for each in proven.proofs:
         told = f"{each.calls} calls, at most {each.error:.1e} apart" if each.fact is Fact.PROVEN else each.reason
         found.append(f"{each.fact.value}: {each.path}:{each.line} {each.name}: {told}")
+        found += [f"  repaired {text}" for text in each.repaired]
         found += [f"  perhaps {cause}" for cause in each.causes]
     return found

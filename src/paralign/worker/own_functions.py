@@ -10,10 +10,12 @@ import importlib
 import inspect
 import json
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from paralign.errors import message_of, one_line
 from paralign.worker.protocol import FunctionCall, FunctionCalls, Functions
+from paralign.worker.ran_lines import RanLines
 from paralign.worker.session import DOUBLE, Session
 
 if TYPE_CHECKING:
@@ -52,10 +54,23 @@ def functions(session: Session, writer: "CaptureWriter", options: Functions, val
             before = sys.getprofile()
             sys.setprofile(recorder.event)
             try:
-                session.call(inputs)
+                session.call(session.fresh(inputs))
             finally:
                 sys.setprofile(before)
-        return FunctionCalls(recorder.calls)
+        return FunctionCalls(recorder.calls, *_lines(session, inputs, options.modules))
+
+
+def _lines(session: Session, inputs: Any, modules: List[str]) -> "Tuple[Dict[str, List[int]], Dict[str, List[int]]]":
+    """Lines that a pass runs, and those that building a model runs; what fails has none."""
+    if not modules:
+        return {}, {}
+    passed, built = RanLines(modules), RanLines(modules)
+    session.seed()
+    with session.passing(), passed.watching():
+        session.call(inputs)
+    with suppress(Exception), built.watching():  # a model that can be built once only: no line of its building counts
+        session.rebuilt(session.base_seed)
+    return passed.lines, built.lines
 
 
 class _Recorder:

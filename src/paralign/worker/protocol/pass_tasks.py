@@ -155,14 +155,23 @@ class FunctionCall:
 
 @dataclass
 class FunctionCalls:
-    """The calls that were recorded, or made again."""
+    """The calls that were recorded, or made again.
+
+    ``passed``, ``built``: module -> lines that a pass, or the building of a model, ran.
+    """
 
     calls: List[FunctionCall] = field(default_factory=list)
+    passed: Dict[str, List[int]] = field(default_factory=dict)
+    built: Dict[str, List[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Functions(Task[FunctionCalls], task="functions"):
-    """Record the first ``most`` calls of each of the side's functions ``names``; with the value ``calls``: make those again."""
+    """Record the first ``most`` calls of each of the side's functions ``names``; with the value ``calls``: make those again.
+
+    ``modules``: those whose lines are watched.
+    """
 
     names: List[str]
     most: int = 4
+    modules: List[str] = field(default_factory=list)
