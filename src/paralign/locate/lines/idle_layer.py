@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from paralign.locate.lines.missing_step import between
+from paralign.locate.reaching import reached
+from paralign.locate.runs.construction import calling_module
 from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.traverse import CONTEXT, computing, inner_lines
+from paralign.locate.runs.traverse import CONTEXT, common, computing, inner_lines, makers, users_of
 from paralign.locate.source.statements import function_of
 
 if TYPE_CHECKING:
@@ -23,28 +27,24 @@ def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> s
     taken = judgement.partners_of(v for v in user.inputs if is_telling(v))
     if taken.isdisjoint(operation.inputs):
         return ""
-    named = {judgement.homes.get(v.record.name, "") for v in _parameters(judgement, operation)}
-    homes = {name.rpartition(".")[0] for name in named}
+    homes = {judgement.homes.get(v.record.name, "").rpartition(".")[0] for v in _parameters(judgement, operation)}
     home = layer = homes.pop() if len(homes) == 1 else ""
-    called = {o.module for o in judgement.candidate.operations}
-    found = ""
-    while home and not any(f"{module}.".startswith(f"{home}.") for module in called):
-        found, home = home, home.rpartition(".")[0]
-    own = any(v.is_parameter for v in operation.inputs)
-    return found if own or found != layer else ""  # the steps of one layer are told by those around them
+    called = {f"{o.module}." for o in judgement.candidate.operations}
+    idle = ""
+    while home and not any(module.startswith(f"{home}.") for module in called):
+        idle, home = home, home.rpartition(".")[0]
+    if idle == layer and not any(v.is_parameter for v in operation.inputs):
+        return ""  # the steps of one layer are told by those around them
+    return idle
 
 
 def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
     """The parameters that a reference's operation takes; or the first that takes some of those after it whose results are lacking."""
-    todo, seen = [operation], {operation}
-    while todo:
-        step = todo.pop(0)
-        found = [v for v in step.inputs if v.is_parameter]
-        if found or len(seen) > CONTEXT:
-            return found
-        after = dict.fromkeys(u for v in step.outputs if judgement.lacking(v) for u in v.users if u not in seen)
-        todo += after
-        seen.update(after)
+    after = reached([operation], lambda o: users_of(v for v in o.outputs if judgement.lacking(v)), nearest_first=True)
+    for step in islice(after, CONTEXT):
+        parameters = [v for v in step.inputs if v.is_parameter]
+        if parameters:
+            return parameters
     return []
 
 
@@ -70,16 +70,16 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
     after = _called_after(called, before, user)
     first = None if before is None else before.stack[0]
     if not givers:
-        first = _made_later(user, [] if before is None else [before]) or first
+        first = _made_later(user, before) or first
     return between(judgement, first, None if after is None else after.stack[0], later=False)
 
 
 def _givers(judgement: Judgement, missing: Operation, user: Operation, called: list[Operation]) -> list[Operation]:
     """Of some operations those that make what the missing step takes; if possible those whose results ``user`` takes."""
-    same = [own.maker for v in missing.inputs for own in judgement.backwards.equals(v)]
+    same = {maker for v in missing.inputs for maker in makers(judgement.backwards.equals(v))}
     givers = [o for o in called if o in same and o.stack != user.stack]
-    makers = [v.maker for v in user.inputs]
-    return [o for o in givers if o in makers] or givers
+    taken = set(makers(user.inputs))
+    return [o for o in givers if o in taken] or givers
 
 
 def _last_called_before(called: list[Operation], user: Operation) -> Operation | None:
@@ -103,32 +103,21 @@ def _between_parts(judgement: Judgement, module: str, user: Operation) -> str | 
     All operations of such parts have the calls outside of the module in common; the next line further in is the module's.
     """
     inner = f"{module}." if module else ""
-    done = [o for o in judgement.candidate.operations if o.stack and o.module.startswith(inner)]
-    parts = {_part_of(o, inner) for o in done}
-    layers = any(f"{inner}{part}" in judgement.candidate.kinds for part in parts)
-    if user not in done or layers or len(parts) < 2:  # noqa: PLR2004 - several
+    parts: dict[str, list[Operation]] = defaultdict(list)
+    for operation in judgement.candidate.operations:
+        if operation.stack and operation.module.startswith(inner):
+            parts[operation.module[len(inner) :].partition(".")[0]].append(operation)
+    own = next((part for part, done in parts.items() if user in done), None)
+    has_layers = any(f"{inner}{part}" in judgement.candidate.kinds for part in parts)
+    if own is None or has_layers or len(parts) < 2:  # noqa: PLR2004 - several
         return None
-    own = _part_of(user, inner)
-    outside = min(_shared_calls(o, user) for o in done if _part_of(o, inner) != own)
-    lines = {o: o.stack[-1 - outside] for o in done if len(o.stack) > outside}
+    outside = min(common(o, user) for part, done in parts.items() if part != own for o in done)
+    lines = {o: o.stack[-1 - outside] for done in parts.values() for o in done if len(o.stack) > outside}
     if user not in lines or len({function_of(line) for line in lines.values()}) != 1:
         return None
-    before = None
-    for operation, line in lines.items():
-        if operation.order < user.order and line != lines[user]:
-            before = line
+    earlier = [o for o, line in lines.items() if o.order < user.order and line != lines[user]]
+    before = lines[max(earlier, key=lambda o: o.order)] if earlier else None
     return between(judgement, before, lines[user], later=True)
-
-
-def _part_of(operation: Operation, inner: str) -> str:
-    """The part of a module, by its path, in which an operation is done."""
-    return operation.module[len(inner) :].partition(".")[0]
-
-
-def _shared_calls(one: Operation, other: Operation) -> int:
-    """How many of the outermost lines that led to two operations are the same."""
-    pairs = zip(reversed(one.stack), reversed(other.stack), strict=False)
-    return next((n for n, (first, second) in enumerate(pairs) if first != second), min(len(one.stack), len(other.stack)))
 
 
 def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
@@ -137,32 +126,25 @@ def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
     Where ``user`` is one of its parts', also those of parts that its function calls.
     """
     called = [o for o in graph.operations if o.stack]
-    own = [o for o in called if _calling_module(graph, o) == module]
+    own = [o for o in called if calling_module(graph, o) == module]
     inner = f"{module}." if module else ""
     if not user.stack or not user.module.startswith(inner):
         return own
     around = function_of(user.stack[0])
     if own and all(function_of(o.stack[0]) != around for o in own):  # a function of one of its parts
         return own
-    own_ones = set(own)
-    return [o for o in called if o in own_ones or (o.module.startswith(inner) and function_of(o.stack[0]) == around)]
+    of_function = {o for o in called if o.module.startswith(inner) and function_of(o.stack[0]) == around}
+    return [o for o in called if o in of_function or calling_module(graph, o) == module]
 
 
-def _calling_module(graph: Graph, operation: Operation) -> str:
-    """The module whose code calls an operation: of a layer of the framework the one that holds it."""
-    return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module
-
-
-def _made_later(user: Operation, before: list[Operation]) -> str | None:
-    """The line in an operation's function where what it takes was made, if that was after other operations."""
-    if not user.stack:
-        return None
-    for value in user.inputs:
+def _made_later(user: Operation, before: Operation | None) -> str | None:
+    """The line in an operation's function where what it takes was made, if that was after another operation."""
+    for value in user.inputs if user.stack else ():
         maker = computing(value.maker)
         if maker is None or maker.stack[1:] == user.stack[1:]:
             continue
         line, at = inner_lines(maker, user)
         in_its_function = at == user.stack[0] != line and function_of(line) == function_of(at)
-        if in_its_function and all(o.order < maker.order for o in before):
+        if in_its_function and (before is None or before.order < maker.order):
             return line
     return None

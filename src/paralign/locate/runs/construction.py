@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.runs.traverse import computing, computing_users, made
+from paralign.locate.runs.traverse import begin_alike, computing, computing_users, made
 from paralign.locate.source.bindings import Code
 from paralign.locate.source.call_arguments import argument_line, bound_line, differing, table_line
 from paralign.locate.source.statements import calls
@@ -45,6 +45,11 @@ def own_line(graph: Graph, operation: Operation) -> str | None:
     return lines[0] if lines else operation.source
 
 
+def calling_module(graph: Graph, operation: Operation) -> str:
+    """The module whose code calls an operation: of a layer of the framework the one that holds it."""
+    return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module
+
+
 def reference_line(graph: Graph, operation: Operation | None, *, built: bool) -> str | None:
     """The reference's line beside: where its layer was constructed, or where the operation is called."""
     if operation is None:
@@ -54,10 +59,16 @@ def reference_line(graph: Graph, operation: Operation | None, *, built: bool) ->
 
 def is_container_line(graph: Graph, operation: Operation) -> bool:
     """Whether the innermost line of a layer's operation runs several layers at once, as that of a Sequential does."""
-    if operation.module not in graph.kinds or operation.source is None:
-        return operation.module in graph.kinds
-    modules = {o.module for o in graph.operations if o.source == operation.source and o.stack == operation.stack}
-    return len(modules) > 1 and any(m != operation.module and m.rpartition(".")[0] == operation.module.rpartition(".")[0] for m in modules)
+    if operation.module not in graph.kinds:
+        return False
+    if operation.source is None:
+        return True
+    container = operation.module.rpartition(".")[0]
+    for other in graph.operations:
+        same_line = other.source == operation.source and other.stack == operation.stack
+        if same_line and other.module != operation.module and other.module.rpartition(".")[0] == container:
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -101,13 +112,11 @@ class Passage:
     @cached_property
     def right(self) -> list[tuple[Graph, Operation]]:
         """Right operations of the run as it is, and of the mended one."""
-        runs = dict.fromkeys((self.judgement, self.guilt.mended or self.judgement))
-        return [
-            (run.candidate, o)
-            for run in runs
-            for o in run.candidate.operations
-            if o.number not in self.guilty and _is_right(run, o, self.guilt.replaced)
-        ]
+        found: list[tuple[Graph, Operation]] = []
+        for run in dict.fromkeys((self.judgement, self.guilt.mended or self.judgement)):
+            others = [o for o in run.candidate.operations if o.number not in self.guilty]
+            found += [(run.candidate, o) for o in others if _is_right(run, o, self.guilt.replaced)]
+        return found
 
     @cached_property
     def others(self) -> list[tuple[Graph, Operation]]:
@@ -126,8 +135,10 @@ class Passage:
         the same it is the one that calls such a helper more than once.
         """
         ways = {self._lines(g, o) for g, o in self.others}
-        found = (line for depth, line in enumerate(self.lines, 1) if all(way[:depth] != self.lines[:depth] for way in ways))
-        return next(found, None) or _calling(self.lines, ways)
+        for depth, line in enumerate(self.lines, 1):
+            if all(way[:depth] != self.lines[:depth] for way in ways):
+                return line
+        return _calling(self.lines, ways)
 
     @cached_property
     def innermost(self) -> str:
@@ -137,9 +148,11 @@ class Passage:
         depth = _shared_in_reference(self.judgement.reference, self.counterpart, by_construction=self.by_construction)
         if not 0 < depth < len(self.lines):
             return self.unshared
-        passed = [self._lines(g, o) for g, o in self.right if o.kind == self.operation.kind]
-        parting = [way for way in passed if way[:depth] == self.lines[:depth] and way[: depth + 1] != self.lines[: depth + 1]]
-        return self.lines[depth] if parting else self.unshared
+        for graph, operation in self.right:
+            way = self._lines(graph, operation) if operation.kind == self.operation.kind else ()
+            if way[:depth] == self.lines[:depth] and way[: depth + 1] != self.lines[: depth + 1]:
+                return self.lines[depth]
+        return self.unshared
 
     def _lines(self, graph: Graph, operation: Operation) -> tuple[str, ...]:
         return _lines_of(graph, operation, by_construction=self.by_construction)
@@ -161,10 +174,14 @@ class Passage:
         return differing(self.operation.arguments, self.counterpart.arguments)
 
     def _is_fine_elsewhere(self) -> bool:
+        """Whether a right operation of the kind is of a layer that this line constructed, or the line constructs one layer only."""
+        if any(o.kind == self.operation.kind and self._is_of_line(g, o) for g, o in self.right):
+            return True
         graph = self.judgement.candidate
-        alike = {o.module for o in graph.operations if constructed(graph, o.module)[:1] == self.lines[:1]}
-        fine = any(o.kind == self.operation.kind and constructed(g, o.module)[:1] == self.lines[:1] for g, o in self.right)
-        return fine or len(alike) == 1
+        return len({o.module for o in graph.operations if self._is_of_line(graph, o)}) == 1
+
+    def _is_of_line(self, graph: Graph, operation: Operation) -> bool:
+        return constructed(graph, operation.module)[:1] == self.lines[:1]
 
     def table(self) -> str | None:
         """The line of the table that a loop takes the wrong argument from; None where the call in the loop may be wrong.
@@ -172,16 +189,21 @@ class Passage:
         The call is right where other rounds make of it what is due here, and the wrong rounds follow one another, as those of a row do.
         """
         due = self.counterpart
-        names = differing(self.operation.arguments, due.arguments) if due is not None else set()
+        names = set() if due is None else differing(self.operation.arguments, due.arguments)
         told = table_line(self.lines, names) if names else None
         if due is None or told is None:
             return None
-        depth = self.lines.index(told[0]) + 1
-        same = [(g, o) for g, o in self.right if o.kind == self.operation.kind]
-        rounds = {o.number: o for g, o in same if constructed(g, o.module)[:depth] == self.lines[:depth]}
-        if not any(not names & differing(o.arguments, due.arguments) for o in rounds.values()):
-            return None
-        return None if any(min(self.guilty) < number < max(self.guilty) for number in rounds) else told[1]
+        loop, line = told
+        depth = self.lines.index(loop) + 1
+        first, last = min(self.guilty), max(self.guilty)
+        has_right_round = False
+        for graph, operation in self.right:
+            if operation.kind != self.operation.kind or constructed(graph, operation.module)[:depth] != self.lines[:depth]:
+                continue
+            if first < operation.number < last:
+                return None
+            has_right_round |= names.isdisjoint(differing(operation.arguments, due.arguments))
+        return line if has_right_round else None
 
     def own_setting(self) -> str | None:
         """Where the user's module of the operation was constructed, if its line reads a setting and right operations are of others."""
@@ -196,26 +218,35 @@ def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) ->
     path = operation.module
     if path not in graph.built or path in graph.kinds or any(o.module == path for o in others):
         return None
-    names = [v.record.name for v in graph.values.values() if v.record.role in ("parameter", "buffer")]
-    held = {name[len(path) + 1 :].partition(".")[0] for name in (*names, *graph.built) if name.startswith(f"{path}.")}
+    tensors = [v.record.name for v in graph.values.values() if v.record.role in ("parameter", "buffer")]
+    held = {name[len(path) + 1 :].partition(".")[0] for name in (*tensors, *graph.built) if name.startswith(f"{path}.")}
     code = Code(operation.source)
-    settings = [a for a in code.attributes if a not in held and code.setting(a) is not None]
-    return graph.built[path][0] if settings else None
+    for attribute in code.attributes:
+        if attribute not in held and code.setting(attribute) is not None:
+            return graph.built[path][0]
+    return None
 
 
 def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) -> bool:
     """Whether an operation makes of right values right ones, or what others make right ones of at once: a convolution without its bias."""
+    if not all(judgement.is_right(v) for v in operation.inputs):
+        return False
     wrong = [v for v in made(operation) if not judgement.is_right(v)]
+    if not wrong:
+        return True
     users = [user for each in wrong for user in computing_users(each) if user.kind not in MOVES]
+    if any(user.number in replaced for user in users):
+        return False
     after = [v for user in users for v in made(user)]
-    fine = all(judgement.is_right(v) for v in (*operation.inputs, *after)) and all(user.number not in replaced for user in users)
-    return fine and (not wrong or bool(after))
+    return bool(after) and all(judgement.is_right(v) for v in after)
 
 
 def _calling(lines: tuple[str, ...], ways: set[tuple[str, ...]]) -> str:
     """The innermost line that calls what holds the line within it several times, if a right operation came that way too; else the first."""
-    several = (outer for inner, outer in pairwise(lines) if calls(outer, inner) > 1) if lines in ways else ()
-    return next(iter(several), lines[0])
+    for inner, outer in pairwise(lines) if lines in ways else ():
+        if calls(outer, inner) > 1:
+            return outer
+    return lines[0]
 
 
 def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> tuple[str, ...]:
@@ -225,9 +256,8 @@ def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> t
 def _shared_in_reference(graph: Graph, due: Operation, *, by_construction: bool) -> int:
     """How many of an operation's innermost lines others of its kind have in common with it that have other arguments."""
     own = _lines_of(graph, due, by_construction=by_construction)
-    found = 0
+    shared = 0
     for other in graph.operations:
         if other.kind == due.kind and other.arguments != due.arguments:
-            way = _lines_of(graph, other, by_construction=by_construction)
-            found = max(found, next((n for n, (a, b) in enumerate(zip(own, way, strict=False)) if a != b), min(len(own), len(way))))
-    return found
+            shared = max(shared, begin_alike(own, _lines_of(graph, other, by_construction=by_construction)))
+    return shared

@@ -18,9 +18,9 @@ from paralign.capture import sketch as sketches
 from paralign.dtypes import is_floating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.runs.dataflow import Graph, Value
 
 #: a distance up to this still suggests that two values stand at the same place
 ALIKE = 0.05
@@ -205,9 +205,3 @@ def broadcasts(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(one, other) in (one, other)
     except ValueError:
         return False
-
-
-def users_of(values: Iterable[Value]) -> list[Operation]:
-    """The operations that take any of these values, in order, each once."""
-    found = {id(user): user for value in values for user in value.users}
-    return sorted(found.values(), key=lambda operation: operation.order)

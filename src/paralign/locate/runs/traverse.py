@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.source.statements import function_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
 
@@ -35,23 +39,28 @@ def before_any_moves(value: Value) -> Value:
 
 def computing_users(value: Value) -> list[Operation]:
     """The operations that take a value, and those that take what was only moved of it."""
-    found: list[Operation] = []
-    todo = list(value.users)
-    while todo:
-        user = todo.pop()
-        if user not in found:
-            found.append(user)
-            todo += [u for v in user.outputs for u in v.users] if user.kind in MOVES else []
-    return found
+    return list(reached(value.users, lambda user: users_of(user.outputs) if user.kind in MOVES else []))
+
+
+def users_of(values: Iterable[Value]) -> list[Operation]:
+    """The operations that take any of some values, as often as they do."""
+    return [user for value in values for user in value.users]
+
+
+def makers(values: Iterable[Value]) -> list[Operation]:
+    """The operations that made some values; what was given to a program was made by none."""
+    return [value.maker for value in values if value.maker is not None]
 
 
 def computing(operation: Operation | None) -> Operation | None:
     """An operation, those that only move values looked through."""
-    seen = 0
-    while (
-        operation is not None and operation.kind in MOVES and operation.inputs and operation.inputs[0].maker is not None and seen < FOLLOWED
-    ):
-        operation, seen = operation.inputs[0].maker, seen + 1
+    for _ in range(FOLLOWED):
+        if operation is None or operation.kind not in MOVES or not operation.inputs:
+            return operation
+        before = operation.inputs[0].maker
+        if before is None:
+            return operation
+        operation = before
     return operation
 
 
@@ -71,24 +80,21 @@ def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
 
     The one that made it comes first; there are ``most`` at most.
     """
-    found: list[Operation] = []
-    todo = [due]
-    while todo and len(found) < most:
-        maker = todo.pop().maker
-        if maker is not None and maker not in found:
-            found.append(maker)
-            todo += [v for v in maker.inputs if judgement.lacking(v)]
-    return found
+    way = reached(makers([due]), lambda operation: makers(v for v in operation.inputs if judgement.lacking(v)))
+    return list(islice(way, most))
 
 
 def common(one: Operation, other: Operation) -> int:
     """How many of the outermost lines two operations have in common."""
-    count = 0
-    for first, second in zip(reversed(one.stack), reversed(other.stack), strict=False):
+    return begin_alike(one.stack[::-1], other.stack[::-1])
+
+
+def begin_alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines two sequences have in common from the first on."""
+    for count, (first, second) in enumerate(zip(one, other, strict=False)):
         if first != second:
-            break
-        count += 1
-    return count
+            return count
+    return min(len(one), len(other))
 
 
 def inner_lines(maker: Operation, operation: Operation) -> tuple[str, str]:
@@ -101,12 +107,14 @@ def inner_lines(maker: Operation, operation: Operation) -> tuple[str, str]:
 def parting(maker: Operation, operation: Operation) -> str:
     """The line that made a value in the function where it also is handed to an operation; the same line where that does both."""
     shared, inner = common(maker, operation), inner_lines(maker, operation)
-    one_line = 0 < shared < min(len(maker.stack), len(operation.stack)) and function_of(inner[0]) != function_of(inner[1])
-    return maker.stack[len(maker.stack) - shared] if one_line else inner[0]
+    parts_inside = 0 < shared < min(len(maker.stack), len(operation.stack))
+    if parts_inside and function_of(inner[0]) != function_of(inner[1]):  # one line calls both
+        return maker.stack[len(maker.stack) - shared]
+    return inner[0]
 
 
 def taken_besides(judgement: Judgement, value: Value, user: Operation, missing: Operation) -> bool:
     """Whether others take a value as in the reference, a residual: it was handed on rightly, and the step is missing later."""
     kinds = {o.kind for o in computing_users(value) if o is not user and o.kind not in MOVES}
-    theirs = {o.kind for p in judgement.partners(value) for o in computing_users(p) if o is not missing}
-    return bool(kinds & theirs)
+    theirs = {o.kind for partner in judgement.partners(value) for o in computing_users(partner) if o is not missing}
+    return not kinds.isdisjoint(theirs)
