@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from paralign.locate.provenance import blame_in_words, tracing_back
+from paralign.locate.provenance import blame_in_words, optimizer_settings, tracing_back
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
 from paralign.worker.provenance.fresh_imports import rewritten
@@ -542,23 +542,23 @@ def _stepped(recorder, optimizer, roots):
 )
 def test_the_rates_of_a_schedule(record, old, new, line):
     sides = tracing_back.Sides(record(INLINE, _stepped), record(BUILT.replace(old, new), _stepped))
-    found = tracing_back.of_rates(sides)
+    found = optimizer_settings.of_rates(sides)
     assert found is not None
     assert found.expression.line == line
 
 
 def test_right_rates_name_nothing(record):
     sides = tracing_back.Sides(record(INLINE, _stepped), record(BUILT, _stepped))
-    assert tracing_back.of_rates(sides) is None
+    assert optimizer_settings.of_rates(sides) is None
 
 
 def test_a_setting_of_an_optimizer(record):
     sides = tracing_back.Sides(record(INLINE, _stepped), record(BUILT.replace("1e-7", "1e-5"), _stepped))
-    found = tracing_back.of_setting(sides, ("eps", "epsilon"))
+    found = optimizer_settings.of_setting(sides, ("eps", "epsilon"))
     assert found is not None
     assert found.expression.line == 11
     assert blame_in_words.said(found).startswith("the value comes from here: 1e-05; the reference has 1e-07")
-    assert tracing_back.of_setting(sides, ("momentum",)) is None, "the call does not give it"
+    assert optimizer_settings.of_setting(sides, ("momentum",)) is None, "the call does not give it"
 
 
 def test_one_number_in_place_of_another(record):
@@ -577,12 +577,12 @@ def test_one_number_in_place_of_another(record):
 
     right = record(program, marked)
     for old, new, line in (("11]", "12]", 4), ("0.002", "0.02", 5)):
-        found = tracing_back.of_building(tracing_back.Sides(right, record(program.replace(old, new), marked)))
+        found = optimizer_settings.of_building(tracing_back.Sides(right, record(program.replace(old, new), marked)))
         assert found is not None
         assert found.expression.line == line
     several = record(program.replace("11]", "12]").replace("0.002", "0.02"), marked)
-    assert tracing_back.of_building(tracing_back.Sides(right, several)) is None
-    assert tracing_back.of_building(tracing_back.Sides(right, record(program.replace("gamma=0.3", ""), marked))) is None
+    assert optimizer_settings.of_building(tracing_back.Sides(right, several)) is None
+    assert optimizer_settings.of_building(tracing_back.Sides(right, record(program.replace("gamma=0.3", ""), marked))) is None
 
 
 PASS = """
@@ -720,7 +720,7 @@ def test_a_factor_that_stands_in_every_program(record):
         return [[0.008 * part, 0.004 * part, 0.016 * part] for part in (0.1, 0.5, 1.0)]
 
     sides = tracing_back.Sides(record(GROUPS_REFERENCE, _grouped), record(GROUPS, doubled))
-    assert tracing_back.of_factor(sides) is None
+    assert optimizer_settings.of_factor(sides) is None
 
 
 def test_numbers_beyond_any_float_are_no_numbers(record):
@@ -742,7 +742,7 @@ def test_the_factor_of_a_group(record, old, new, line):
     """A rate in place of a factor, another factor; not: a wrong rate of all groups, two wrong groups, a right optimizer."""
     assert old in GROUPS
     sides = tracing_back.Sides(record(GROUPS_REFERENCE, _grouped), record(GROUPS.replace(old, new), _grouped))
-    found = tracing_back.of_factor(sides)
+    found = optimizer_settings.of_factor(sides)
     assert (found and found.expression.line) == line
 
 

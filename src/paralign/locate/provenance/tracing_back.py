@@ -10,7 +10,7 @@ from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import TELLING, Blamed, Search, is_equal
+from paralign.locate.provenance.blame import TELLING, Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
@@ -46,8 +46,8 @@ STEPS = 64
 #: kinds of expressions whose value stands there as it is
 WRITTEN = frozenset({"constant", SETTING})
 
-#: what a call of an optimizer may name its rate, or its schedule
-RATES = ("lr", "learning_rate")
+#: kinds of expressions that compute something
+COMPUTING = frozenset({"call", "operation"})
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,15 @@ def recorded(
     except WorkerFailed as failure:
         context.untraced[failure.side or "program"] = f"{failure.type}: {failure.message}"
         return None
-    answers = [Provenance.answer(capture) for capture in captures]
-    for side, answer in zip(("reference", "candidate"), answers, strict=True):
+    whole = True
+    for side, capture in zip(("reference", "candidate"), captures, strict=True):
+        answer = Provenance.answer(capture)
         if answer.failed:
             context.untraced[side] = answer.failed
         elif answer.exhausted:
             context.untraced[side] = f"only the first {answer.exhausted} were kept"
-    if any(answer.failed or not answer.values for answer in answers):
-        return None
-    return Sides(*(ValueGraph.of(capture) for capture in captures))
+        whole = whole and bool(answer.values) and not answer.failed
+    return Sides(*(ValueGraph.of(capture) for capture in captures)) if whole else None
 
 
 def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] = ()) -> Blamed | None:
@@ -115,8 +115,8 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     wrong, due = sides.candidate.root(candidate), sides.reference.root(reference)
     if wrong is None or due is None:
         return None
-    led = [root for name in right if (root := sides.candidate.root(name)) is not None]
-    return _wrong_itself(sides, Search(wrong, due, defaults=sides.reference.expressions, excused=led).first())
+    led = sides.candidate.roots(right)
+    return wrong_itself(sides, Search(wrong, due, defaults=sides.reference.expressions, excused=led).first())
 
 
 def of_operation(
@@ -133,69 +133,73 @@ def of_operation(
     Returns:
         None where the call leaves an argument to the framework, or several are at fault.
     """
-    wrong = differing_values(operations[0].arguments, operations[1].arguments)
-    calls = [_calls(graph, operation, built=built) for graph, operation in zip((sides.candidate, sides.reference), operations, strict=True)]
-    found = {}
+    calls = _calls(sides.candidate, operations[0], built=built)
+    reference_calls = _calls(sides.reference, operations[1], built=built)
     right = _made_of(sides.candidate, sound or {})
-    for own, theirs in wrong:
-        inner, due = (_holding(held, value) for held, value in zip(calls, (own, theirs), strict=True))
+    found: dict[str, Blamed] = {}
+    for own, theirs in differing_values(operations[0].arguments, operations[1].arguments):
+        inner, due = _holding(calls, own), _holding(reference_calls, theirs)
         if inner is None:  # left to a default of the framework's: then that is what differs
             return None
-        known = behind(due) if due is not None else [e for call in calls[1] for e in behind(call)]
-        blamed = _wrong_itself(sides, Search(inner, due, Seen(known), sides.reference.expressions, sound=right).first())
+        seen = Seen(behind_all(reference_calls if due is None else [due]))
+        blamed = wrong_itself(sides, Search(inner, due, seen, sides.reference.expressions, sound=right).first())
         if blamed is not None:
             found[blamed.source] = blamed
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
+def behind_all(roots: Iterable[Expression]) -> list[Expression]:
+    """Some values and all that they were made of."""
+    return [each for root in roots for each in behind(root)]
+
+
+def wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
     """What is blamed, but for a number that is only taken at a wrong place: the reference writes it as often.
 
     Then what computes with it is at fault; None where that is the operation itself.
     """
-    each = found.expression if found is not None else None
-    if each is None or not is_number(each.scalar) or each.scalar in COMMON or not (each.kind in WRITTEN or each.kind in READINGS):
+    if found is None:
+        return None
+    each = found.expression
+    if not is_number(each.scalar) or each.scalar in COMMON or each.kind not in WRITTEN | READINGS:
         return found
     if each.kind == SETTING and any(e.kind == SETTING for e in sides.reference.expressions):
         return found  # the search has looked for the entry in the reference's files
-    written = [_origins(graph, each.scalar) for graph in (sides.candidate, sides.reference)]
-    return _taking(found) if found is not None and 0 < written[0] <= written[1] else found
+    own, theirs = (_origins(graph, each.scalar) for graph in (sides.candidate, sides.reference))
+    return _taking(found) if 0 < own <= theirs else found
 
 
 def _taking(found: Blamed) -> Blamed | None:
     """The first number that was computed with what is blamed; None where none was."""
-    computed = [e for e in found.chain[1:] if not e.is_copy and e.kind in ("operation", "call") and is_number(e.scalar)]
-    return Blamed(computed[0], found.chain[found.chain.index(computed[0]) :]) if computed else None
+    for place, each in enumerate(found.chain):
+        if place and not each.is_copy and each.kind in COMPUTING and is_number(each.scalar):
+            return Blamed(each, found.chain[place:])
+    return None
 
 
 def _origins(graph: ValueGraph, number: float) -> int:
     """In how many places a number is written; one where it was only read from an object. What is computed is written nowhere."""
-    alike = [e for e in graph.expressions if is_number(e.scalar) and not e.is_copy and _is_close(float(e.scalar), number)]
+    alike = [e for e in graph.expressions if is_number(e.scalar) and not e.is_copy and is_close(float(e.scalar), number)]
     written = {(e.source, e.label) for e in alike if e.kind in WRITTEN}
     return len(written) or int(any(e.kind in READINGS for e in alike))
-
-
-def of_computing(sides: Sides) -> Blamed | None:
-    """The one line of the candidate's building whose result the reference has nowhere, although it has all that goes in.
-
-    For settings that a formula makes for each group of parameters. None where there are several such lines.
-    """
-    parts = [graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")] for graph in (sides.candidate, sides.reference)]
-    seen = Seen(parts[1])
-    computed = [e for e in parts[0] if e.kind == "operation" and is_number(e.scalar) and e.file]
-    wrong = [e for e in computed if not seen.has(e) and all(seen.has(inner) for _, inner in e.values)]
-    return Blamed(wrong[0], [wrong[0]]) if len({e.source for e in wrong}) == 1 else None
 
 
 def _made_of(graph: ValueGraph, numbers: Mapping[str, Collection[float]]) -> set[Expression]:
     """What calls in some lines take that is one of the line's numbers, and the numbers that it was made of."""
     found: set[Expression] = set()
     for call in graph.expressions:
-        known = numbers.get(call.source, ()) if call.kind in ("call", "operation") and not call.is_copy else ()
-        for role, each in call.inputs if known else ():
-            if role not in ("self", "function") and any(_is(each, number) for number in known):
+        known = numbers.get(call.source)
+        if not known or call.kind not in COMPUTING or call.is_copy:
+            continue
+        for each in _arguments(call):
+            if any(_is(each, number) for number in known):
                 found |= {made for made in behind(each) if is_number(made.scalar)}
     return found
+
+
+def _arguments(call: Expression) -> list[Expression]:
+    """What a call is given, but for the object and the function."""
+    return [each for role, each in call.inputs if role not in ("self", "function")]
 
 
 def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
@@ -203,29 +207,33 @@ def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any])
 
     A number that each has beside those, as operators have, stands for the other's.
     """
-    names = [{common_argument(name) for name in each} for each in (candidate, reference)]
-    alone = [
-        [value for name, value in own.items() if common_argument(name) not in others and is_number(value)]
-        for own, others in zip((candidate, reference), names[::-1], strict=True)
-    ]
-    pairs = list(zip(*alone, strict=True)) if len(alone[0]) == len(alone[1]) == 1 else []
-    return call_arguments.differing_values(candidate, reference) + [
-        (own, due) for own, due in pairs if not call_arguments.is_equal(own, due)
-    ]
+    found = call_arguments.differing_values(candidate, reference)
+    own, theirs = _numbers_alone(candidate, reference), _numbers_alone(reference, candidate)
+    if len(own) == len(theirs) == 1 and not call_arguments.is_equal(own[0], theirs[0]):
+        found = [*found, (own[0], theirs[0])]
+    return found
+
+
+def _numbers_alone(arguments: Mapping[str, Any], others: Mapping[str, Any]) -> list[Any]:
+    """The numbers among arguments that others do not have under the same name."""
+    known = {common_argument(name) for name in others}
+    return [value for name, value in arguments.items() if is_number(value) and common_argument(name) not in known]
 
 
 def _calls(graph: ValueGraph, operation: Operation, *, built: bool) -> list[Expression]:
     """The calls that give an operation its arguments: the one that constructed the layer, or those in the operation's line."""
     if built:
-        made = graph.root(f"module:{operation.module}")
-        return [made] if made is not None else []
-    return [e for e in graph.expressions if e.kind in ("call", "operation") and not e.is_copy and e.source == operation.source]
+        return graph.roots([f"module:{operation.module}"])
+    return [e for e in graph.expressions if e.kind in COMPUTING and not e.is_copy and e.source == operation.source]
 
 
 def _holding(calls: Iterable[Expression], value: Any) -> Expression | None:
     """The argument of some calls that has a value; None where none has."""
-    inner = (each for call in calls for role, each in call.inputs if role not in ("self", "function"))
-    return next((each for each in inner if _is(each, value)), None)
+    for call in calls:
+        for each in _arguments(call):
+            if _is(each, value):
+                return each
+    return None
 
 
 def _is(each: Expression, value: Any) -> bool:
@@ -233,11 +241,12 @@ def _is(each: Expression, value: Any) -> bool:
     if isinstance(value, str):
         return bool(each.scalar == value)
     numbers = value if isinstance(value, (list, tuple)) else [value]
-    if each.mark[0] not in ("s", "l") or each.numbers is None or not numbers or not all(is_number(n) for n in numbers):
+    if each.mark[0] not in ("s", "l") or each.numbers is None or not numbers or not all(map(is_number, numbers)):
         return False
     own = each.mark[1] if each.mark[0] == "l" else [each.mark[1]]
-    same = len(own) == len(numbers) or len({*own}) == len({*numbers}) == 1
-    return same and all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-30) for a, b in zip(own, numbers, strict=False))
+    if len(own) != len(numbers) and not len({*own}) == len({*numbers}) == 1:
+        return False
+    return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-30) for a, b in zip(own, numbers, strict=False))
 
 
 def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
@@ -253,8 +262,11 @@ def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
     bare, wanted = set(of_numbers_alone(sides.candidate.expressions)), set(lines)
     found: dict[str, Blamed] = {}
     for each in sides.candidate.expressions:
-        taken = each.values if each.source in wanted and not each.is_copy and each not in bare else []
-        for inner in (i for _, i in taken if i in bare and i.numbers is not None and _is_strange(i, seen)):
+        if each.source not in wanted or each.is_copy or each in bare:
+            continue
+        for _, inner in each.values:
+            if inner not in bare or inner.numbers is None or not _is_strange(inner, seen):
+                continue
             blamed = Search(inner, None, seen, sides.reference.expressions).first()
             if blamed is not None:
                 found.setdefault(blamed.source, blamed)
@@ -265,8 +277,10 @@ def _is_strange(each: Expression, seen: Seen) -> bool:
     """Whether the reference has a value nowhere, or an array of its numbers in another order only."""
     if is_number(each.scalar) and each.scalar < MASKED:
         return False
-    disordered = each.mark[0] == "a" and each.numbers is not None and each.numbers.size >= TELLING and not seen.has_ordered(each)
-    return not seen.has(each) or disordered
+    if not seen.has(each):
+        return True
+    is_long_array = each.mark[0] == "a" and each.numbers is not None and each.numbers.size >= TELLING
+    return is_long_array and not seen.has_ordered(each)
 
 
 def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
@@ -277,186 +291,17 @@ def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
         line: ``file:line`` of the computation.
         number: the wrong one.
     """
-    users = [e for e in sides.candidate.expressions if e.source == line and not e.is_copy]
-    wrong = next((inner for each in users for _, inner in each.values if _is(inner, number)), None)
-    if wrong is None:
-        return None
-    found = Search(wrong, None, Seen(of_numbers_alone(sides.reference.expressions)), sides.reference.expressions).first()
-    return _wrong_itself(sides, found)
-
-
-def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
-    """The expression that made a setting of an optimizer wrong; None where its constructor is not given the setting.
-
-    A schedule, a clipping rule or a penalty is looked into: what it was constructed of.
-
-    Args:
-        sides: what was recorded of the optimizer's construction.
-        words: what the setting may be called.
-    """
-    roots = [[_constructed(graph, words), graph.root("scheduler")] for graph in (sides.candidate, sides.reference)]
-    wrong, due = ([e for root in held[:1] if root is not None for role, e in root.inputs if role in words] for held in roots)
-    known = [e for root in roots[1] if root is not None for e in behind(root)]
-    if len(wrong) != 1 or not known:
-        return None
-    if wrong[0].mark[0] == "k":  # what a schedule is made of, the other side's may take when it is advanced
-        known += sides.reference.expressions[(sides.reference.place("step:0") or 0) + 1 :]
-    twin = due[0] if len(due) == 1 else None
-    if twin is not None and is_equal(wrong[0], twin):
-        return None
-    if _origin(wrong[0]).kind == "call" and roots[1][1] is not None and wrong[0].mark[0] == "k":
-        twin = roots[1][1]  # a schedule: the reference's is an object of its own
-    rates = [rate for held in sides.reference.rates for rate in held] if words == RATES else []
-    found = _wrong_itself(sides, Search(wrong[0], twin, Seen(known, rates), sides.reference.expressions).first())
-    return found if found is not None and (found.expression.numbers is not None or found.expression.scalar is not None) else None
-
-
-def _origin(each: Expression) -> Expression:
-    """What made a value that was handed on."""
-    while each.is_copy:
-        each = each.values[0][1]
-    return each
-
-
-def _constructed(graph: ValueGraph, words: Sequence[str]) -> Expression | None:
-    """The call that constructed the optimizer; of one that holds another, the last call before it that takes the setting."""
-    root = graph.root("optimizer")
-    if root is None or any(role in words for role, _ in root.inputs):
-        return root
-    built = graph.expressions[(graph.place("model") or 0) + 1 : root.number]
-    taking = [e for e in built if e.kind == "call" and e.mark[0] == "k" and any(role in words for role, _ in e.inputs)]
-    return taking[-1] if taking else root
-
-
-def of_building(sides: Sides) -> Blamed | None:
-    """The one number that building the candidate's optimizer and schedule takes in place of one of the reference's.
-
-    For optimizers that are put together in classes of the user's own. None unless each side has one number that the other has not.
-    """
-    graphs = sides.candidate, sides.reference
-    parts = [graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")] for graph in graphs]
-    parts = [[*part, *(inner for e in part for _, inner in e.inputs if inner.kind == SETTING)] for part in parts]
-    strange = []
-    for own, other in (parts, parts[::-1]):
-        seen = Seen(other)
-        strange.append([e for e in own if e.kind in WRITTEN and e.numbers is not None and not seen.has(e)])
-    alone = [{(e.source, e.scalar): e for e in held} for held in strange]
-    if any(len(held) != 1 for held in alone):
-        return None
-    wrong, due = (next(iter(held.values())) for held in alone)
-    return Blamed(wrong, [wrong], due)
-
-
-def of_rates(sides: Sides) -> Blamed | None:
-    """The expression that made the first learning rate wrong in which both sides' schedules differ; None where none is the user's.
-
-    A schedule's own function may give the rate itself or a factor of it.
-    """
-    rates = sides.candidate.rates, sides.reference.rates
-    differing = [n for n, (own, due) in enumerate(zip(*rates, strict=False)) if not _are_close(own, due)]
-    step = next((n for n in differing if n), None)
-    if step is None:
-        return None
-    is_setting = differing[0] == 0  # the first rate is one, but for a schedule that computes it
-    graphs = sides.candidate, sides.reference
-    alone = [[r for r in rates[n][step] if not any(_is_close(r, o) for o in rates[1 - n][step])] for n in (0, 1)]
-    ends = [
-        _rate(graph, graph.of_step(step), own[0]) or _factor(graph, step, graph.rates[step].index(own[0])) if own else None
-        for graph, own in zip(graphs, alone, strict=True)
-    ]
-    settings = [e for name in ("optimizer", "scheduler") if (root := sides.reference.root(name)) is not None for e in behind(root)]
-    if ends[0] is None:
-        return None
-    seen = Seen([*settings, *sides.reference.of_step(step), *(behind(ends[1]) if ends[1] is not None else ())])
-    if is_setting and (seen.has(ends[0]) is not False or ends[0].kind not in ("operation", "return")):
-        return None
-    right = [_rate(graphs[0], graphs[0].of_step(n), rates[0][n][0]) for n in range(1, len(rates[0])) if _is_step_right(rates, n)]
-    return Search(ends[0], ends[1], seen, sides.reference.expressions, excused=[e for e in right if e is not None]).first()
-
-
-def of_factor(sides: Sides) -> Blamed | None:
-    """The expression that made the factor of one group's rates wrong; None where the schedule itself differs, or several factors do."""
-    rates = [
-        list(zip(*side.rates, strict=True)) if len({len(r) for r in side.rates}) == 1 else [] for side in (sides.candidate, sides.reference)
-    ]
-    right = [own for own in rates[0] if any(_are_one(own, due) for due in rates[1])]
-    wrong = [own for own in rates[0] if own not in right and any(_ratio(own, due) for due in rates[1])]
-    factor = _ratio(wrong[0], right[0]) if right and len({*wrong}) == 1 else None
-    if factor is None or factor in COMMON:
-        return None
-    graph = sides.candidate
-    built = graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]
-    alike = [e for e in built if is_number(e.scalar) and _is_close(float(e.scalar), factor) and e.kind != "input" and not e.is_copy]
-    if not alike:
-        return None
-    theirs = sides.reference
-    seen = Seen(theirs.expressions[(theirs.place("model") or 0) + 1 : theirs.place("step:0")])
-    if seen.has(alike[-1]):  # a right number that stands for another thing there: a rate in place of a factor
-        return Blamed(alike[-1], [alike[-1]]) if alike[-1].kind == "operation" else None
-    return _wrong_itself(sides, Search(alike[-1], None, seen, theirs.expressions).first())
-
-
-def _are_one(own: Sequence[float], due: Sequence[float]) -> bool:
-    return len(own) == len(due) and all(map(_is_close, own, due))
-
-
-def _ratio(own: Sequence[float], due: Sequence[float]) -> float | None:
-    """By how much each rate of a group is that of another; None where it is not by the same throughout."""
-    ratios = [a / b for a, b in zip(own, due, strict=False) if a and b]
-    return ratios[0] if ratios and all(math.isclose(ratio, ratios[0], rel_tol=1e-5) for ratio in ratios) else None
-
-
-def _is_step_right(rates: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]], step: int) -> bool:
-    return step < len(rates[1]) and _are_close(rates[0][step], rates[1][step])
-
-
-def follow_rates(context: Context, divergence: Divergence | None) -> None:
-    """Name the expression that made a schedule's rates wrong: in a function that the schedule calls, else among what it was built of."""
-    sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
-    if sides is not None:
-        name(divergence, of_factor(sides) or of_rates(sides) or of_setting(sides, RATES) or of_building(sides) or of_computing(sides))
-
-
-def follow_computing(context: Context, divergence: Divergence | None) -> None:
-    """Name the line whose formula makes a setting of groups wrong, where there is one: no choice among right settings then."""
-    sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
-    if sides is not None:
-        name(divergence, of_computing(sides))
-
-
-def _rate(graph: ValueGraph, expressions: list[Expression], rate: float) -> Expression | None:
-    """The last expression of a step that is the rate, else the last that is the rate over a number which the optimizer was given."""
-    base = [e.scalar for name in ("optimizer", "scheduler") if (root := graph.root(name)) is not None for _, e in root.inputs]
-    wanted = [rate, *(rate / b for b in base if is_number(b) and b)]
-    for value in wanted:
-        found = [e for e in expressions if is_number(e.scalar) and _is_close(float(e.scalar), value) and not _is_read(e)]
-        if found:
-            return found[-1]
+    for each in sides.candidate.expressions:
+        if each.source != line or each.is_copy:
+            continue
+        for _, inner in each.values:
+            if _is(inner, number):
+                seen = Seen(of_numbers_alone(sides.reference.expressions))
+                return wrong_itself(sides, Search(inner, None, seen, sides.reference.expressions).first())
     return None
 
 
-def _is_read(each: Expression) -> bool:
-    """Whether a value was given, or asked of an object: ``optimizer.get_lr()``."""
-    return each.kind == "input" or (each.kind == "call" and all(inner.mark[0] == "k" for _, inner in each.inputs))
-
-
-def _factor(graph: ValueGraph, step: int, index: int) -> Expression | None:
-    """The last expression of a step that grew since the step before as a group's rate did: the group's own factor is not the schedule's."""
-    before, now = (graph.rates[n][index] for n in (step - 1, step))
-    if not before or _is_close(before, now):
-        return None
-    earlier = {(e.source, e.kind, e.label): float(e.scalar) for e in graph.of_step(step - 1) if is_number(e.scalar)}
-    numbers = [e for e in graph.of_step(step) if is_number(e.scalar) and e.kind not in ("input", "constant")]
-    grown = [e for e in numbers if (was := earlier.get((e.source, e.kind, e.label))) and _is_close(float(e.scalar) / was, now / before)]
-    return grown[-1] if grown else None
-
-
-def _are_close(own: Sequence[float], due: Sequence[float]) -> bool:
-    """Whether each rate of the candidate's groups is one of the reference's; groups may be cut in other ways."""
-    return all(any(_is_close(a, b) for b in due) for a in own)
-
-
-def _is_close(own: float, due: float) -> bool:
+def is_close(own: float, due: float) -> bool:
     """Whether two rates are one, as the stages judge them: constants are kept in float32."""
     return math.isclose(own, due, rel_tol=1e-6, abs_tol=1e-12)
 

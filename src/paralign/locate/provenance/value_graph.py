@@ -12,6 +12,7 @@ import numpy as np
 
 from paralign.errors import CaptureFormatError
 from paralign.locate.provenance.settings_files import SettingsFiles
+from paralign.locate.reaching import reached
 from paralign.worker.protocol import Provenance
 from paralign.worker.provenance.recording import EVENTS
 
@@ -101,9 +102,16 @@ class Expression:
         return self.mark[1] if self.mark[0] == "s" else None
 
     @property
+    def is_object(self) -> bool:
+        """Whether the value is an object of which only the kind was kept."""
+        return bool(self.mark[0] == "k")
+
+    @property
     def size(self) -> int:
         """How many elements a list or an array has."""
-        return len(self.mark[1]) if self.mark[0] == "l" else math.prod(self.mark[1]) if self.mark[0] == "a" else 1
+        if self.mark[0] == "l":
+            return len(self.mark[1])
+        return math.prod(self.mark[1]) if self.mark[0] == "a" else 1
 
     @property
     def rms(self) -> float:
@@ -198,6 +206,15 @@ class ValueGraph:
         number = self._roots.get(name)
         return None if number is None else self.expressions[number]
 
+    def roots(self, names: Iterable[str]) -> list[Expression]:
+        """The expressions that made what the recorder calls by some names, as far as they are known."""
+        found = map(self.root, names)
+        return [root for root in found if root is not None]
+
+    def building(self) -> list[Expression]:
+        """What was computed between the model and the first step: how the optimizer and its schedule were built."""
+        return self.expressions[(self._roots.get("model") or 0) + 1 : self._roots.get("step:0")]
+
 
 def keys_of(each: Expression) -> list[str]:
     """What a reading asks its object for: the attribute's name, the text in brackets, the texts that ``get`` is given."""
@@ -216,28 +233,35 @@ def _entry(each: Expression, settings: SettingsFiles) -> Entry | None:
     """The entry of a file that a reading has its value from; None where something else is known to have made it."""
     if each.kind in _HANDED and isinstance(each.scalar, str):
         return settings.line(each.scalar)
-    if each.mark[0] not in ("s", "l") or (each.kind in READINGS and not {role for role, _ in each.inputs} <= _UNKNOWN):
+    if each.mark[0] not in ("s", "l"):
+        return None
+    if each.kind in READINGS and not {role for role, _ in each.inputs} <= _UNKNOWN:
         return None
     keys = [key for key in keys_of(each) if settings.has(key, each.mark[1])]
     if not keys:
         return None
     around = [key for inner in behind(each) for key in keys_of(inner)]
-    found = (settings.place(key, each.mark[1], [*keys, *around]) for key in keys)
-    return next((entry for entry in found if entry is not None), None)
+    for key in keys:
+        entry = settings.place(key, each.mark[1], [*keys, *around])
+        if entry is not None:
+            return entry
+    return None
 
 
 def _numbers(mark: list[Any], pool: Numbers) -> Numbers | None:
     """The distinct numbers of a value; None for a value that is no number."""
     if mark[0] == "s":
-        number = mark[1]
-        plain = isinstance(number, (int, float)) and not isinstance(number, bool) and abs(number) <= GREATEST
-        return np.array([float(number)]) if plain else None
+        return np.array([float(mark[1])]) if _is_finite(mark[1]) else None
     if mark[0] == "l":
-        held = [float(n) for n in mark[1] if isinstance(n, (int, float)) and not isinstance(n, bool) and abs(n) <= GREATEST]
-        return np.unique(np.array(held)) if held and len(held) == len(mark[1]) else None
+        return np.unique(np.array(mark[1], float)) if mark[1] and all(map(_is_finite, mark[1])) else None
     if mark[0] == "a" and mark[3] is not None:
         return pool[mark[3][0] : mark[3][0] + mark[3][1]]
     return None
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether something is a number of float64."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= GREATEST
 
 
 def _alike(numbers: Numbers, part: Numbers) -> bool:
@@ -248,14 +272,7 @@ def _alike(numbers: Numbers, part: Numbers) -> bool:
 
 def behind(root: Expression) -> list[Expression]:
     """A value and all that it was made of."""
-    found: dict[Expression, None] = {}
-    todo = [root]
-    while todo:
-        each = todo.pop()
-        if each not in found:
-            found[each] = None
-            todo += [inner for _, inner in each.inputs]
-    return list(found)
+    return list(reached([root], lambda each: [inner for _, inner in each.inputs]))
 
 
 #: parts of names of functions whose results no constant decides
@@ -267,12 +284,18 @@ def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
     given = list(expressions)
     found = dict.fromkeys(each for each in given if each.kind == SETTING)
     for each in given:
-        written = any(inner.kind == SETTING for _, inner in each.inputs)
-        drawn = each.kind == "call" and any(part in each.label.lower() for part in _DRAWN)
-        unknown = each.kind in ("input", "attribute", "item") and not each.inputs
-        if written or (not drawn and not unknown and all(inner in found for _, inner in each.inputs)):
+        was_read = any(inner.kind == SETTING for _, inner in each.inputs)
+        if was_read or (not _comes_from_outside(each) and all(inner in found for _, inner in each.inputs)):
             found[each] = None
     return list(found)
+
+
+def _comes_from_outside(each: Expression) -> bool:
+    """Whether a value is drawn or loaded by a call, or was handed to the program."""
+    if each.kind == "call":
+        label = each.label.lower()
+        return any(part in label for part in _DRAWN)
+    return each.kind in ("input", "attribute", "item") and not each.inputs
 
 
 #: how names of files with settings, data or weights end
@@ -333,8 +356,11 @@ class Seen:
         alike = self._whole.get(numbers.size, ())
         if any(_alike(numbers, part) for part in alike):
             return False
-        shared = (int(np.sum(np.min(np.abs(part[:, None] - numbers), axis=1) <= SAME * np.abs(part))) for part in alike)
-        return any(2 * count >= numbers.size for count in shared)
+        for part in alike:
+            nearest = np.min(np.abs(part[:, None] - numbers), axis=1)
+            if 2 * int(np.sum(nearest <= SAME * np.abs(part))) >= numbers.size:
+                return True
+        return False
 
     def has_ordered(self, each: Expression) -> bool:
         """Whether an array was seen with its elements in the same order."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import optimizer_settings
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged
 from paralign.stages.backward import drawn_steps, feeding, made_up, native_gradients, neutral, own_step_judging, untrained
 from paralign.stages.backward.step_pairs import Steps
@@ -90,7 +90,7 @@ def _run(context: Context) -> StageResult:
     _require_steps(result, methods)
     if result.verdict == DIVERGED:
         if result.divergence is None:
-            tracing_back.follow_rates(context, scheduled)
+            optimizer_settings.follow_rates(context, scheduled)
         result.divergence = result.divergence or scheduled or first_divergence(context, result)
     return result
 

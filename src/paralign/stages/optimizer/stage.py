@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.context import spent
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import optimizer_settings
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
 from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
@@ -66,7 +66,7 @@ def run(context: Context) -> StageResult:
             result.notes.append("no update was made from the other side's state: one of the optimizers clips by itself")
     conclude(result, METHOD)
     if result.verdict == DIVERGED:
-        tracing_back.follow_rates(context, scheduled)
+        optimizer_settings.follow_rates(context, scheduled)
         result.divergence = scheduled or result.divergence
     in_part = any(c.total is not None and c.compared < c.total for c in result.coverage)
     if result.verdict == ALIGNED and (in_part or experiment is None):

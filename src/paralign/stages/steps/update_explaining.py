@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
-from paralign.locate.provenance import group_choice, tracing_back
+from paralign.locate.provenance import group_choice, optimizer_settings
 from paralign.stages.steps.equal_gradients import Experiment, Given, record_steps
 from paralign.stages.steps.traced_moves import Moves, moves_of
 from paralign.stages.steps.update_lines import blamed_term, choice_of, choose, divergence_of, locate, trace_back
@@ -60,7 +60,7 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
     if not choose(result.divergence, reasons, experiment):
         trace_back(context, result.divergence, experiment, blamed)
     elif blamed_term(blamed, experiment) == "rates":
-        tracing_back.follow_computing(context, result.divergence)
+        optimizer_settings.follow_computing(context, result.divergence)
     if blamed is not None:
         group_choice.follow(context, result.divergence, choice_of(blamed, known))
     locate(context, result, experiment, reasons)

@@ -10,7 +10,7 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
 from paralign.locate.optimizer import term_causes as causes
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import optimizer_settings
 from paralign.locate.provenance.group_choice import Choice
 from paralign.model import Divergence, Point, StageResult
 from paralign.worker.protocol import Stepping, Update, built_of
@@ -76,13 +76,9 @@ def trace_back(context: Context, divergence: Divergence | None, experiment: Expe
     if divergence is None or term == "moves":
         return
     if term == "rates" or not words:
-        tracing_back.follow_rates(context, divergence)
-        return
-    sides = tracing_back.recorded(context, "optimizer", steps=tracing_back.STEPS)
-    if sides is not None:
-        tracing_back.name(
-            divergence, tracing_back.of_setting(sides, words) or tracing_back.of_building(sides) or tracing_back.of_computing(sides)
-        )
+        optimizer_settings.follow_rates(context, divergence)
+    else:
+        optimizer_settings.follow_setting(context, divergence, words)
 
 
 def choose(divergence: Divergence | None, reasons: Reasons, experiment: Experiment) -> bool:

@@ -1,0 +1,264 @@
+"""Which expression of the candidate's made a setting of its optimizer or a rate of its schedule wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from paralign.locate.provenance.blame import Blamed, Search, is_equal
+from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
+from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen
+from paralign.locate.source.call_arguments import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from paralign.context import Context
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.value_graph import Expression, ValueGraph
+    from paralign.model import Divergence
+
+#: what a call of an optimizer may name its rate, or its schedule
+RATES = ("lr", "learning_rate")
+
+
+def follow_rates(context: Context, divergence: Divergence | None) -> None:
+    """Name the expression that made a schedule's rates wrong: in a function that the schedule calls, else among what it was built of."""
+    _follow(context, divergence, (of_factor, of_rates, _of_rate_setting, of_building, of_computing))
+
+
+def _of_rate_setting(sides: Sides) -> Blamed | None:
+    return of_setting(sides, RATES)
+
+
+def follow_setting(context: Context, divergence: Divergence | None, words: Sequence[str]) -> None:
+    """Name the expression that made a setting wrong which an optimizer may be given under some names."""
+    _follow(context, divergence, (lambda sides: of_setting(sides, words), of_building, of_computing))
+
+
+def follow_computing(context: Context, divergence: Divergence | None) -> None:
+    """Name the line whose formula makes a setting of groups wrong, where there is one: no choice among right settings then."""
+    _follow(context, divergence, (of_computing,))
+
+
+def _follow(context: Context, divergence: Divergence | None, searches: Iterable[Callable[[Sides], Blamed | None]]) -> None:
+    """Name what the first search finds in the building of both optimizers and a few steps of their schedules."""
+    sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
+    if sides is None:
+        return
+    for search in searches:
+        found = search(sides)
+        if found is not None:
+            name(divergence, found)
+            return
+
+
+def of_computing(sides: Sides) -> Blamed | None:
+    """The one line of the candidate's building whose result the reference has nowhere, although it has all that goes in.
+
+    For settings that a formula makes for each group of parameters. None where there are several such lines.
+    """
+    seen = Seen(sides.reference.building())
+    wrong: list[Expression] = []
+    for each in sides.candidate.building():
+        is_formula = each.kind == "operation" and is_number(each.scalar) and bool(each.file)
+        if is_formula and not seen.has(each) and all(seen.has(inner) for _, inner in each.values):
+            wrong.append(each)
+    return Blamed(wrong[0], [wrong[0]]) if len({e.source for e in wrong}) == 1 else None
+
+
+def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
+    """The expression that made a setting of an optimizer wrong; None where its constructor is not given the setting.
+
+    A schedule, a clipping rule or a penalty is looked into: what it was constructed of.
+
+    Args:
+        sides: what was recorded of the optimizer's construction.
+        words: what the setting may be called.
+    """
+    wrong, twin = _given_setting(sides.candidate, words), _given_setting(sides.reference, words)
+    scheduler = sides.reference.root("scheduler")
+    known = behind_all(each for each in (_constructed(sides.reference, words), scheduler) if each is not None)
+    if wrong is None or not known or (twin is not None and is_equal(wrong, twin)):
+        return None
+    if wrong.is_object:  # what a schedule is made of, the other side's may take when it is advanced
+        known += sides.reference.expressions[(sides.reference.place("step:0") or 0) + 1 :]
+        if _origin(wrong).kind == "call" and scheduler is not None:
+            twin = scheduler  # a schedule: the reference's is an object of its own
+    rates = [rate for held in sides.reference.rates for rate in held] if words == RATES else []
+    found = wrong_itself(sides, Search(wrong, twin, Seen(known, rates), sides.reference.expressions).first())
+    if found is None or (found.expression.numbers is None and found.expression.scalar is None):
+        return None
+    return found
+
+
+def _given_setting(graph: ValueGraph, words: Sequence[str]) -> Expression | None:
+    """What the optimizer's construction is given under one of some names; None unless it is one thing."""
+    root = _constructed(graph, words)
+    given = [] if root is None else [each for role, each in root.inputs if role in words]
+    return given[0] if len(given) == 1 else None
+
+
+def _origin(each: Expression) -> Expression:
+    """What made a value that was handed on."""
+    while each.is_copy:
+        each = each.values[0][1]
+    return each
+
+
+def _constructed(graph: ValueGraph, words: Sequence[str]) -> Expression | None:
+    """The call that constructed the optimizer; of one that holds another, the last call before it that takes the setting."""
+    root = graph.root("optimizer")
+    if root is None or _takes(root, words):
+        return root
+    for each in reversed(graph.expressions[(graph.place("model") or 0) + 1 : root.number]):
+        if each.kind == "call" and each.is_object and _takes(each, words):
+            return each
+    return root
+
+
+def _takes(call: Expression, words: Sequence[str]) -> bool:
+    return any(role in words for role, _ in call.inputs)
+
+
+def of_building(sides: Sides) -> Blamed | None:
+    """The one number that building the candidate's optimizer and schedule takes in place of one of the reference's.
+
+    For optimizers that are put together in classes of the user's own. None unless each side has one number that the other has not.
+    """
+    own, theirs = (_with_settings(graph.building()) for graph in (sides.candidate, sides.reference))
+    wrong, due = _written_alone(own, theirs), _written_alone(theirs, own)
+    if len(wrong) != 1 or len(due) != 1:
+        return None
+    return Blamed(wrong[0], wrong, due[0])
+
+
+def _with_settings(expressions: list[Expression]) -> list[Expression]:
+    """Some expressions, and the entries of files that were read for them."""
+    entries = [inner for each in expressions for _, inner in each.inputs if inner.kind == SETTING]
+    return [*expressions, *entries]
+
+
+def _written_alone(expressions: Iterable[Expression], others: Iterable[Expression]) -> list[Expression]:
+    """The numbers written among some expressions, one for each place, that others do not have."""
+    seen = Seen(others)
+    found: dict[tuple[str, Any], Expression] = {}
+    for each in expressions:
+        if each.kind in WRITTEN and each.numbers is not None and not seen.has(each):
+            found[each.source, each.scalar] = each
+    return list(found.values())
+
+
+def of_rates(sides: Sides) -> Blamed | None:
+    """The expression that made the first learning rate wrong in which both sides' schedules differ; None where none is the user's.
+
+    A schedule's own function may give the rate itself or a factor of it.
+    """
+    graph, reference = sides.candidate, sides.reference
+    steps = range(min(len(graph.rates), len(reference.rates)))
+    differing = [step for step in steps if not _are_close(graph.rates[step], reference.rates[step])]
+    step = next((n for n in differing if n), None)
+    if step is None:
+        return None
+    end = _end_of_rate(graph, step, reference.rates[step])
+    due = _end_of_rate(reference, step, graph.rates[step])
+    if end is None:
+        return None
+    settings = behind_all(reference.roots(("optimizer", "scheduler")))
+    seen = Seen([*settings, *reference.of_step(step), *behind_all([due] if due is not None else [])])
+    is_setting = differing[0] == 0  # the first rate is one, but for a schedule that computes it
+    if is_setting and (seen.has(end) is not False or end.kind not in ("operation", "return")):
+        return None
+    right: list[Expression] = []
+    for number in steps[1:]:
+        if _are_close(graph.rates[number], reference.rates[number]):
+            rate = _rate(graph, graph.of_step(number), graph.rates[number][0])
+            right += [rate] if rate is not None else []
+    return Search(end, due, seen, reference.expressions, excused=right).first()
+
+
+def _end_of_rate(graph: ValueGraph, step: int, others: Sequence[float]) -> Expression | None:
+    """What made the first rate of a step that the other side has not, or its factor; None where it has all, or none is known."""
+    for index, rate in enumerate(graph.rates[step]):
+        if not any(is_close(rate, other) for other in others):
+            return _rate(graph, graph.of_step(step), rate) or _factor(graph, step, index)
+    return None
+
+
+def of_factor(sides: Sides) -> Blamed | None:
+    """The expression that made the factor of one group's rates wrong; None where the schedule itself differs, or several factors do."""
+    factor = _wrong_factor(_of_groups(sides.candidate), _of_groups(sides.reference))
+    if factor is None or factor in COMMON:
+        return None
+    alike: Expression | None = None
+    for each in sides.candidate.building():
+        if is_number(each.scalar) and is_close(float(each.scalar), factor) and each.kind != "input" and not each.is_copy:
+            alike = each
+    if alike is None:
+        return None
+    seen = Seen(sides.reference.building())
+    if seen.has(alike):  # a right number that stands for another thing there: a rate in place of a factor
+        return Blamed(alike, [alike]) if alike.kind == "operation" else None
+    return wrong_itself(sides, Search(alike, None, seen, sides.reference.expressions).first())
+
+
+def _of_groups(graph: ValueGraph) -> list[tuple[float, ...]]:
+    """The rates of each group, step by step; empty where groups come or go."""
+    is_even = len({len(rates) for rates in graph.rates}) == 1
+    return list(zip(*graph.rates, strict=True)) if is_even else []
+
+
+def _wrong_factor(groups: list[tuple[float, ...]], reference: list[tuple[float, ...]]) -> float | None:
+    """By how much the wrong groups' rates are those of a right group; None where that differs, or there are none."""
+    right = [own for own in groups if any(_are_one(own, due) for due in reference)]
+    wrong = {own for own in groups if own not in right and any(_ratio(own, due) for due in reference)}
+    if len(wrong) != 1 or not right:
+        return None
+    return _ratio(wrong.pop(), right[0])
+
+
+def _are_one(own: Sequence[float], due: Sequence[float]) -> bool:
+    return len(own) == len(due) and all(map(is_close, own, due))
+
+
+def _ratio(own: Sequence[float], due: Sequence[float]) -> float | None:
+    """By how much each rate of a group is that of another; None where it is not by the same throughout."""
+    ratios = [a / b for a, b in zip(own, due, strict=False) if a and b]
+    return ratios[0] if ratios and all(math.isclose(ratio, ratios[0], rel_tol=1e-5) for ratio in ratios) else None
+
+
+def _rate(graph: ValueGraph, expressions: list[Expression], rate: float) -> Expression | None:
+    """The last expression of a step that is the rate, else the last that is the rate over a number which the optimizer was given."""
+    given = [each.scalar for root in graph.roots(("optimizer", "scheduler")) for _, each in root.inputs]
+    for value in (rate, *(rate / number for number in given if is_number(number) and number)):
+        for each in reversed(expressions):
+            if is_number(each.scalar) and is_close(float(each.scalar), value) and not _is_read(each):
+                return each
+    return None
+
+
+def _is_read(each: Expression) -> bool:
+    """Whether a value was given, or asked of an object: ``optimizer.get_lr()``."""
+    if each.kind == "call":
+        return all(inner.is_object for _, inner in each.inputs)
+    return each.kind == "input"
+
+
+def _factor(graph: ValueGraph, step: int, index: int) -> Expression | None:
+    """The last expression of a step that grew since the step before as a group's rate did: the group's own factor is not the schedule's."""
+    before, now = (graph.rates[n][index] for n in (step - 1, step))
+    if not before or is_close(before, now):
+        return None
+    earlier = {(e.source, e.kind, e.label): float(e.scalar) for e in graph.of_step(step - 1) if is_number(e.scalar)}
+    for each in reversed(graph.of_step(step)):
+        if not is_number(each.scalar) or each.kind in ("input", "constant"):
+            continue
+        was = earlier.get((each.source, each.kind, each.label))
+        if was and is_close(float(each.scalar) / was, now / before):
+            return each
+    return None
+
+
+def _are_close(own: Sequence[float], due: Sequence[float]) -> bool:
+    """Whether each rate of the candidate's groups is one of the reference's; groups may be cut in other ways."""
+    return all(any(is_close(a, b) for b in due) for a in own)
