@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import random
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from paralign import Side, check
 from paralign.adapters._drawing import FUNCTIONS
 from paralign.adapters.numpy import create
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.stages.common.places import sample_of
 from paralign.worker.tape import Tape
 
 
@@ -144,6 +146,15 @@ def test_a_wrong_transform_behind_shuffled_batches_is_found():
     assert shuffled(reference, offset).verdict == DIVERGED
 
 
+def test_another_scale_is_found_where_draws_do_not_fit():
+    """The reference's draws come in another order; ten times as large is another law all the same."""
+
+    def larger(x):
+        return np.float32(10) * scale_first(x)
+
+    assert compared(reference, larger).verdict == DIVERGED
+
+
 def test_another_order_of_draws_is_judged_by_distributions():
     stage = compared(reference, scale_first)
     assert stage.verdict == UNDERPOWERED
@@ -224,3 +235,62 @@ def test_every_function_of_the_table_is_there():
 
     for function in FUNCTIONS[""]:
         assert callable(getattr(importlib.import_module(function.owner), function.name))
+
+
+def test_the_line_of_a_wrong_transform_is_found_with_equal_draws():
+    """Draws of two generators differ: traced with its own, whatever is made of a draw would be blamed."""
+    stage = labelled(ported(noise=0.1))
+    assert stage.verdict == DIVERGED, stage.notes
+    assert [f.cause for f in stage.findings] == ["the candidate's values are the reference's plus 0.1"]
+    assert all(f.proven for f in stage.findings)
+
+
+class Labelled(Data):
+    """As ``Data``; some samples have another label."""
+
+    def __init__(self, augment, relabelled=(), fails=()):
+        super().__init__(augment, length=300)
+        self.relabelled, self.fails = relabelled, fails
+
+    def __getitem__(self, index):
+        if index in self.fails:
+            raise OSError("broken file")
+        x, label = super().__getitem__(index)
+        return x, dict(self.relabelled).get(index, label)
+
+
+def file_and_line(source):
+    file, _, line = source.rpartition(":")
+    return file, int(line)
+
+
+def labelled(augment, **wrong):
+    sides = [
+        Side(framework="numpy", functions={"build_dataset": lambda _, made=made: made})
+        for made in (Labelled(reference), Labelled(augment, **wrong))
+    ]
+    return check(*sides, stages=["data"])["data"]
+
+
+def test_draws_of_every_sample_are_replayed():
+    stage = labelled(ported())
+    assert stage.verdict == ALIGNED, stage.notes
+    assert "300 of 300" in str(stage.coverage[0]) or "300 samples" in str(stage.coverage[0])
+
+
+@pytest.mark.parametrize("augment", [ported(), reference, scale_first], ids=["replayed", "one stream", "draws in another order"])
+def test_two_exchanged_labels_of_300_random_samples_are_found(augment):
+    """Counts of classes stay what they were, and the samples' other parts differ by their draws."""
+    stage = labelled(augment, relabelled={217: 218 % 3, 218: 217 % 3})
+    assert stage.verdict == DIVERGED, stage.notes
+    assert [key.step for p in stage.wrong if (key := sample_of(p)) is not None] == [217, 218]
+    if augment is not scale_first:  # there the other part of the sample differs as well
+        assert stage.divergence is not None
+        assert stage.divergence.candidate is not None
+        assert "self.relabelled" in linecache.getline(*file_and_line(stage.divergence.candidate.source)), stage.divergence
+
+
+def test_a_random_sample_that_one_side_cannot_read_is_found():
+    stage = labelled(ported(), fails=(217,))
+    assert stage.verdict == DIVERGED, stage.notes
+    assert any("the candidate fails with OSError: broken file" in note for p in stage.wrong for note in p.notes)

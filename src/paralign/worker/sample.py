@@ -6,15 +6,18 @@ import itertools
 import os
 import time
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 import numpy as np
 
 from paralign.capture.digest import moments
 from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker import redrawn
 from paralign.worker.data import add_leaves
 from paralign.worker.optimizers import construction
 from paralign.worker.protocol import SampleTraced, Trace
+from paralign.worker.tape import Tape
 from paralign.worker.tracing import Tracer
 from paralign.worker.trees import leaves, to_value
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 PATIENCE = 20.0
 
 
-def trace(session: Session, writer: CaptureWriter, options: Trace, values: Dict[str, Capture]) -> SampleTraced:  # noqa: ARG001 - every task has these
+def trace(session: Session, writer: CaptureWriter, options: Trace, values: Dict[str, Capture]) -> SampleTraced:
     """Trace one sample of the data set, or one batch of a loader without one.
 
     Recorded: digests of the first samples as ``scan_<n>``; in run ``seed-<n>``: ``step_<n>`` for every step, with the line that made
@@ -50,11 +53,22 @@ def trace(session: Session, writer: CaptureWriter, options: Trace, values: Dict[
         if number and _gives_once(found):
             found = session.function("build_dataset" if loader is None else "build_dataloader")(options.split)
         tracer = building.continued()
-        sample = _taken(session, found, options.index, seed, tracer)
+        with _drawing(session, writer, options, values.get("draws")) if options.draws and not number else nullcontext():
+            sample = _taken(session, found, options.index, redrawn.seed_of(session, options.index) if options.draws else seed, tracer)
         _record(session, writer, tracer, sample, f"seed-{number}")
         answer.exhausted = answer.exhausted or tracer.exhausted
     _scan(session, writer, found, options.scan)
     return answer
+
+
+@contextmanager
+def _drawing(session: Session, writer: CaptureWriter, options: Trace, given: Optional[Capture]) -> "Iterator[None]":
+    """Record what is drawn inside; or put what the other side has drawn in its place."""
+    tape = Tape(session, None if given is None else redrawn.read(given, options.index))
+    with tape.running():
+        yield
+    if given is None:
+        redrawn.record(writer, options.index, tape.draws)
 
 
 def _gives_once(dataset: Any) -> bool:

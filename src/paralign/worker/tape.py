@@ -31,10 +31,20 @@ class Tape:
     """
 
     def __init__(self, session: Session, given: Optional[List[Draw]] = None) -> None:
+        self._session, self._inside = session, False
+        self.start(given)
+
+    def start(self, given: Optional[List[Draw]]) -> None:
+        """Begin another sample."""
         self.draws: List[Draw] = []
         self.misfit = ""
-        self._session, self._given = session, given
-        self._inside = False
+        self._given = given
+
+    @property
+    def apart(self) -> str:
+        """Where what was drawn is not what was given, in words; empty where all of it was taken."""
+        count = len(self.draws)
+        return self.misfit or (f"it drew {count} times, the reference {count + self.left_over} times" if self.left_over else "")
 
     @property
     def left_over(self) -> int:

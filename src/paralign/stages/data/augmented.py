@@ -15,6 +15,7 @@ from paralign.model import DIVERGED, UNDERPOWERED, Coverage, Pair, Record, Stage
 from paralign.run.recorder import both
 from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.stages.common.places import Kind, batch_of, is_length, is_loaders, key_of, sample_of
+from paralign.stages.data import every_sample, sample_fingerprints
 from paralign.worker import redrawn
 from paralign.worker.protocol import Data, Replayed
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.worker.tape import Draw
 
-#: samples whose draws are replayed; those that differ first, then others spread over the set
+#: samples whose values are compared with equal draws, those that differ first, then others spread over the set; of all others fingerprints
 REPLAYED = 32
 
 #: times that a sample is drawn where draws cannot be replayed, and of how many samples: a share of 0.3 for 0.5 shows
@@ -41,24 +42,26 @@ SHOWN = 8
 NOTE = "random: the samples agree with the reference's draws in place of the candidate's"
 
 
-def settle(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
+def settle(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> bool:
     """Judge samples that are made with draws by their replay, under several seeds.
 
-    Nothing where one side draws nothing.
+    Nothing where one side draws nothing. Whether what is left wrong differs with the reference's draws in place of the candidate's.
     """
     answers = [Data.answer(c) for c in captures]
     total = None if answers[0].whole is None else answers[0].whole.total
     drawn = all(answer.draws for answer in answers)
     other_lengths = any(is_length(p) and p.verdict == DIVERGED for p in result.pairs)
     if not total or not drawn or other_lengths:
-        return
+        return False
     wrong = _bad(result.wrong)
     spread = np.random.RandomState(0).permutation(total)[: REPLAYED - len(wrong[: REPLAYED // 2])]
     indices = sorted({*wrong[: REPLAYED // 2], *(int(i) for i in spread)})
+    replay = _Replay(context, result, captures, indices, int(total), all(answer.shuffled for answer in answers))
     try:
-        _Replay(context, result, indices, int(total), all(answer.shuffled for answer in answers)).run()
+        replay.run()
     except WorkerFailed as failed:
         result.notes.append(f"draws were not replayed: the {failed.side} failed with {failed.type}: {failed.message}")
+    return replay.is_replaced
 
 
 @dataclass
@@ -67,9 +70,12 @@ class _Replay:
 
     context: Context
     result: StageResult
+    seen: tuple[Capture, Capture]
     indices: list[int]
     total: int
     is_shuffled: bool = False
+    compared: int = 0
+    is_replaced: bool = False
 
     @property
     def order(self) -> Replayed:
@@ -81,24 +87,63 @@ class _Replay:
 
     def run(self) -> None:
         """Draw on both sides; the reference's draws in the candidate where the two are not one stream."""
-        sides = self.context.reference, self.context.candidate
-        own = both(*(partial(side.record, self.name("draws"), self.order) for side in sides))
+        settings = self.context.settings
+        own = self._drawn("draws", replace(self.order, every=True, patience=settings.patience / 2, most=settings.limit))
         if not all(any(Replayed.answer(c).draws.values()) for c in own):
             return
-        if all(_one_stream(*own, index) for index in self.indices):
+        captures = self._with_equal_draws("draws", own)
+        tolerance = settings.tolerance_of("data")
+        found = sample_fingerprints.replays(*captures, tolerance)
+        self.compared = max(found.common, len(self.indices))
+        unread = _unread(captures)
+        telling = sample_fingerprints.rarest(*captures, tolerance, "replayed")
+        beyond = [index for index in found.asked if index not in self.indices]
+        if beyond:
+            self.indices = sorted({*self.indices, *beyond})
+            own = self._drawn("draws-more", self.order)
+            captures = self._with_equal_draws("draws-more", own)
+        if captures[1] is own[1]:
             self._same_stream(own)
-            return
-        candidate = self.context.candidate.record(self.name("draws-given"), self.order, {"draws": own[0]})
-        misfits = Replayed.answer(candidate).misfits
-        pairs = self._pairs(own[0], candidate)
-        if misfits:
-            self._distributions(f"draws could not be replayed ({next(iter(misfits.values()))})")
-        elif _bad(pairs):
-            bad = _bad(pairs)
-            listed = ", ".join(map(str, bad[:SHOWN]))
-            self._distributions(f"{len(bad)} of {len(self.indices)} samples differ also with the reference's draws in place: {listed}")
         else:
-            self._agreed(pairs, own[0])
+            certain = {index for index, distance in found.distances.items() if distance > every_sample.CERTAIN}
+            self._judge(own[0], captures[1], certain, telling)
+        self.result.pairs += unread
+
+    def _drawn(self, what: str, order: Replayed) -> tuple[Capture, Capture]:
+        """Both sides with draws of their own."""
+        one, other = both(*(partial(side.record, self.name(what), order) for side in (self.context.reference, self.context.candidate)))
+        return one, other
+
+    def _with_equal_draws(self, what: str, own: tuple[Capture, Capture]) -> tuple[Capture, Capture]:
+        """Both sides with equal draws: by themselves, or with the reference's put in the candidate."""
+        if all(_one_stream(*own, index) for index in self.indices):
+            return own
+        order = self._order_of(own[0])
+        return own[0], self.context.candidate.record(self.name(f"{what}-given"), order, {"draws": own[0]})
+
+    def _order_of(self, capture: Capture) -> Replayed:
+        """The order by which a capture was made, for the other side."""
+        if not capture.select(name="draws.layout", role="state"):
+            return self.order
+        return replace(self.order, every=True, patience=self.context.settings.patience / 2)
+
+    def _judge(self, reference: Capture, candidate: Capture, certain: set[int], telling: list[int]) -> None:
+        """Samples with the reference's draws in place, by their values; where these cannot tell, by their distributions."""
+        misfits = Replayed.answer(candidate).misfits
+        pairs = self._pairs(reference, candidate)
+        bad = sorted({*_bad(pairs), *certain}) if _bad(pairs) else []
+        if misfits:
+            why = f"draws could not be replayed ({next(iter(misfits.values()))})"
+            seen = sample_fingerprints.rarest(*self.seen, self.context.settings.tolerance_of("data"), "samples")
+            self._distributions(why, seen)
+        elif bad:
+            listed = ", ".join(map(str, bad[:SHOWN]))
+            why = f"{len(bad)} of {self.compared:,} samples differ also with the reference's draws in place: {listed}"
+            self._replace(pairs)
+            self._distributions(why, [*telling, *bad])
+            self.is_replaced = True
+        else:
+            self._agreed(pairs, reference)
 
     def _pairs(self, reference: Capture, candidate: Capture) -> list[Pair]:
         records = [[r for r in c.records if r.role != "state"] for c in (reference, candidate)]
@@ -112,7 +157,7 @@ class _Replay:
         if bad and not known:
             self.result.pairs += [p for p in pairs if p.verdict == DIVERGED]
             listed = ", ".join(map(str, bad[:SHOWN]))
-            self.result.notes.append(f"random: {len(bad)} of {len(self.indices)} samples differ under seeds of their own: {listed}")
+            self.result.notes.append(f"random: {len(bad)} of {self.compared:,} samples differ under seeds of their own: {listed}")
         elif not bad and not known and self.is_shuffled:
             self._met_other_draws()
 
@@ -124,27 +169,33 @@ class _Replay:
             return
         _release("shuffled on both sides, and each sample is drawn as it comes", held)
         self.result.notes.append(
-            f"random: drawn one by one, {len(self.indices)} of {self.total:,} samples agree under seeds of their own; "
+            f"random: drawn one by one, {self.compared:,} of {self.total:,} samples agree under seeds of their own; "
             "in shuffled batches each meets other draws, so their contents were not compared"
         )
 
-    def _agreed(self, pairs: list[Pair], reference: Capture) -> None:
+    def _replace(self, pairs: list[Pair]) -> None:
+        """Judge samples by what they are with equal draws, in place of what they were with draws of their own."""
         result = self.result
         first = [p for p in result.pairs if is_length(p)]
         batches = [p for p in result.pairs if is_loaders(p)]
+        result.pairs = [*first, *pairs, *batches]
+        result.notes = [note for note in result.notes if " differ: " not in note]
+        _release("random, drawn otherwise on each side", batches)
+
+    def _agreed(self, pairs: list[Pair], reference: Capture) -> None:
+        result = self.result
         for pair in pairs:
             pair.notes.append(NOTE)
-        result.pairs = [*first, *pairs, *batches]
-        _release("random, drawn otherwise on each side", batches)
+        self._replace(pairs)
         result.coverage = [c for c in result.coverage if c.what not in ("samples", "batches")]
-        result.coverage.append(Coverage("samples with draws replayed", len(self.indices), self.total))
-        kinds = sorted({str(r.attrs["said"]) for r in reference.records if r.role == "state"})
-        result.notes = [note for note in result.notes if " differ: " not in note]
-        result.notes.append(f"{NOTE} ({', '.join(kinds)}); {len(self.indices)} of {self.total:,} samples were compared so")
+        result.coverage.append(Coverage("samples with draws replayed", self.compared, self.total))
+        kinds = sorted({str(r.attrs["said"]) for r in reference.records if "said" in r.attrs})
+        result.notes.append(f"{NOTE} ({', '.join(kinds)}); {self.compared:,} of {self.total:,} samples were compared so")
 
-    def _distributions(self, why: str) -> None:
-        """Draw some samples many times on both sides, and compare how their figures are distributed."""
-        order = replace(self.order, indices=self.indices[:OF], times=TIMES, patience=PATIENCE)
+    def _distributions(self, why: str, telling: list[int]) -> None:
+        """Draw some samples many times on both sides, those that tell most first, and compare how their figures are distributed."""
+        chosen = list(dict.fromkeys([*telling, *self.indices]))[:OF]
+        order = replace(self.order, indices=chosen, times=TIMES, patience=PATIENCE)
         sides = self.context.reference, self.context.candidate
         captures = both(*(partial(side.record, self.name("drawn"), order) for side in sides))
         chances = _chances(*captures)
@@ -158,6 +209,8 @@ class _Replay:
                 else f": the {worst[1]} of {worst[0] or 'the sample'} has one law with a probability of {chances[worst]:.1e}"
             )
             result.notes.append(told + more)
+            wrong = {leaf for (leaf, _), chance in chances.items() if chance < CHANCE / len(chances)}
+            _release("random, drawn otherwise on each side", [p for p in result.pairs if worst and _leaf(p) not in wrong])
             if not result.wrong:
                 result.pairs.append(_pair("samples drawn many times", DIVERGED, told + more))
             return
@@ -173,9 +226,26 @@ def _pair(key: str, verdict: str, note: str) -> Pair:
     return Pair(key, end, end, verdict=verdict, notes=[note])
 
 
+def _leaf(pair: Pair) -> str | None:
+    """The part of a sample that a pair is of; None for anything else."""
+    place = sample_of(pair)
+    return None if place is None else place.name
+
+
 def _bad(pairs: list[Pair]) -> list[int]:
     """The samples that differ."""
     return sorted({place.step for p in pairs if p.verdict == DIVERGED and (place := sample_of(p)) is not None})
+
+
+def _unread(captures: tuple[Capture, Capture]) -> list[Pair]:
+    """Samples that one side can read with these draws, and the other cannot."""
+    found = []
+    for number, (side, other) in enumerate((("reference", captures[1]), ("candidate", captures[0]))):
+        read = {int(i) for table in sample_fingerprints.tables(other, "replayed").values() for i in table.index}
+        for index, why in Replayed.answer(captures[number]).failed.items():
+            if int(index) in read:
+                found.append(every_sample.unmeasured(f"sample_{index}", DIVERGED, f"the {side} fails with {why}"))
+    return found
 
 
 def _one_stream(reference: Capture, candidate: Capture, index: int) -> bool:
@@ -201,13 +271,15 @@ def _chances(reference: Capture, candidate: Capture) -> dict[tuple[str, str], fl
         one, other = reference.array(record), candidate.array(others[0])
         for number, figure in enumerate(redrawn.FIGURES):
             size = len(one) * len(other) / (len(one) + len(other))
-            found.setdefault((record.leaf, figure), []).append(kolmogorov(distance(_near(one[:, number]), _near(other[:, number])), size))
+            apart = distance(*_near(one[:, number], other[:, number]))
+            found.setdefault((record.leaf, figure), []).append(kolmogorov(apart, size))
     return {key: _fisher(chances) for key, chances in found.items()}
 
 
-def _near(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Values rounded to what float32 tells apart: equal ones must tie."""
-    return np.round(values / (np.abs(values).max() or 1.0), 5)
+def _near(*sides: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """Both sides' values rounded to what float32 tells apart, in one unit: equal ones must tie, and one scale must not pass for another."""
+    unit = max(float(np.abs(values).max(initial=0.0)) for values in sides) or 1.0
+    return [np.round(values / unit, 5) for values in sides]
 
 
 def _fisher(chances: list[float]) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.capture.digest import agree, moments
 from paralign.errors import WorkerFailed
-from paralign.locate.data.array_difference import EQUAL, apart, carries, explain
+from paralign.locate.data.array_difference import EQUAL, apart, carries, explain, same
 from paralign.locate.data.trace import Way, holds, locate, random_steps
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
@@ -44,10 +44,11 @@ REARRANGED = ("data/batch-order", "data/batch-parts", "data/batch-size", "data/d
 ROUNDED = 1e-6
 
 
-def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
+def follow(context: Context, result: StageResult, reference: Capture, candidate: Capture, *, replaced: bool = False) -> None:
     """Point the divergence at lines of code, and add findings.
 
-    Leaves the result as it is where a side cannot be traced.
+    Leaves the result as it is where a side cannot be traced. With ``replaced``, the samples differ with the reference's draws in place of
+    the candidate's, and are traced so.
     """
     wrong = result.wrong
     lengths_differ = any(map(is_length, wrong))
@@ -58,9 +59,10 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         of = "loader"
     place = None if first is None or lengths_differ else sample_of(first)
     index = 0 if place is None else place.step
-    order = Trace(context.settings.split, index, of, [context.settings.seed + n for n in range(SEEDS)])
+    seeds = [context.settings.seed + n for n in range(1 if replaced else SEEDS)]
+    order = Trace(context.settings.split, index, of, seeds, draws=replaced)
     try:
-        captures = context.record_both("trace", replace(order, scan=SCANNED), candidate=order)
+        captures = _traced(context, "trace", replace(order, scan=SCANNED), order)
     except WorkerFailed as failed:
         result.warnings.append(f"the first wrong sample could not be traced: the {failed.side} failed: {failed.type}: {failed.message}")
         labels = _labels(reference, candidate)
@@ -81,10 +83,21 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
-    if not lengths_differ:
+    if not lengths_differ and not replaced:
         _trace_back(context, result, of, index)
     if any(Trace.answer(c).exhausted for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
+
+
+def _traced(context: Context, name: str, reference: Trace, candidate: Trace) -> tuple[Capture, Capture]:
+    """A sample's way on both sides; where draws are replaced, the reference's first."""
+    if not reference.draws:
+        return context.record_both(name, reference, candidate=candidate)
+    folder = f"{name}-{context.part}" if context.part else name
+    first = context.reference.record(folder, reference)
+    captures = first, context.candidate.record(folder, candidate, {"draws": first})
+    context.artifacts[name] = captures
+    return captures
 
 
 def _is_whole_sample(pair: Pair) -> bool:
@@ -122,7 +135,8 @@ def _hold_out(context: Context, result: StageResult, located: Guilty, order: Tra
     for index in others:
         first = next((p for p in wrong if _index(p) == index), None)
         try:
-            captures = context.record_both("trace-other", replace(order, index=index, seeds=order.seeds[:1]))
+            other_order = replace(order, index=index, seeds=order.seeds[:1])
+            captures = _traced(context, "trace-other", other_order, other_order)
         except WorkerFailed:
             continue
         other = _located(captures, first, order.of, wrong)
@@ -187,15 +201,39 @@ def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture
         last_agreeing=guilty.last or agreed,
         confirmed=finding is not None and finding.proven,
     )
-    random = [
-        (side, step)
-        for side, step, capture in zip(("reference", "candidate"), (guilty.reference, guilty.candidate), captures, strict=True)
-        if step is not None and any(s.record.source == step.record.source for s in _drawn(capture))
-    ]
+    random = _drawn_ends(guilty, captures)
     if random and not known:
         result.findings.append(_chance(random))
     elif finding is not None:
         result.findings.append(finding)
+
+
+def _drawn_ends(guilty: Guilty, captures: tuple[Capture, Capture]) -> list[tuple[str, Step]]:
+    """The random step that each end is, or was made from: where the two drew other numbers, nothing is proven of what follows."""
+    drawn = [_drawn(c) for c in captures]
+    ends = list(zip(("reference", "candidate"), (guilty.reference, guilty.candidate), drawn, strict=True))
+    found = [(side, step) for side, step, own in ends if step is not None and any(s.record.source == step.record.source for s in own)]
+    if found:
+        return found
+    made = [_made_from(capture, step, own) for (_, step, own), capture in zip(ends, captures, strict=True)]
+    if all(made) and not any(same(one.value, other.value) for one in made[0] for other in made[1]):
+        return [(side, each[0]) for side, each in zip(("reference", "candidate"), made, strict=True)]
+    return []
+
+
+def _made_from(capture: Capture, step: Step | None, drawn: list[Step]) -> list[Step]:
+    """The random steps that a step was made from."""
+    if step is None:
+        return []
+    way = Way.read(capture, "seed-0")
+    sources = {s.record.source for s in drawn}
+    waiting, seen = list(step.inputs), set()
+    while waiting:
+        number = waiting.pop()
+        if number not in seen:
+            seen.add(number)
+            waiting += way.steps[number].inputs
+    return [way.steps[n] for n in sorted(seen) if way.steps[n].record.source in sources]
 
 
 def _compose(ends: list[Point | None], captures: tuple[Capture, Capture]) -> None:
@@ -210,7 +248,9 @@ def _compose(ends: list[Point | None], captures: tuple[Capture, Capture]) -> Non
 
 
 def _drawn(capture: Capture) -> list[Step]:
-    """The steps that give other values under another seed."""
+    """The steps that give other values under another seed; none where there is one seed, under which draws are equal."""
+    if not capture.select(run="seed-1"):
+        return []
     ways = [Way.read(capture, f"seed-{n}") for n in range(SEEDS)]
     found = {s.record.source: s for way in ways[1:] for s in (*random_steps(ways[0], way), *random_steps(way, ways[0]))}
     return list(found.values())

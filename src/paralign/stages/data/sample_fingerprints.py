@@ -142,6 +142,27 @@ def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: 
     return found
 
 
+def replays(reference: Capture, candidate: Capture, tolerance: Tolerance) -> Compared:
+    """All samples that both sides have read with equal draws."""
+    found = Compared()
+    for _, first, second in _met(*(tables(c, "replayed") for c in (reference, candidate))):
+        both = {int(i) for i in np.intersect1d(first.index, second.index)}
+        found.common = max(found.common, len(both))
+        _compare_leaf(found, first, second, both, tolerance)
+    return found
+
+
+def rarest(reference: Capture, candidate: Capture, tolerance: Tolerance, name: str) -> list[int]:
+    """The samples that seem to differ, those first in whose leaf few do: what is drawn differs in most, what is not in the wrong ones."""
+    found: dict[int, int] = {}
+    for _, first, second in _met(*(tables(c, name) for c in (reference, candidate))):
+        leaf = Compared()
+        _compare_leaf(leaf, first, second, set(), tolerance)
+        for index in leaf.distances:
+            found[index] = min(found.get(index, len(leaf.distances)), len(leaf.distances))
+    return sorted(found, key=lambda index: (found[index], index))
+
+
 def _compare_leaf(found: Compared, first: Table, second: Table, both: set[int], tolerance: Tolerance) -> None:
     """Add the samples whose leaf seems to differ, each with its distance in multiples of what is granted."""
     common = np.intersect1d(first.index, second.index)

@@ -58,13 +58,13 @@ def _split(context: Context) -> StageResult:
         every_sample.dataset(context, result, reference, candidate)
     if kept["dataloader"]:
         every_sample.loader(context, result, reference, candidate)
-    augmented.settle(context, result, (reference, candidate))
+    replaced = augmented.settle(context, result, (reference, candidate))
     nonfinite.excuse_seen_elsewhere(result.pairs, _leaf)
     _say_left_out(result, answers, settings)
     conclude(result, ROUNDING)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
-        first_wrong_sample.follow(context, result, reference, candidate)
+        first_wrong_sample.follow(context, result, reference, candidate, replaced=replaced)
         every_sample.explain_shuffled(context, result, reference, candidate)
         kinds_of_data.explain(result, reference, candidate)
     kinds_of_data.decoders(result, reference, candidate)

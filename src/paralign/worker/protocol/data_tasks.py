@@ -98,20 +98,26 @@ class Samples(Task[Nothing], task="samples"):
 
 @dataclass
 class Redrawn:
-    """Sample -> how often it drew; sample -> where its draws are not those of the other side."""
+    """Sample -> how often it drew; sample -> where its draws are not those of the other side; sample -> why it cannot be read."""
 
     draws: Dict[str, int] = field(default_factory=dict)
     misfits: Dict[str, str] = field(default_factory=dict)
+    failed: Dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Replayed(Task[Redrawn], task="replayed"):
-    """Samples with what was drawn for them; or, of ``times`` draws of each within ``patience`` for all, figures."""
+    """Samples with what was drawn for them; or, of ``times`` draws of each within ``patience`` for all, figures.
+
+    With ``every``, fingerprints and draws of all samples beside them, up to ``most`` and within ``patience``.
+    """
 
     split: str
     indices: List[int]
     times: int = 0
     patience: float = 0.0
+    every: bool = False
+    most: Optional[int] = None
 
 
 @dataclass
@@ -135,7 +141,8 @@ class SampleTraced:
 class Trace(Task[SampleTraced], task="trace"):
     """Trace one sample of the ``dataset``, or one batch of a ``loader`` without one, under each seed.
 
-    ``scan``: of how many samples digests are recorded.
+    ``scan``: of how many samples digests are recorded. ``draws``: the sample is drawn as by :class:`Replayed`; what is drawn is recorded,
+    or, where the other side's trace is given as ``draws``, replaced by what that has drawn.
     """
 
     split: str
@@ -143,6 +150,7 @@ class Trace(Task[SampleTraced], task="trace"):
     of: str
     seeds: List[int]
     scan: int = 0
+    draws: bool = False
 
 
 @dataclass(frozen=True)
