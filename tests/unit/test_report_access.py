@@ -15,11 +15,40 @@ from pathlib import Path
 import pytest
 
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, CheckResult, Divergence, Finding, Noise, Pair, Point, Record, StageResult, Stats
-from paralign.report.page import html
+from paralign.report.page import Both, html
 from paralign.report.told import told
 
 #: WCAG 2.2, 1.4.3 (AA): text of usual size
 ENOUGH = 4.5
+
+#: what a check's captures give to be drawn
+FIGURES = {
+    "operations": {
+        side: [
+            ["conv", "Conv2d", "conv2d", "net.py:3", "4 x 10", "wrong", 0, 0.5, 1e-7],
+            ["head", "Linear", "linear", "", "4", "right", 1, 0.0, 1e-7],
+        ]
+        for side in ("reference", "candidate")
+    },
+    "stages": {
+        "forward": {
+            "tensors": [
+                {
+                    "key": "output",
+                    "from": 0.0,
+                    "to": 1.0,
+                    "counts": [[1, 2], [2, 1]],
+                    "missing": [0, 1],
+                    "most": 0.5,
+                    "at": [1, 2],
+                    "axes": [{"name": "batch", "length": 2, "values": [0.1, 0.5]}],
+                    "map": {"shape": [2, 2], "cells": [[0.1, 0.2], [0.3, 0.5]]},
+                }
+            ],
+            "curves": [{"name": "loss", "reference": [[0, 1.0], [1, 0.5]], "candidate": [[0, 1.0], [1, 0.6]]}],
+        }
+    },
+}
 
 #: what is written on what
 ON = [("fg", "bg"), ("fg", "card"), ("fg", "mark"), ("dim", "bg"), ("dim", "card"), ("dim", "mark"), ("good", "goodbg"), ("bad", "badbg"), ("weak", "weakbg"), ("link", "bg")]  # fmt: skip
@@ -39,7 +68,8 @@ def page():
         StageResult("forward", DIVERGED, "float64", pairs, fault, [fault, fault], findings=[finding], warnings=["a warning"]),
         StageResult("loss", NOT_TESTED, notes=["a note"]),
     ]
-    return html(told(CheckResult(stages, ["reference: torch"], command="paralign check port").to_dict()), title="port")
+    report = CheckResult(stages, ["reference: torch"], command="paralign check port").to_dict()
+    return html(Both(told(report), told(report, language="zh")), title="port", figures=FIGURES)
 
 
 def themes(page):
@@ -114,7 +144,7 @@ AXE = Path(os.environ.get("PARALIGN_AXE", Path(__file__).parents[2] / ".venv-axe
 
 RUN = """<script>%s</script><script>
 root.dataset.theme = "%s"; say("%s"); for (const each of document.querySelectorAll("details")) each.open = true;
-setTimeout(() => axe.run(document).then(found => {
+scrollTo(0, 1e6); setTimeout(() => axe.run(document).then(found => {
   const out = document.createElement("pre"); out.id = "found";
   out.textContent = JSON.stringify({passed: found.passes.length, wrong: found.violations.map(each => [each.id, each.impact, each.nodes[0].html])});
   document.body.append(out);

@@ -124,5 +124,5 @@ def _check_live(
         result = run_stages(context, names, told, lambda: (given.get("inputs"), given.get("labels")), about)
         if out is not None:
             artifacts.write(result, context.artifacts, folder)
-            page.write(folder, result, Path.cwd())
+            page.write(folder, result, Path.cwd(), context.artifacts)
     return result

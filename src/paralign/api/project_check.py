@@ -119,7 +119,7 @@ def repair_project(
         applying.write_patch(folder, repaired)
         _write(project, result, context, folder)
         kept.write(folder, project, result, begun, context.used, strict=strict)
-        page.write(folder, result, project.folder)
+        page.write(folder, result, project.folder, context.artifacts)
     return Mended(result, folder, repaired)
 
 

@@ -45,7 +45,11 @@ def _report(options: argparse.Namespace) -> int:
     folder = source if source.is_dir() else source.parent
     project = folder.resolve().parent
     root = Path(options.root or ".").resolve()
-    text = rendered(read(source, project), options.format, root, title=project.name or "paralign", language=options.lang)
+    title = project.name or "paralign"
+    if options.format == "html":
+        text = _page(source, folder, project, title, options.lang)
+    else:
+        text = rendered(read(source, project), options.format, root, title=title)
     name = FORMS[options.format]
     if options.out == "-" or not (options.out or name):
         print(text, end="")
@@ -60,15 +64,25 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-def rendered(told: Told, form: str, root: Path, *, title: str, language: str = "en") -> str:
-    """A report in one of ``FORMS``.
+def _page(source: Path, folder: Path, project: Path, title: str, language: str) -> str:
+    """The page of a report, with what was kept to be drawn in it."""
+    from paralign.report import figures
+    from paralign.report.page import Both, html
+    from paralign.report.told import read
+
+    both = Both(read(source, project), read(source, project, "zh"))
+    command = both.english.command or _again(both.english, title)
+    return html(both, title=title, command=command, language=language, figures=figures.read(folder))
+
+
+def rendered(told: Told, form: str, root: Path, *, title: str) -> str:
+    """A report for a program: one of ``FORMS`` but the page.
 
     Args:
         told: the report.
         form: a key of ``FORMS``.
         root: where paths begin.
         title: the project's name.
-        language: of the page.
     """
     if form == "markdown":
         from paralign.report.markdown import markdown
@@ -85,10 +99,7 @@ def rendered(told: Told, form: str, root: Path, *, title: str, language: str = "
     if form == "github":
         from paralign.report.remarks import remarks
 
-        return remarks(told, root)
-    from paralign.report.page import html
-
-    return html(told, title=title, command=told.command or _again(told, title), language=language)
+    return remarks(told, root)
 
 
 def _again(told: Told, title: str) -> str:

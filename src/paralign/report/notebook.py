@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.errors import one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR
-from paralign.report.language import say
+from paralign.report.language import current, say
 from paralign.report.text import figure
 from paralign.report.told import told, where
 
@@ -30,7 +30,7 @@ _OTHER = "#b08800"
 
 def html(result: CheckResult) -> str:
     """A result as a notebook shows it: the verdict, a row a stage, and of each stage that is not aligned the lines and causes."""
-    report = told(result.to_dict())
+    report = told(result.to_dict(), language=current())
     parts = [f"<div><p><b>{_coloured(report.verdict)}</b> {_text(report.headline)}</p>"]
     head = "".join(f"<th style='text-align:left'>{escape(say(name))}</th>" for name in ("stage", "verdict", "error ÷ noise", "looked at"))
     rows = "".join(_row(stage) for stage in report.stages[:STAGES])

@@ -17,8 +17,9 @@ from paralign.capture.bounds import open_regular
 from paralign.errors import UsageError, one_line, shortened
 from paralign.model import ALIGNED
 from paralign.registry import BY_NAME
+from paralign.report import figures as drawn
 from paralign.report.artifacts import replace
-from paralign.report.language import current
+from paralign.report.language import current, say, speaking
 from paralign.report.text import figure
 from paralign.report.told import told, where
 from paralign.report.words import WORDS
@@ -26,6 +27,7 @@ from paralign.report.words import WORDS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from paralign.capture import Capture
     from paralign.model import CheckResult
     from paralign.report.told import Fault, Place, StageTold, Told
 
@@ -41,8 +43,11 @@ LONGEST_SOURCE = 1 << 20
 #: characters of a line that are shown
 WIDTH = 200
 
-#: tables of so many rows are compressed; below, a browser that cannot unpack shows them too
-PLAIN_ROWS = 200
+#: bytes from which data are compressed; below, a browser that cannot unpack shows them too
+PLAIN = 1 << 15
+
+#: different notes of a table that are translated: about a second
+TRANSLATED = 1000
 
 
 @dataclass(frozen=True)
@@ -63,24 +68,37 @@ class Pane:
     code: tuple[CodeLine, ...]
 
 
-def write(folder: Path, result: CheckResult, project: Path) -> None:
-    """Write the page of a check of a project beside its ``report.json``.
+def write(folder: Path, result: CheckResult, project: Path, captures: dict[str, tuple[Capture, Capture]]) -> None:
+    """Write the page of a check of a project beside its ``report.json``, and what it draws.
 
     Raises:
+        CaptureFormatError: a capture that it draws from is damaged.
         WriteFailed: it cannot be written.
     """
-    report = told(result.to_dict(), root=project.resolve())
-    replace(folder / PAGE, html(report, title=project.resolve().name, command=result.command, language=current()))
+    known, root = result.to_dict(), project.resolve()
+    figures = drawn.of(result, captures, folder, root)
+    drawn.write(folder, figures)
+    both = Both(told(known, root=root), told(known, root=root, language="zh"))
+    replace(folder / PAGE, html(both, title=root.name, command=result.command, language=current(), figures=figures))
 
 
-def html(report: Told, *, title: str = "paralign", command: str = "", language: str = "en") -> str:
+@dataclass(frozen=True)
+class Both:
+    """A report in both languages."""
+
+    english: Told
+    chinese: Told
+
+
+def html(both: Both, *, title: str = "paralign", command: str = "", language: str = "en", figures: dict[str, Any] | None = None) -> str:
     """The page.
 
     Args:
-        report: of a check; the files that its lines name are read, if they are there, for the code around the lines.
+        both: the report of a check; the files that its lines name are read, if they are there, for the code around the lines.
         title: of the page: the project's name.
         command: what makes the report again.
         language: ``en`` or ``zh``: what the page starts with; it has both.
+        figures: what :func:`paralign.report.figures.of` gives.
 
     Raises:
         UsageError: jinja2 is not installed.
@@ -92,10 +110,12 @@ def html(report: Told, *, title: str = "paralign", command: str = "", language: 
     environment = Environment(
         loader=PackageLoader("paralign", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(figure=figure, section=_section, differing=_differing)
+    environment.globals.update(figure=figure, section=_section, differing=_differing, lookup=_lookup)
+    report, known = both.english, figures or {}
     first = next((stage for stage in report.stages if stage.faults and stage.verdict != ALIGNED), None)
     return environment.get_template("page.html.j2").render(
         report=report,
+        chinese=both.chinese,
         title=one_line(title),
         command=one_line(command),
         language=language,
@@ -104,7 +124,37 @@ def html(report: Told, *, title: str = "paralign", command: str = "", language: 
         missing=[name for name in BY_NAME if name not in {stage.name for stage in report.stages}],
         panes={stage.name: [_panes(fault.reference, fault.candidate) for fault in stage.faults] for stage in report.stages},
         tables={stage.name: _table(stage) for stage in report.stages},
+        operations=_packed(_shown_operations(known.get("operations") or {}, report)),
+        drawings={name: _packed(each) for name, each in (known.get("stages") or {}).items()},
     )
+
+
+def _shown_operations(operations: dict[str, Any], report: Told) -> dict[str, Any]:
+    """The operations of both sides, and the numbers of those that the report calls guilty."""
+    if not operations:
+        return {}
+    faults = [fault for stage in report.stages for fault in stage.faults]
+    guilty = {
+        "reference": [_row_of(operations["reference"], fault.reference) for fault in faults],
+        "candidate": [_row_of(operations["candidate"], fault.candidate) for fault in faults],
+    }
+    return {**operations, "guilty": guilty}
+
+
+def _row_of(rows: list[list[Any]], place: Place | None) -> int:
+    """The number of the operation that a report calls guilty, -1 without one; of several in one module the first that differs."""
+    if place is None:
+        return -1
+    wanted = [place.module, place.operation.partition(" (")[0]]
+    alike = [number for number, row in enumerate(rows) if [row[0], row[2]] == wanted]
+    return next((number for number in alike if rows[number][5] != "right"), alike[0] if alike else -1)
+
+
+def _packed(data: Any) -> dict[str, Any]:
+    """Data of the page's script: JSON in base64, deflated where it is long."""
+    raw = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    packed = len(raw) > PLAIN
+    return {"there": bool(data), "packed": packed, "data": base64.b64encode(zlib.compress(raw, 9) if packed else raw).decode()}
 
 
 def _section(stage: str) -> str:
@@ -161,9 +211,14 @@ def _table(stage: StageTold) -> dict[str, Any]:
         [p.key, p.verdict, p.judged, figure(p.error), figure(p.noise), figure(p.ratio), _bar(p.ratio), p.shape, p.dtype, p.how, p.notes]
         for p in rows
     ]
-    raw = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
-    packed = len(rows) > PLAIN_ROWS
-    return {"rows": len(rows), "packed": packed, "data": base64.b64encode(zlib.compress(raw, 9) if packed else raw).decode()}
+    distinct = list(dict.fromkeys(note for p in rows for note in p.notes))[:TRANSLATED]
+    with speaking("zh"):
+        chinese = {note: text for note in distinct if (text := say(note)) != note}
+    return {"rows": len(rows), **_packed({"rows": data, "chinese": chinese})}
+
+
+def _lookup(stages: tuple[StageTold, ...], name: str) -> StageTold:
+    return next(stage for stage in stages if stage.name == name)
 
 
 def _size(ratio: float | None) -> float:

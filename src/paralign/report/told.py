@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, SourceLine
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, Coverage, Finding, SourceLine
 from paralign.report.fault_sentences import SENTENCES, operation
-from paralign.report.text import figure
+from paralign.report.findings import changed_lines, words
+from paralign.report.language import say, speaking
+from paralign.report.text import figure, looked_at, message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,18 +60,19 @@ class Fault:
 class Cause:
     """What is wrong and what to write instead.
 
-    ``proven``: it was tried and the error was gone.
+    ``proven``: it was tried and the error was gone. ``patch``: the lines that it changes, each with its sign.
     """
 
     rule: str
     cause: str
     fix: str
     proven: bool
+    patch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PairRow:
-    """One compared value; figures are None where there is none."""
+    """One compared value; figures are None where there is none, and the notes English: there may be very many."""
 
     key: str
     verdict: str
@@ -119,19 +122,20 @@ class Told:
         return next((f"{s.name}: {s.sentence}" for s in self.stages if s.verdict == self.verdict and s.sentence), "")
 
 
-def read(path: Path, root: Path | None = None) -> Told:
+def read(path: Path, root: Path | None = None, language: str = "en") -> Told:
     """The report of a check.
 
     Args:
         path: ``report.json``, or the output folder that holds it.
         root: as in :func:`told`.
+        language: as in :func:`told`.
 
     Raises:
         UsageError: there is no such file, or it is none of a check's.
         CaptureFormatError: it is damaged, or of another schema.
     """
     file, report = _loaded(path)
-    return told(report, str(file), root)
+    return told(report, str(file), root, language)
 
 
 def names_of(path: Path, key: str) -> list[tuple[str, tuple[str, str]]]:
@@ -173,13 +177,14 @@ def _loaded(path: Path) -> tuple[Path, Any]:
         raise CaptureFormatError(f"the report is no JSON: {fault}", where=str(file), hint="run the check again") from fault
 
 
-def told(report: Any, where: str = "report", root: Path | None = None) -> Told:
+def told(report: Any, where: str = "report", root: Path | None = None, language: str = "en") -> Told:
     """A report as ``CheckResult.to_dict`` gives it.
 
     Args:
         report: the report.
         where: what messages call it.
         root: the folder from which paths are shown; None shows them whole.
+        language: of the sentences; what programs read is English.
 
     Raises:
         CaptureFormatError: it lacks what every report has.
@@ -193,9 +198,9 @@ def told(report: Any, where: str = "report", root: Path | None = None) -> Told:
             hint="use the version of paralign that wrote it, or run the check again",
         )
     try:
-        stages = tuple(_stage(stage, f"{root}/" if root else "") for stage in report["stages"])
-        preflight = tuple(_line(text) for text in report.get("preflight", ()))
-        return Told(_verdict(report["verdict"]), preflight, stages, _line(report.get("command", "")))
+        with speaking(language):
+            stages = tuple(_stage(stage, f"{root}/" if root else "") for stage in report["stages"])
+            return Told(_verdict(report["verdict"]), _sentences(report, "preflight"), stages, _line(report.get("command", "")))
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise CaptureFormatError(f"the report is damaged: {fault!r}", where=where, hint="run the check again") from fault
 
@@ -208,10 +213,13 @@ def _verdict(value: Any) -> str:
 
 def _stage(stage: dict[str, Any], prefix: str) -> StageTold:
     faults = tuple(_fault(fault, prefix) for fault in _faults(stage))
-    causes = tuple(Cause(_line(f["rule"]), _line(f["cause"]), _line(f["fix"]), bool(f["proven"])) for f in stage.get("findings", ()))
+    causes = tuple(_cause(finding) for finding in stage.get("findings", ()))
     pairs = tuple(_pair(pair) for pair in stage.get("pairs", ()))
     failure = stage.get("failure") or {}
-    failed = f"the {failure.get('side')} failed: {failure.get('type')}: {failure.get('message')}" if failure else ""
+    failed = ""
+    if failure:
+        kind = str(failure["type"])
+        failed = say("the {side} failed: {kind}: {message}", side=say(str(failure["side"])), kind=kind, message=message(failure))
     own = StageTold(
         name=_line(stage["name"]),
         verdict=_verdict(stage["verdict"]),
@@ -222,14 +230,26 @@ def _stage(stage: dict[str, Any], prefix: str) -> StageTold:
         faults=faults,
         causes=causes,
         pairs=pairs,
-        warnings=tuple(_line(text) for text in stage.get("warnings", ())),
-        notes=tuple(_line(text) for text in stage.get("notes", ())),
+        warnings=_sentences(stage, "warnings"),
+        notes=_sentences(stage, "notes"),
         failure=_line(failed),
         frames=tuple(_line(text) for text in failure.get("frames", ())),
         seconds=number((stage.get("seconds") or {}).get("total")) or 0.0,
         follows=tuple(_line(text) for text in stage.get("follows", ())),
     )
     return StageTold(**{**own.__dict__, "sentence": shortened(_sentence(own), SENTENCE)})
+
+
+def _sentences(part: dict[str, Any], key: str) -> tuple[str, ...]:
+    return tuple(say(_line(text)) for text in part.get(key, ()))
+
+
+def _cause(finding: dict[str, Any]) -> Cause:
+    known = Finding(str(finding["rule"]), str(finding["cause"]), str(finding["fix"]), bool(finding["proven"]))
+    known.cause_zh, known.fix_zh = str(finding.get("cause_zh") or ""), str(finding.get("fix_zh") or "")
+    cause, fix = words(known)
+    patch = tuple(_line(line) for line in changed_lines(str(finding.get("patch") or "")))
+    return Cause(_line(known.rule), _line(cause), _line(fix), known.proven, patch)
 
 
 def _faults(stage: dict[str, Any]) -> list[dict[str, Any]]:
@@ -259,13 +279,13 @@ def _place(side: str, point: dict[str, Any], prefix: str) -> Place:
 
 def _evidence(fault: dict[str, Any]) -> str:
     error, noise, after = (number(fault.get(what)) for what in ("error", "noise", "error_after"))
-    parts = [] if error is None else [f"error {figure(error)}"]
+    parts = [] if error is None else [say("error {error}", error=figure(error))]
     if error is not None and noise:
-        parts.append(f"{figure(error / noise)} times its noise")
+        parts.append(say("{ratio} times its noise", ratio=figure(error / noise)))
     if after is not None:
-        parts.append(f"with the reference's value put here the outputs differ by {figure(after)}")
-    parts.append("confirmed by that run" if fault.get("confirmed") else "not confirmed by a run")
-    return ", ".join(parts)
+        parts.append(say("with the reference's value put here the outputs differ by {error}", error=figure(after)))
+    parts.append(say("confirmed by that run") if fault.get("confirmed") else say("not confirmed by a run"))
+    return say(", ").join(parts)
 
 
 def _pair(pair: dict[str, Any]) -> PairRow:
@@ -287,8 +307,7 @@ def _pair(pair: dict[str, Any]) -> PairRow:
 
 def _amount(part: dict[str, Any]) -> str:
     total = part.get("total")
-    of = "" if total in (None, part["compared"]) else f" of {int(total):,}"
-    return f"{int(part['compared']):,}{of} {_line(part['what'])}"
+    return looked_at(Coverage(_line(part["what"]), int(part["compared"]), None if total is None else int(total)))
 
 
 def _sentence(stage: StageTold) -> str:
@@ -297,8 +316,12 @@ def _sentence(stage: StageTold) -> str:
         return stage.failure or _difference(stage)
     if stage.verdict == ALIGNED:
         return next(iter(stage.warnings), "")
-    weak = [f"{pair.key}: {'; '.join(pair.notes)}" for pair in stage.pairs if pair.judged and pair.verdict == stage.verdict and pair.notes]
-    return next(iter((*stage.warnings, *weak, *stage.notes)), "nothing was compared")
+    weak = [
+        f"{pair.key}: {'; '.join(map(say, pair.notes))}"
+        for pair in stage.pairs
+        if pair.judged and pair.verdict == stage.verdict and pair.notes
+    ]
+    return next(iter((*stage.warnings, *weak, *stage.notes)), say("nothing was compared"))
 
 
 def _difference(stage: StageTold) -> str:
@@ -309,26 +332,28 @@ def _difference(stage: StageTold) -> str:
     if stage.faults and stage.faults[0].kind:
         return _of_fault(stage.faults[0])
     if stage.causes:
-        return f"perhaps {stage.causes[0].cause}; {stage.causes[0].fix}"
+        return say("perhaps {cause}; {fix}", cause=stage.causes[0].cause, fix=stage.causes[0].fix)
     return _of_pairs(stage)
 
 
 def _of_fault(fault: Fault) -> str:
     if fault.candidate is None and fault.reference is not None:
-        return f"what the reference does at {where(fault.reference)} has no counterpart in the candidate"
+        return say("what the reference does at {place} has no counterpart in the candidate", place=where(fault.reference))
     if fault.candidate is None:
-        return "a point without a counterpart"
+        return say("a point without a counterpart")
     code = f": {fault.candidate.code}" if fault.candidate.code else ""
-    against = f" (reference: {where(fault.reference)})" if fault.reference is not None else ""
-    doubt = "" if fault.confirmed else ", not confirmed"
-    return f"{_said(fault)} at {where(fault.candidate)}{code}{against}{doubt}"
+    against = say(" (reference: {place})", place=where(fault.reference)) if fault.reference is not None else ""
+    doubt = "" if fault.confirmed else say(", not confirmed")
+    return say("{what} at {place}", what=_said(fault), place=where(fault.candidate)) + f"{code}{against}{doubt}"
 
 
 def _said(fault: Fault) -> str:
     """What is wrong at a guilty point, by its kind."""
     own, step = ("" if place is None else operation(place.module, place.operation) for place in (fault.candidate, fault.reference))
-    said = SENTENCES.get(fault.kind, "right inputs and another result")
-    return said.format(op=own or step or "the model itself", step=step or "something")
+    said = SENTENCES.get(fault.kind)
+    if said is None:
+        return say("right inputs and another result")
+    return say(said, op=own or step or say("the model itself"), step=step or say("something"))
 
 
 def _of_pairs(stage: StageTold) -> str:
@@ -336,14 +361,14 @@ def _of_pairs(stage: StageTold) -> str:
     place = next((fault.candidate for fault in stage.faults if fault.candidate is not None and fault.candidate.file), None)
     at = f" ({where(place)}: {place.code})" if place is not None else ""
     if not wrong:
-        return f"it differs{at}"
-    more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return f"{wrong[0].key} differs by {figure(wrong[0].error)}{more}{at}"
+        return say("it differs") + at
+    more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
+    return say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + more + at
 
 
 def where(place: Place) -> str:
     """``file:line``; where the line is not known, the module or operation."""
-    return f"{place.shown}:{place.line}" if place.file else place.module or place.operation or "the model"
+    return f"{place.shown}:{place.line}" if place.file else place.module or place.operation or say("the model itself")
 
 
 def number(value: Any) -> float | None:

@@ -1,5 +1,6 @@
 """The words of the page, in English and in Chinese."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
@@ -47,4 +48,30 @@ WORDS: dict[str, tuple[str, str]] = {
     "only": ("only what is not aligned", "只看不一致的"),
     "operation": ("operation", "算子"),
     "module": ("module", "模块"),
+    "colon": (": ", "："),
+    "patch": ("the patch", "补丁"),
+    "values_": ("values", "个值"),
+    "drawings": ("Pictures of what differs most, and curves", "差异最大的值与曲线的图"),
+    "operations": ("Every operation of both models", "两个模型的全部算子"),
+    "operations_": (
+        "Matched by what they computed, whatever they are called. Choose one to see its counterpart. Blocks that repeat are folded.",
+        "按计算结果匹配,与名称无关。点选一个算子可看到另一侧的对应算子。重复的模块已折叠。",
+    ),
+    "search operations": ("search modules, operations, files", "搜索模块、算子、文件"),
+    "only differing": ("only what differs", "只看有差异的"),
+    "found": ("found", "条匹配"),
+    "guilty": ("first wrong", "首先出错"),
+    "right": ("the same values", "值相同"),
+    "wrong": ("other values", "值不同"),
+    "unmatched": ("matches nothing", "没有匹配的值"),
+    "own way": ("other steps, same result", "步骤不同,结果相同"),
+    "alike": ("blocks alike", "个相同的模块"),
+    "operations of": ("operations", "个算子"),
+    "model": ("model", "模型"),
+    "values of": ("values", "数值"),
+    "error of": ("error along", "误差沿"),
+    "error map": ("error over the last two axes", "误差在最后两个轴上的分布"),
+    "greatest": ("greatest error", "最大误差"),
+    "index": ("at", "位于"),
+    "not finite": ("not finite", "非有限值"),
 }

@@ -1,0 +1,291 @@
+"""What the page draws: operations of both sides, values of the worst tensors, curves. Small numbers, taken from a check's captures.
+
+They are kept as ``figures.json`` beside the report, so that the page can be made again where the captures are not.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.capture.bounds import Limit, open_regular
+from paralign.errors import CaptureFormatError, one_line, shortened
+from paralign.model import DIVERGED
+from paralign.report.artifacts import arrays, replace
+from paralign.report.plots import curve
+from paralign.stages.offline import operation_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paralign.capture import Capture
+    from paralign.model import CheckResult, Pair, Record, StageResult
+
+Array = np.ndarray[Any, Any]
+Captures = dict[str, tuple["Capture", "Capture"]]
+
+#: the file beside report.json
+FILE = "figures.json"
+
+#: bytes of it that are read
+LONGEST = Limit("PARALIGN_MAX_FIGURES", 1 << 26, "bytes")
+
+#: tensors of a stage that are drawn, the worst first; elements of the largest that is read
+TENSORS, ELEMENTS = 12, 1 << 24
+
+#: bins of a histogram, bars of an axis, cells of a side of a map, pixels of a side of a sample, points of a curve
+BINS, BARS, CELLS, PIXELS, POINTS = 40, 64, 24, 96, 400
+
+#: steps from which a number of each step is drawn as a curve, curves of a stage
+STEPS, CURVES = 3, 8
+
+#: what is kept of an operation: see ``_row``
+COLUMNS = 9
+
+#: axes of a picture; channels of one
+_PICTURE, _CHANNELS = 3, (1, 3)
+
+#: what the axes of a value are usually called, by their number
+AXES = {2: ("batch", "feature"), 3: ("batch", "token", "feature"), 4: ("batch", "channel", "height", "width")}
+
+_TRANSPOSED = re.compile(r"transpose\(([\d, ]+)\)")
+
+
+def of(result: CheckResult, captures: Captures, folder: Path, root: Path) -> dict[str, Any]:
+    """What the page of a check draws.
+
+    Args:
+        result: of the check; nothing is judged here.
+        captures: of the check, by name.
+        folder: its output folder.
+        root: the project's folder, from which paths are shown.
+
+    Raises:
+        CaptureFormatError: a capture is damaged.
+    """
+    stages = {}
+    for stage in result.stages:
+        drawn = {"tensors": _tensors(stage, captures), "curves": _curves(stage.name, captures)}
+        if any(drawn.values()):
+            stages[stage.name] = drawn
+    return {"operations": _operations(folder, f"{root}/"), "stages": stages}
+
+
+def write(folder: Path, figures: dict[str, Any]) -> None:
+    """Keep them beside the report.
+
+    Raises:
+        WriteFailed: they cannot be written.
+    """
+    replace(folder / FILE, json.dumps(figures, ensure_ascii=True, allow_nan=False, separators=(",", ":")))
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """What was kept beside a report; nothing where there is none.
+
+    Raises:
+        CaptureFormatError: it is damaged.
+    """
+    file = folder / FILE
+    if not file.exists():
+        return {}
+    with open_regular(file) as opened:
+        raw = opened.read(LONGEST.value + 1)
+    LONGEST.check(len(raw), "the figures have more than", str(file))
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError) as fault:
+        raise CaptureFormatError(f"the figures are no JSON: {fault}", where=str(file), hint="run the check again, or remove it") from fault
+    if not isinstance(found, dict):
+        return {}
+    if not _well_formed(found):
+        raise CaptureFormatError("the figures are damaged", where=str(file), hint="run the check again, or remove it")
+    return found
+
+
+def _well_formed(figures: dict[str, Any]) -> bool:
+    """Whether what the page itself reads of them is there; the rest is read by its script."""
+    operations, stages = figures.get("operations") or {}, figures.get("stages") or {}
+    if not isinstance(operations, dict) or not isinstance(stages, dict):
+        return False
+    sides = [operations.get(side) for side in ("reference", "candidate")] if operations else []
+    return all(isinstance(side, list) and all(isinstance(row, list) and len(row) == COLUMNS for row in side) for side in sides)
+
+
+def _operations(folder: Path, prefix: str) -> dict[str, Any]:
+    table = operation_table.of_folder(folder)
+    if table is None:
+        return {}
+    sides = {"reference": table.reference, "candidate": table.candidate}
+    return {side: [_row(row, prefix) for row in rows] for side, rows in sides.items()}
+
+
+def _row(row: operation_table.Row, prefix: str) -> list[Any]:
+    shape = " x ".join(map(str, row.shape)) or "scalar"
+    return [
+        *map(one_line, (row.module, row.kind, row.operation, row.source.removeprefix(prefix))),
+        shape,
+        row.state,
+        row.counterpart,
+        row.error,
+        row.noise,
+    ]
+
+
+def _tensors(stage: StageResult, captures: Captures) -> list[dict[str, Any]]:
+    """The values of the pairs that differ most, as far as both sides' were kept."""
+    differing = [pair for pair in stage.pairs if pair.stats is not None and (pair.error or 0) > 0]
+    differing.sort(key=lambda pair: (pair.verdict != DIVERGED, not pair.judged, -_size(pair)))
+    found = []
+    for pair in differing:
+        sides = [_values(record, captures, place) for place, record in enumerate((pair.reference, pair.candidate))]
+        if sides[0] is not None and sides[1] is not None:
+            found.append(_tensor(pair, sides[0], _in_layout(pair, sides[0], sides[1]), picture=stage.name == "data"))
+        if len(found) == TENSORS:
+            break
+    return found
+
+
+def _size(pair: Pair) -> float:
+    figure = pair.ratio if pair.ratio is not None else pair.error
+    return -1.0 if figure is None or math.isnan(figure) else figure
+
+
+def _values(record: Record | None, captures: Captures, place: int) -> Array | None:
+    """The numbers of a record, from the capture that it is of; None where they were not kept, or are too many."""
+    if record is None or record.location is None or not 1 < math.prod(record.shape) <= ELEMENTS:
+        return None
+    home = next((both[place] for both in captures.values() if both[place].by_id.get(record.id) is record), None)
+    values = None if home is None else home.array(record)
+    return values if values is not None and values.dtype.kind in "biuf" else None
+
+
+def _in_layout(pair: Pair, reference: Array, candidate: Array) -> Array:
+    """The candidate's values in the reference's layout, where that is a transposition."""
+    moved = _TRANSPOSED.fullmatch(pair.transform or "")
+    axes = [int(axis) for axis in moved.group(1).split(",")] if moved else []
+    if sorted(axes) != list(range(candidate.ndim)):
+        return candidate
+    back = candidate.transpose(np.argsort(axes))
+    return back if back.shape == reference.shape else candidate
+
+
+def _tensor(pair: Pair, reference: Array, candidate: Array, *, picture: bool) -> dict[str, Any]:
+    wide = [np.asarray(values, dtype=np.float64) for values in (reference, candidate)]
+    finite = [values[np.isfinite(values)] for values in wide]
+    edges = _edges(finite)
+    drawn: dict[str, Any] = {
+        "key": shortened(one_line(pair.key), 120),
+        "from": float(edges[0]),
+        "to": float(edges[-1]),
+        "counts": [np.histogram(values, edges)[0].tolist() for values in finite],
+        "missing": [int(values.size - kept.size) for values, kept in zip(wide, finite, strict=True)],
+    }
+    if wide[0].shape == wide[1].shape and wide[0].ndim:
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = np.nan_to_num(np.abs(wide[0] - wide[1]), nan=0.0, posinf=0.0)
+        at = np.unravel_index(int(apart.argmax()), apart.shape)
+        drawn |= {"most": float(apart.max()), "at": [int(n) for n in at], "axes": _by_axis(apart), "map": _map(apart)}
+    if picture:
+        drawn["samples"] = [_pixels(values) for values in wide]
+    return drawn
+
+
+def _edges(sides: list[Array]) -> Array:
+    """The borders of the bins of both sides' values; of a range that no number holds, that of half of it."""
+    known = [values for values in sides if values.size]
+    least, most = (min(v.min() for v in known), max(v.max() for v in known)) if known else (0.0, 1.0)
+    return np.asarray(np.linspace(least / 2, most / 2, BINS + 1) * 2)
+
+
+def _by_axis(apart: Array) -> list[dict[str, Any]]:
+    """The mean error at each index of each axis, of long axes in groups."""
+    names = AXES.get(apart.ndim, tuple(f"axis {n}" for n in range(apart.ndim)))
+    found = []
+    for axis, name in enumerate(names):
+        means = apart.mean(axis=tuple(n for n in range(apart.ndim) if n != axis))
+        parts = np.array_split(means, min(BARS, len(means)))
+        if len(means) > 1:
+            found.append({"name": name, "length": len(means), "values": [_short(part.max()) for part in parts]})
+    return found
+
+
+def _map(apart: Array) -> dict[str, Any] | None:
+    """The greatest error in each cell of the last two axes."""
+    if apart.ndim < 2 or min(apart.shape[-2:]) < 2:  # noqa: PLR2004 - rows and columns
+        return None
+    flat = apart.reshape(-1, *apart.shape[-2:]).max(axis=0)
+    rows, columns = (np.linspace(0, n, min(CELLS, n) + 1).astype(int) for n in flat.shape)
+    cells = [[_short(flat[a:b, c:d].max()) for c, d in _steps(columns)] for a, b in _steps(rows)]
+    return {"shape": [int(n) for n in flat.shape], "cells": cells}
+
+
+def _steps(edges: Array) -> list[tuple[int, int]]:
+    return [(int(first), int(last)) for first, last in pairwise(edges)]
+
+
+def _short(value: float) -> float:
+    return float(f"{float(value):.3g}")
+
+
+def _pixels(values: Array) -> dict[str, Any] | None:
+    """A sample as a small picture, scaled to its own least and greatest value; None for what is no picture."""
+    if values.ndim != _PICTURE or not values.size:
+        return None
+    if values.shape[0] in _CHANNELS:
+        values = values.transpose(1, 2, 0)
+    if values.shape[2] not in _CHANNELS or min(values.shape[:2]) < 8:  # noqa: PLR2004 - smaller is no picture
+        return None
+    step = max(1, -(-max(values.shape[:2]) // PIXELS))
+    small = np.nan_to_num(values[::step, ::step], nan=0.0, posinf=0.0, neginf=0.0)
+    spread = float(small.max() - small.min()) or 1.0
+    bytes_ = np.broadcast_to((small - small.min()) / spread * 255, (*small.shape[:2], 3)).astype(np.uint8)
+    return {"width": int(small.shape[1]), "height": int(small.shape[0]), "rgb": base64.b64encode(bytes_.tobytes()).decode()}
+
+
+def _curves(stage: str, captures: Captures) -> list[dict[str, Any]]:
+    """Numbers of every step, schedules and the curves of trainings, of both sides."""
+    if stage not in captures:
+        return []
+    sides = [_scheduled(c) if stage == "optimizer" else _stepped(c) for c in captures[stage]]
+    found = [_curve(name, sides[0][name], sides[1][name]) for name in sides[0] if name in sides[1]]
+    return found[:CURVES]
+
+
+def _scheduled(capture: Capture) -> dict[str, tuple[Array, Array]]:
+    rates = arrays("optimizer", capture).get("schedule")
+    if rates is None or rates.ndim != 2 or len(rates) < STEPS:  # noqa: PLR2004 - steps and groups
+        return {}
+    return {
+        f"learning rate {group or ''}".strip(): (np.arange(len(rates)), rates[:, group]) for group in range(min(rates.shape[1], CURVES))
+    }
+
+
+def _stepped(capture: Capture) -> dict[str, tuple[Array, Array]]:
+    """Scalars of at least ``STEPS`` steps, and the curves that a training left."""
+    steps: dict[str, dict[int, float]] = {}
+    found = {}
+    for record in capture.records:
+        if record.location is None:
+            continue
+        if record.role == "scalar" and math.prod(record.shape) == 1:
+            steps.setdefault(f"{record.name} {record.run}".strip(), {})[record.step] = float(capture.array(record).reshape(-1)[0])
+        elif record.name == "curve" and len(record.shape) == 2:  # noqa: PLR2004 - steps and values
+            found[record.leaf] = tuple(capture.array(record))
+    found |= {name: (np.array(list(each)), np.array(list(each.values()))) for name, each in steps.items() if len(each) >= STEPS}
+    return {one_line(name): (values[0], values[1]) for name, values in found.items()}
+
+
+def _curve(name: str, reference: tuple[Array, Array], candidate: tuple[Array, Array]) -> dict[str, Any]:
+    drawn = []
+    for steps, values in (reference, candidate):
+        kept = curve(np.nan_to_num(values)[:, None]) if len(values) > POINTS else np.arange(len(values))
+        kept = kept[:: max(1, -(-len(kept) // POINTS))]
+        drawn.append([[float(step), float(value)] for step, value in zip(steps[kept], values[kept], strict=True) if math.isfinite(value)])
+    return {"name": shortened(name, 60), "reference": drawn[0], "candidate": drawn[1]}

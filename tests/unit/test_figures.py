@@ -1,0 +1,99 @@
+"""What the page draws of tensors, operations and curves: right numbers, whatever the values are."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from paralign import cli
+from paralign.capture import Capture, CaptureWriter
+from paralign.errors import CaptureFormatError
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Manifest, Pair, StageResult, Stats
+from paralign.report import figures
+
+VALUES = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
+
+
+def captures(tmp_path, sides, names=("output",), **more):
+    found = []
+    for side, values in zip(("reference", "candidate"), sides, strict=True):
+        with CaptureWriter(tmp_path / side, Manifest(side=side, stage="forward")) as writer:
+            for name in names:
+                for step, value in enumerate(values):
+                    writer.add(name, value, step=step, **{"role": "output", **more})
+        found.append(Capture.open(tmp_path / side))
+    return found[0], found[1]
+
+
+def drawn(tmp_path, reference, candidate, transform=None, stage="forward"):
+    both = captures(tmp_path, [[reference], [candidate]])
+    stats = Stats(count=1, rel_l2=0.5)
+    pair = Pair("output", both[0].records[0], both[1].records[0], transform=transform, stats=stats, verdict=DIVERGED)
+    result = CheckResult([StageResult(stage, DIVERGED, pairs=[pair])])
+    found = figures.of(result, {"forward": both}, tmp_path, tmp_path)
+    figures.write(tmp_path, found)
+    assert figures.read(tmp_path) == json.loads(json.dumps(found))
+    return found["stages"][stage]["tensors"][0]
+
+
+def test_the_greatest_error_and_its_axes(tmp_path):
+    wrong = VALUES.copy()
+    wrong[1, 2, 3] += 0.5
+    wrong[:, 1] += 0.25
+    told = drawn(tmp_path, VALUES, wrong)
+    assert (told["most"], told["at"]) == (0.5, [1, 2, 3])
+    assert [axis["name"] for axis in told["axes"]] == ["batch", "token", "feature"]
+    assert told["axes"][1]["values"] == pytest.approx([0, 0.25, 0.0625])
+    assert told["map"]["cells"][1] == [0.25] * 4
+    assert [sum(counts) for counts in told["counts"]] == [24, 24]
+
+
+def test_a_transposed_weight_is_held_against_the_references_layout(tmp_path):
+    told = drawn(tmp_path, VALUES[0], VALUES[0].T.copy() + 1, "transpose(1, 0)")
+    assert told["most"] == 1
+    assert told["map"]["shape"] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.full((2, 2), np.nan), np.array([1e308, -1e308, np.inf]), np.full(5, 1.0), np.array([1.0, 1.0 + 2e-16]), np.array([True, False])],
+)
+def test_values_that_no_histogram_likes(tmp_path, values):
+    told = drawn(tmp_path, values, np.zeros(values.shape, values.dtype))
+    assert told["missing"][0] == int((~np.isfinite(values)).sum())
+    assert sum(told["counts"][0]) == int(np.isfinite(values).sum())
+
+
+def test_samples_are_pictures_of_both_sides(tmp_path):
+    picture = np.random.default_rng(0).random((3, 200, 100))
+    told = drawn(tmp_path, picture, picture * 2, stage="data")
+    assert [(each["width"], each["height"]) for each in told["samples"]] == [(34, 67)] * 2
+    assert drawn(tmp_path / "other", VALUES, VALUES + 1, stage="data")["samples"] == [None, None]
+
+
+def test_numbers_of_every_step_are_curves(tmp_path):
+    both = captures(
+        tmp_path, [[np.array(1.0 / (n + 1)) for n in range(5)], [np.array(2.0 / (n + 1)) for n in range(5)]], ["loss"], role="scalar"
+    )
+    found = figures.of(CheckResult([StageResult("backward", ALIGNED)]), {"backward": both}, tmp_path, tmp_path)
+    curve = found["stages"]["backward"]["curves"][0]
+    assert (curve["name"], curve["reference"][1], curve["candidate"][4]) == ("loss", [1.0, 0.5], [4.0, 0.4])
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[" * 100_000, '{"operations": [1]}', '{"operations": {"reference": [[]], "candidate": []}}', '{"stages": 3}']
+)
+def test_damaged_figures_are_refused_in_one_line(tmp_path, capsys, text):
+    (tmp_path / figures.FILE).write_text(text)
+    with pytest.raises(CaptureFormatError, match="the figures are"):
+        figures.read(tmp_path)
+    (tmp_path / "report.json").write_text(CheckResult([StageResult("forward", ALIGNED)]).to_json())
+    assert cli.main(["report", str(tmp_path)]) == 3
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_figures_of_another_form_are_left_out(tmp_path):
+    (tmp_path / figures.FILE).write_text('["no figures"]')
+    assert figures.read(tmp_path) == {}
