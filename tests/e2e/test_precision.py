@@ -267,6 +267,66 @@ def test_a_lower_precision_in_the_port_alone_diverges(low, line):
     assert result.divergence.candidate.arguments["dtype"] in ("bfloat16", "float16")
 
 
+class Cast(torch.nn.Module):
+    """Four outputs; what a cast within does to them, and where, ``how`` says."""
+
+    def __init__(self, how=""):
+        super().__init__()
+        self.first, self.second, self.how, self.seen = torch.nn.Linear(64, 8), torch.nn.Linear(8, 4), how, []
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        native = x.dtype == torch.float32
+        if self.how == "inside" and native:
+            x = x.half().float()
+        if self.how == "exact" and native:
+            x = x * (x > 0).float().half().float()
+        if self.how == "log" and native:
+            self.seen.append(x.half().float().mean())
+        x = self.second(x)
+        return x.bfloat16().float() if self.how == "end" and native else x
+
+
+def small(reference, candidate):
+    sides = [Side(framework="torch", functions={"build_model": lambda how=how: Cast(how)}) for how in (reference, candidate)]
+    inputs = np.random.default_rng(0).standard_normal((1, 64)).astype("float32")
+    return check(*sides, inputs=inputs, stages=["weights", "forward"])["forward"]
+
+
+@pytest.mark.parametrize(("how", "line"), [("inside", "x = x.half().float()"), ("end", "return x.bfloat16().float()")])
+def test_a_cast_to_a_lower_precision_and_back_shows_in_few_outputs(how, line):
+    result = small("", how)
+    assert (result.verdict, result.divergence.what) == ("diverged", "precision")
+    assert line in result.divergence.candidate.code
+
+
+@pytest.mark.parametrize("how", ["exact", "log"])
+def test_a_cast_that_loses_no_digits_or_is_not_used_is_no_difference(how):
+    assert small("", how).verdict == ALIGNED
+
+
+def test_the_same_cast_on_both_sides_is_aligned_and_one_of_the_reference_told():
+    assert small("inside", "inside").verdict == ALIGNED
+    assert "lower precision than its weights have, the candidate none" in said(small("inside", ""))
+
+
+def test_a_cast_and_back_in_paddle_shows():
+    class Port(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = paddle.nn.Linear(64, 8), paddle.nn.Linear(8, 4)
+
+        def forward(self, x):
+            x = paddle.nn.functional.relu(self.first(x))
+            if x.dtype == paddle.float32:
+                x = x.astype("float16").astype("float32")
+            return self.second(x)
+
+    result = both(Cast, Port, "forward", inputs=np.random.default_rng(0).standard_normal((1, 64)).astype("float32"))["forward"]
+    assert (result.verdict, result.divergence.what) == ("diverged", "precision")
+    assert 'x.astype("float16")' in result.divergence.candidate.code
+
+
 def test_float32_inside_a_model_of_float64_diverges():
     result = lower(lambda: Layers().double(), lambda: Layers("single").double(), "forward")["forward"]
     assert (result.verdict, result.divergence.what) == ("diverged", "precision")

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
 from paralign.dtypes import EPS, is_complex, is_floating
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.runs.construction import own_line
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 #: what a divergence by precision is called
 LOWER = "precision"
+
+#: what digests of the same values in two element types differ by at most, where no digit was lost
+_EXACT = 1e-10
 
 #: names of what switches to a lower precision for the statements within
 _SWITCHES = ("autocast", "auto_cast", "amp_guard")
@@ -42,9 +46,10 @@ def lowered(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) ->
     theirs, ours = (_by_number(judgement.reference, first), _by_number(judgement.candidate, second))
     usual = max((EPS[d] for o in first.operations if (d := _precision(o)) is not None), default=own)
     found: dict[str | None, Divergence] = {}
+    idle = _idle_casts(second)
     for operation in judgement.candidate.operations:
         mine = ours.get(operation.number)
-        if mine is None or not _coarser(mine, own):
+        if mine is None or mine in idle or not _coarser(mine, own):
             continue
         twin = judgement.twin(operation)
         other = theirs.get(twin.number) if twin is not None else None
@@ -55,7 +60,7 @@ def lowered(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) ->
         _add(found, _divergence(judgement, mine, other, dtype))
     paired_ = set(ours.values())
     for operation in second.operations:  # done in the native run alone
-        if operation not in paired_ and EPS[_precision(operation) or DOUBLE] > usual and _coarser(operation, own):
+        if operation not in paired_ | idle and EPS[_precision(operation) or DOUBLE] > usual and _coarser(operation, own):
             _add(found, _divergence(judgement, operation, None, _precision(operation) or ""))
     return list(found.values())
 
@@ -92,9 +97,46 @@ def _is_real(dtype: str) -> bool:
 
 
 def _precision(operation: Operation) -> str | None:
-    """The element type that an operation computes; None of what only moves values or computes no real numbers."""
+    """The element type that an operation rounds to; None of what only moves values or computes no real numbers.
+
+    A cast rounds where its result has lost digits and no operation computes with it in that type, which says it then.
+    """
     dtypes = [v.record.dtype for v in operation.outputs if _is_real(v.record.dtype)]
-    return None if operation.kind in MOVES or not dtypes else max(dtypes, key=lambda d: EPS[d])
+    if not dtypes or (operation.kind in MOVES and not _loses_digits(operation)):
+        return None
+    return max(dtypes, key=lambda d: EPS[d])
+
+
+def _idle_casts(graph: Graph) -> set[Operation]:
+    """Casts of which nothing comes to the outputs, as those for a log do."""
+    ends = [*graph.outputs.values(), *([graph.loss] if graph.loss is not None else [])]
+    waiting, reaching = [v.maker for v in ends if v.maker is not None], set()
+    while waiting:
+        operation = waiting.pop()
+        if operation not in reaching:
+            reaching.add(operation)
+            waiting += [v.maker for v in operation.inputs if v.maker is not None]
+    return {o for o in graph.operations if o.kind == "cast" and o not in reaching}
+
+
+def _loses_digits(operation: Operation) -> bool:
+    """Whether an operation casts real numbers that a coarser type does not hold."""
+    if operation.kind != "cast" or not operation.inputs:
+        return False
+    given, made = operation.inputs[0], operation.outputs[0]
+    if not (_is_real(given.record.dtype) and _is_real(made.record.dtype)) or EPS[made.record.dtype] <= EPS[given.record.dtype]:
+        return False
+    if given.digest is None or made.digest is None or any(_computes_in(user, made.record.dtype) for user in made.users):
+        return False
+    return digests.distance(given.digest, made.digest) > _EXACT
+
+
+def _computes_in(operation: Operation, dtype: str) -> bool:
+    """Whether an operation computes in a type, or hands what it moves to one that does."""
+    own = [v for v in operation.outputs if v.record.dtype == dtype]
+    if operation.kind in MOVES:
+        return any(_computes_in(user, dtype) for value in own for user in value.users if user is not operation)
+    return bool(own)
 
 
 def _coarser(operation: Operation, own: float) -> bool:
