@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from paralign import Side, check
@@ -197,3 +198,67 @@ def test_epsilon_at_another_place_is_named_and_diverges_when_strict():
     theirs, ours = (lambda m: T.Adamax(m.parameters(), lr=0.01)), (lambda m: P.Adamax(0.01, parameters=m.parameters()))
     assert any(w.startswith("inherent: place of epsilon") for w in checked(theirs, ours).warnings)
     assert checked(theirs, ours, strict=True).verdict == DIVERGED
+
+
+# -- what an optimizer rounds as it is ----------------------------------------------------------------------------------------------
+
+
+def rounding(build, low, package):
+    """An optimizer whose steps round gradients of float32 to a lower precision first, and no others."""
+
+    def built(model):
+        optimizer = build(model)
+        step = optimizer.step
+
+        def rounded(*arguments):
+            for parameter in model.parameters():
+                if parameter.grad is not None and parameter.grad.dtype == package.float32:
+                    parameter.grad = low(parameter.grad)
+            return step(*arguments)
+
+        optimizer.step = rounded
+        return optimizer
+
+    return built
+
+
+@pytest.mark.parametrize("low", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["Momentum", "AdamW", "NAdam", "Adadelta"])
+def test_gradients_that_the_port_alone_rounds_before_its_update_diverge(name, low):
+    theirs, settings, ours, own = ALIKE[name]
+    port_of = rounding(lambda m: ours(parameters=m.parameters(), **own), lambda g: g.astype(low).astype("float32"), paddle)
+    result = checked(lambda m: theirs(m.parameters(), **settings), port_of)
+    assert result.verdict == DIVERGED
+    assert any("a lower precision in the optimizer" in note for note in result.notes)
+    assert "ours(parameters=m.parameters()" in result.divergence.candidate.code
+
+
+def test_the_same_rounding_on_both_sides_is_none():
+    low = rounding(lambda m: T.SGD(m.parameters(), lr=0.1), lambda g: g.bfloat16().float(), torch)
+    ours = rounding(lambda m: P.SGD(0.1, m.parameters()), lambda g: g.astype("bfloat16").astype("float32"), paddle)
+    result = checked(low, ours)
+    assert result.verdict == ALIGNED, told(result)
+
+
+def test_updates_too_small_to_show_a_lower_precision_are_said():
+    ours = rounding(lambda m: P.AdamW(1e-7, parameters=m.parameters()), lambda g: g.astype("bfloat16").astype("float32"), paddle)
+    first = {"build_model": lambda: torch.nn.Linear(6, 4), "build_optimizer": lambda m: T.AdamW(m.parameters(), lr=1e-7)}
+    second = {"build_model": lambda: paddle.nn.Linear(6, 4), "build_optimizer": ours}
+    result = check(Side(framework="torch", functions=first), Side(framework="paddle", functions=second), stages=["optimizer"])["optimizer"]
+    assert any("too small beside the parameters to show a lower precision" in note for note in result.notes), told(result)
+
+
+@pytest.mark.parametrize("low", [None, "bfloat16"])
+def test_backward_alone_shows_an_optimizer_that_rounds(low):
+    def right(model):
+        return P.AdamW(0.01, parameters=model.parameters())
+
+    rounds = rounding(right, lambda g: g.astype("bfloat16").astype("float32"), paddle) if low else right
+    functions = {"build_model": reference, "build_optimizer": lambda m: T.AdamW(m.parameters(), lr=0.01)}
+    sides = (
+        Side(framework="torch", functions=functions, loss=torch.nn.functional.cross_entropy),
+        Side(framework="paddle", functions={"build_model": port, "build_optimizer": rounds}, loss=paddle.nn.functional.cross_entropy),
+    )
+    inputs = np.random.default_rng(0).standard_normal((8, 6)).astype("float32")
+    result = check(*sides, inputs=inputs, labels=np.arange(8) % 3, stages=["weights", "backward"])["backward"]
+    assert result.verdict == (DIVERGED if low else ALIGNED), told(result)

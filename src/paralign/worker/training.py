@@ -261,7 +261,7 @@ class _Training:
             adapter.clear_gradients(session.model, optimizer)
             if step == 0 and self.mode == "train" and not self.scalars_only:
                 add_buffers(session, self.writer, self._fields(step))
-        if steps and self.mode == "eval" and not self.scalars_only:
+        if steps and self.mode == "eval":
             add_changes(session, self.writer, self.state, self._fields(steps - 1))
         if self.mode not in answer.repeat and self.drawing is None and not self.run.startswith("perturbed"):
             attempt(partial(self._repeat, part_of(given, 0, self.accumulate), answer), tolerate=True)

@@ -22,7 +22,7 @@ from paralign.stages.common import added_up, lower_precision, nonfinite, precisi
 from paralign.stages.common.judging import PARTLY, choose, conclude, points_of
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.forward import stage as forward
-from paralign.stages.steps import equal_gradients, rate_schedules, running, update_explaining
+from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, running, update_explaining
 from paralign.worker.protocol import Backward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -86,7 +86,8 @@ def _run(context: Context) -> StageResult:
         if clean and added_up.may_be(result, context.settings.tolerance_of("backward")):
             added_up.excuse(result)
     _say_unjudged(result)
-    _judge_native(context, result, (reference, candidate))
+    _judge_native(context, result, captures)
+    native_updates.doubt(context, result, captures, methods.get("eval", ""))
     _require_steps(result, methods)
     if result.verdict == DIVERGED:
         if result.divergence is None:

@@ -17,7 +17,7 @@ from paralign.stages.backward import made_up, own_step_judging
 from paralign.stages.common.judging import conclude
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.optimizer import groups, resumption
-from paralign.stages.steps import equal_gradients, rate_schedules, update_explaining
+from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, update_explaining
 from paralign.worker.protocol import Measures, Ran, Schedule, Scheduled
 from paralign.worker.protocol.wire import encode
 from paralign.worker.session import DOUBLE
@@ -54,7 +54,7 @@ def run(context: Context) -> StageResult:
     context.clipping = None
     result = StageResult("optimizer")
     scheduled = _schedules(context, result)
-    experiment = _updates(context, result)
+    experiment, alike = _updates(context, result), False
     if experiment is not None:
         alike = all(p.verdict == ALIGNED for p in result.pairs)
         conclude(result, METHOD)
@@ -65,6 +65,8 @@ def run(context: Context) -> StageResult:
         if not alike and made_up.has_excused(context, result):
             result.notes.append("no update was made from the other side's state: one of the optimizers clips by itself")
     conclude(result, METHOD)
+    if experiment is not None and alike:
+        native_updates.judge(context, result, experiment, "optimizer")
     if result.verdict == DIVERGED:
         optimizer_settings.follow_rates(context, scheduled)
         result.divergence = scheduled or result.divergence
