@@ -54,12 +54,19 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def rebuilt(loader: Any, workers: int) -> Any:
-    """The same loader with another number of workers; None where it is of no kind that says what it is made of."""
+def rebuilt(loader: Any, workers: int, batches: Optional[List[List[int]]] = None) -> Any:
+    """The same loader with another number of workers; None where it is of no kind that says what it is made of.
+
+    ``batches`` are the indices of the samples that it is to give, in place of what its sampler draws.
+    """
     dataset, sampler = getattr(loader, "dataset", None), getattr(loader, "batch_sampler", None)
     if dataset is None or sampler is None or not hasattr(loader, "num_workers"):
         return None
-    given = {"batch_sampler": sampler, "num_workers": workers, "collate_fn": getattr(loader, "collate_fn", None)}
+    given = {
+        "batch_sampler": sampler if batches is None else batches,
+        "num_workers": workers,
+        "collate_fn": getattr(loader, "collate_fn", None),
+    }
     try:
         return type(loader)(dataset, **given)
     except TypeError:

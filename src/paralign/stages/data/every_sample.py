@@ -9,7 +9,8 @@ from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Finding, Pair, Record, StageResult, Unjudged
 from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.stages.common.places import batch_of, is_loaders, sample_of
-from paralign.stages.data import sample_fingerprints, samplers
+from paralign.stages.data import same_samples, sample_fingerprints, samplers
+from paralign.stages.data.same_samples import Outcome
 from paralign.worker.protocol import Data, DataSeen, ReadThrough, Samples, Trace
 
 if TYPE_CHECKING:
@@ -143,21 +144,30 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
         if is_loaders(pair) and batch_of(pair) is not None and pair.stats is not None:
             pair.notes = []
             pair.leave_out(Unjudged.DRAWN, f"{SHUFFLED}: not compared one by one")
+    same_samples.excuse_lengths(result)
+    outcome = same_samples.compare(context, result, captures)
+    compared = outcome is Outcome.COMPARED
+    if outcome is Outcome.RANDOM:
+        _say_unseen(result, "they are random beside their samples", _total(answers[0].batches))
+        return
     first, second = (sample_fingerprints.rows(c) for c in captures)
     if first is None or second is None:
         apart = all(answer.rows is None or answer.rows.apart for answer in answers)
         why = "they are too many to be read to the end" if apart else "they cannot be taken apart into samples"
-        note = f"{SHUFFLED}, and {why}: what they hold was not compared, only the shapes of the first"
-        result.notes.append(note)
-        if all(is_loaders(p) for p in result.pairs):  # nor is there a data set whose samples were compared
-            result.pairs.append(unmeasured("dataloader", UNDERPOWERED, note))
-        result.coverage.append(Coverage("batches", 0, _total(answers[0].batches)))
+        if compared:
+            result.notes.append(f"{SHUFFLED}, and {why}: compared is what both loaders make of the same samples")
+        else:
+            _say_unseen(result, why, _total(answers[0].batches))
         return
     counts = len(first.index), len(second.index)
     met = sample_fingerprints.matched(first, second, context.settings.tolerance_of("data"))
     left_out = [_left_out(answer, count) for answer, count in zip(answers, counts, strict=True)]
     allowed = min(left_out)  # each pass leaves out others, where the last partial batch is
     fits = counts[0] == counts[1] and counts[0] - met <= allowed
+    if not fits and counts[0] == counts[1] and same_samples.is_apart(captures):
+        if not compared:
+            _say_unseen(result, "what stands beside a sample decides how long it is there (padding?)", _total(answers[0].batches))
+        return
     note = f"{SHUFFLED}: compared as a set, {met:,} of {counts[0]:,} samples in them are the same"
     if fits and met < counts[0]:
         note += f"; each pass leaves out {allowed} others"
@@ -165,6 +175,15 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
     result.pairs.append(pair)
     result.notes.append(note)
     result.coverage.append(Coverage("samples in batches", met, counts[0]))
+
+
+def _say_unseen(result: StageResult, why: str, total: int | None) -> None:
+    """Say that what shuffled batches hold was not compared; too weak where no data set was either."""
+    note = f"{SHUFFLED}, and {why}: what they hold was not compared, only the shapes of the first"
+    result.notes.append(note)
+    if all(is_loaders(p) for p in result.pairs):
+        result.pairs.append(unmeasured("dataloader", UNDERPOWERED, note))
+    result.coverage.append(Coverage("batches", 0, total))
 
 
 def _drawn_again(result: StageResult, answers: list[DataSeen]) -> None:

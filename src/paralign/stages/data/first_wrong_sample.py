@@ -18,7 +18,7 @@ from paralign.locate.source.statements import composition_line
 from paralign.model import Divergence, Finding, Pair, Point, StageResult, Tolerance
 from paralign.stages.common.places import Kind, PairKey, batch_of, is_length, key_of_record, sample_of
 from paralign.stages.data import sample_fingerprints
-from paralign.worker.protocol import Trace
+from paralign.worker.protocol import Data, Trace
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -391,7 +391,8 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
     sizes = [
         len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape
     ]
-    if len(sizes) == 2 and sizes[0] != sizes[1]:  # noqa: PLR2004 - both
+    set_alike = len({Data.answer(c).settings.get("batch_size", side) for side, c in (("one", reference), ("other", candidate))}) == 1
+    if len(sizes) == 2 and sizes[0] != sizes[1] and not set_alike:  # noqa: PLR2004 - both
         cause = f"batches of {sizes[0]} in the reference, of {sizes[1]} in the candidate"
         return [Finding("data/batch-size", cause, "set the batch size as in the reference", True, abs(sizes[0] - sizes[1]) / sizes[0], 0.0)]
     if len(counts) == 2 and abs(counts[0] - counts[1]) == 1:  # noqa: PLR2004 - both

@@ -97,6 +97,22 @@ class Samples(Task[Nothing], task="samples"):
 
 
 @dataclass
+class Regrouped:
+    """Whether the loader could be given batches of indices (``made``), and what it makes of them changes with the seed (``random``)."""
+
+    made: bool = False
+    random: bool = False
+
+
+@dataclass(frozen=True)
+class Groups(Task[Regrouped], task="groups"):
+    """Record what the split's loader makes of these samples, batch by batch, in place of those that its sampler gives."""
+
+    split: str
+    groups: List[List[int]]
+
+
+@dataclass
 class Redrawn:
     """Sample -> how often it drew; sample -> where its draws are not those of the other side; sample -> why it cannot be read."""
 

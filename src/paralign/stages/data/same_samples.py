@@ -1,0 +1,97 @@
+"""Batches of loaders that shuffle on both sides, made of the same samples: what a loader makes of them is compared whatever its order.
+
+A batch that is padded to its longest sample, or lies along another axis than the first, cannot be taken apart into samples.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from paralign.errors import WorkerFailed
+from paralign.model import Coverage, Unjudged
+from paralign.stages.common.judging import ROUNDING, paired, points_of
+from paralign.stages.common.places import batch_of, is_loaders
+from paralign.stages.data import sample_fingerprints, samplers
+from paralign.worker.protocol import Data, Groups
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import Pair, StageResult
+
+#: what the keys of such pairs end with
+SAME = " (same samples)"
+
+
+class Outcome(Enum):
+    """What came of batches of the same samples."""
+
+    COMPARED = "compared"
+    #: the loader draws although its samples do not, as one that masks words does
+    RANDOM = "random"
+    #: a loader takes no indices, or samples are drawn
+    UNKNOWN = "unknown"
+
+
+def compare(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> Outcome:
+    """Add the pairs of batches that both loaders make of the samples that the reference's sampler drew first.
+
+    They can be compared where both loaders take indices, and nothing in samples or batches is drawn.
+    """
+    answers = [Data.answer(c) for c in captures]
+    epochs = [samplers.read(c) for c in captures]
+    size = answers[0].settings.get("batch_size", "")
+    if epochs[0] is None or epochs[1] is None or epochs[0].length != epochs[1].length or not size.isdigit():
+        return Outcome.UNKNOWN
+    if any(answer.draws for answer in answers):
+        return Outcome.UNKNOWN
+    groups = _groups([int(index) for index in epochs[0].orders[0]], max(1, int(size)), context.settings.batches)
+    try:
+        found = context.record_both("groups", Groups(context.settings.split, groups))
+    except WorkerFailed:
+        return Outcome.UNKNOWN
+    told = [Groups.answer(c) for c in found]
+    if not all(answer.made for answer in told):
+        return Outcome.UNKNOWN
+    if any(answer.random for answer in told):
+        return Outcome.RANDOM
+    pairs = paired(*found, points_of(found[0].records, found[1].records), ROUNDING, context.settings.tolerance_of("data"))
+    for pair in pairs:
+        pair.key += SAME
+    result.pairs += pairs
+    total = None if answers[0].batches is None else answers[0].batches.total
+    result.coverage.append(Coverage("batches of the same samples", len(groups), total))
+    return Outcome.COMPARED
+
+
+def _groups(order: list[int], size: int, most: int) -> list[list[int]]:
+    """The first batches, and the last where it is a partial one."""
+    whole = [order[at : at + size] for at in range(0, len(order), size)]
+    return whole[:most] + (whole[-1:] if len(whole) > most and len(whole[-1]) < size else [])
+
+
+def excuse_lengths(result: StageResult) -> None:
+    """Leave out first batches that differ by lengths alone which vary from batch to batch on a side, as those of padded ones do."""
+    ends = [p for p in result.pairs if is_loaders(p) and batch_of(p) is not None]
+    for pair in ends:
+        if pair.stats is None and pair.judged and _is_varied(pair, ends):
+            pair.leave_out(Unjudged.DRAWN, "its length depends on which samples come together: not compared one by one")
+
+
+def _is_varied(pair: Pair, others: list[Pair]) -> bool:
+    """Whether the axes in which two batches differ vary among the batches of one side too."""
+    first, second = pair.reference, pair.candidate
+    if first is None or second is None or len(first.shape) != len(second.shape) or first.shape == second.shape:
+        return False
+    kin = [p for p in others if p.reference is not None and p.candidate is not None and p.reference.leaf == first.leaf]
+    whole = [p for p in kin if (key := batch_of(p)) is not None and key.step >= 0]
+    sides = [[p.reference.shape for p in whole if p.reference], [p.candidate.shape for p in whole if p.candidate]]
+    unequal = [axis for axis, (one, other) in enumerate(zip(first.shape, second.shape, strict=True)) if one != other]
+    return all(any(len({shape[axis] for shape in side if len(shape) > axis}) > 1 for side in sides) for axis in unequal)
+
+
+def is_apart(captures: tuple[Capture, Capture]) -> bool:
+    """Whether the rows of batches have other forms from batch to batch: what stands beside a sample decides how it is padded."""
+    tables = [sample_fingerprints.rows(c) for c in captures]
+    return any(table is not None and len(set(table.numbers[:, sample_fingerprints.FORM].tolist())) > 1 for table in tables)
