@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -303,3 +304,50 @@ def test_settings_of_the_users_thread_do_not_reach_the_sides():
         assert not torch.is_grad_enabled()
         assert torch.is_autocast_enabled("cpu")
     assert result["backward"].verdict == "aligned"
+
+
+@pytest.mark.paddle
+def test_a_program_that_asks_for_automatic_casts_sees_none():
+    """Layers of other packages round to float16 where ``amp_state()`` is filled, as it is under ``auto_cast(enable=False)``."""
+    paddle = pytest.importorskip("paddle")
+    from paddle.amp.auto_cast import amp_state
+
+    class Norm(paddle.nn.Layer):
+        def forward(self, x):
+            seen.append(amp_state())
+            return x.astype("float16").astype(x.dtype) if amp_state() else x * 2.0
+
+    def model(x):
+        return x * 2.0
+
+    seen: list[object] = []
+    assert check(Side(model=model), Side(model=Norm(), framework="paddle"), inputs=INPUTS)["forward"].verdict == "aligned"
+    assert seen
+    assert not any(seen)
+
+
+@pytest.mark.paddle
+def test_automatic_casts_are_switched_off_and_on_again():
+    paddle = pytest.importorskip("paddle")
+    from paddle.amp.auto_cast import amp_state
+    from paddle.base.framework import _dygraph_tracer
+
+    from paralign.adapters._autocast_paddle import no_autocast
+
+    levels = paddle.base.core.AmpLevel
+    with pytest.warns(UserWarning, match="amp_guard can only be enabled") if not paddle.is_compiled_with_cuda() else nullcontext():
+        within = paddle.amp.auto_cast(level="O1")
+        within.__enter__()
+    tracer = _dygraph_tracer()
+    before, state = tracer._amp_level, amp_state()
+    tracer._amp_level = levels.O1
+    try:
+        with no_autocast():
+            assert tracer._amp_level == levels.O0
+            assert amp_state() is None
+        assert tracer._amp_level == levels.O1
+        assert amp_state() is state is not None
+    finally:
+        tracer._amp_level = before
+        within.__exit__(None, None, None)
+    assert amp_state() is None

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Iterator, Optional
 
 import paddle
 
+from paralign.adapters._autocast_paddle import no_autocast
 from paralign.adapters._lending import Attributes
 
 
@@ -16,7 +17,7 @@ class Lends:
     @contextmanager
     def afresh(self) -> Iterator[None]:
         """Gradients on and automatic casts off, as in a thread that has just begun."""
-        with paddle.enable_grad(), paddle.amp.auto_cast(enable=False):
+        with paddle.enable_grad(), no_autocast():
             yield
 
     def process_state(self) -> Any:

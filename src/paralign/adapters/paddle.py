@@ -31,6 +31,7 @@ from paralign.adapters import (
     _translated_paddle,
     _values,
 )
+from paralign.adapters._autocast_paddle import no_autocast
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
@@ -148,7 +149,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
     def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
         """Digest and sketch, see ``_digest_paddle``."""
         name = recordable(tensor)
-        with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
+        with paddle.no_grad(), no_autocast():
             plain = tensor.detach()
             made = _digest_paddle.fingerprint(plain, name, ordered=sketch)
             if made is None:
@@ -159,7 +160,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
     def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
         """The sketch alone."""
         name = recordable(tensor)
-        with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
+        with paddle.no_grad(), no_autocast():
             plain = tensor.detach()
             made = _digest_paddle.sketch(plain, name)
             return _sketch.sketch(self.to_array(plain)) if made is None else made
