@@ -112,9 +112,9 @@ def _checked(made: Draft, options: argparse.Namespace) -> int:
 
 def _mended(made: Draft, done: Mended) -> bool:
     """Write what a repair has proven into the port; False where the patch is left to the user."""
+    from paralign.api.mended_port import mend
     from paralign.errors import one_line
     from paralign.port.drafting import originals
-    from paralign.api.mended_port import mend
     from paralign.repair.applying import PATCH
 
     mending = mend(made, done.repaired, originals(made))

@@ -101,16 +101,20 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
     """
     fault = Fault.of(guilt)
     said = candidate_lines(guilt)
-    numbers = Numbers(fault, watched) if watched is not None and said else None
-    if numbers is not None:
+    traced: Blamed | None = None
+    if watched is not None and said:
+        numbers = Numbers(fault, watched)
         said = proposals(NUMBER_RULES, numbers) + said
         fault = numbers.seen
-    traced = numbers.traced if numbers is not None and said[0].rule == tracing_back.RULE else None
+        traced = numbers.traced if said[0].rule == tracing_back.RULE else None
     judgement, operation, source = guilt.judgement, fault.operation, said[0].answer if said else None
     built = built_at.constructed(judgement.candidate, operation.module)
-    before = max((e for v in operation.inputs if judgement.is_right(v) and math.isfinite(e := judgement.error[v])), default=0.0)
+    errors = [judgement.error[v] for v in operation.inputs if judgement.is_right(v)]
     chain = _chain(judgement, operation)
     due = built_at.reference_line(judgement.reference, fault.other, built=source in built)
+    notes = _notes(guilt, fault.kind, fault.other)
+    if traced is not None:
+        notes.append(blame_in_words.said(traced))
     return Divergence(
         _point(judgement.reference, fault.other, due, ()),
         _point(judgement.candidate, operation, source, _further(fault, said, built, traced)),
@@ -120,13 +124,13 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         what=fault.kind.value,
         rule=said[0].rule if said else "",
         proposals=[LineProposal(each.rule, each.answer) for each in said],
-        error_before=before,
+        error_before=max(filter(math.isfinite, errors), default=0.0),
         error=guilt.error,
         error_after=guilt.after,
         noise=max(FLOOR, judgement.scale.floor),
         repeats=len(guilt.repeats),
         chain=chain,
-        notes=_notes(guilt, fault.kind, fault.other) + ([blame_in_words.said(traced)] if traced is not None else []),
+        notes=notes,
         hidden=guilt.hidden,
         value=blame_in_words.value_of(traced) if traced is not None else None,
         axis=other_axis.of_operations(judgement, fault.operation, fault.other),

@@ -57,10 +57,14 @@ def of_operations(judgement: Judgement, operation: Operation, other: Operation |
     if own is None or not judgement.is_right(operation.inputs[0]):
         return None
     value = operation.inputs[0]
-    same = [partner for partner in judgement.partners(value) if partner.shape == value.shape]
-    users = [user for partner in same for user in partner.users]
-    alike = [each for each in dict.fromkeys([*([other] if other is not None else []), *users]) if _is_alike(each, operation)]
-    due = {axis for each in alike if each.inputs and each.inputs[0].shape == value.shape and (axis := _axis_of(each)) is not None}
+    alike = [other] if other is not None else []
+    for partner in judgement.partners(value):
+        alike += partner.users if partner.shape == value.shape else []
+    due: set[int] = set()
+    for each in alike:
+        axis = _axis_of(each) if _is_alike(each, operation) else None
+        if axis is not None and each.inputs[0].shape == value.shape:
+            due.add(axis)
     if len(due) != 1 or own in due:
         return None
     return OtherAxis(own, due.pop(), len(value.shape), operation.kind)
@@ -92,16 +96,22 @@ def of_values(sides: Sides, candidate: str, reference: str) -> tuple[OtherAxis, 
         candidate: the name of the wrong value.
         reference: that of its counterpart.
     """
-    roots = sides.candidate.root(candidate), sides.reference.root(reference)
-    if roots[0] is None or roots[1] is None:
+    wrong, counterpart = sides.candidate.root(candidate), sides.reference.root(reference)
+    if wrong is None or counterpart is None:
         return None
-    own, due = ([call for each in behind(root) if (call := _Call.of(each)) is not None] for root in roots if root is not None)
-    for call in sorted(own, key=lambda each: each.expression.number):
+    due = _calls_behind(counterpart)
+    for call in sorted(_calls_behind(wrong), key=lambda each: each.expression.number):
         same = [each for each in due if each.kind == call.kind and each.takes_the_same(call)]
         axes = {each.axis for each in same if each.axis is not None}
         if len(axes) == 1 and call.axis not in axes and not any(is_equal(each.expression, call.expression) for each in same):
             return OtherAxis(call.axis, axes.pop(), call.count, call.kind), call.expression, same[0].expression
     return None
+
+
+def _calls_behind(root: Expression) -> list[_Call]:
+    """The calls along an axis that led to a value."""
+    found = map(_Call.of, behind(root))
+    return [call for call in found if call is not None]
 
 
 class _Call:

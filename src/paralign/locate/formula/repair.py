@@ -15,6 +15,8 @@ import numpy as np
 
 from paralign.locate.formula.from_record import step_of
 from paralign.locate.formula.numpy_operations import ALONG, BINARY, REDUCED, SAME, UNARY, Step, apart, is_done, same
+from paralign.locate.reaching import reached
+from paralign.locate.runs.traverse import makers
 from paralign.locate.source.statements import alias_line, function_of
 
 if TYPE_CHECKING:
@@ -108,10 +110,14 @@ class Formula:
         self, operations: Sequence[Operation], arrays: Mapping[Value, Any], numbers: Iterable[float] = (), beside: Iterable[Value] = ()
     ) -> None:
         self.arrays, self.numbers = arrays, sorted(set(numbers))
-        steps = {o: step for o in operations if (step := step_of(o)) is not None and all(v in arrays for v in (*step.values(), step.made))}
-        self._done_alike = {o for o, step in steps.items() if is_done(step, arrays)}
-        self._operations, self._steps = operations, steps
-        known = dict.fromkeys([v for o in operations for v in (*o.inputs, *o.outputs)] + list(beside))
+        self._operations = operations
+        self._steps: dict[Operation, Step] = {}
+        for operation in operations:
+            step = step_of(operation)
+            if step is not None and all(v in arrays for v in (*step.values(), step.made)):
+                self._steps[operation] = step
+        self._done_alike = {o for o, step in self._steps.items() if is_done(step, arrays)}
+        known = dict.fromkeys([*(v for o in operations for v in (*o.inputs, *o.outputs)), *beside])
         self._values = [v for v in known if v in arrays and v.size > 1]
         self._work, self._near = WORK, SAME
 
@@ -134,7 +140,9 @@ class Formula:
     def _line(self, change: _Change) -> str:
         """The line to look at: of a further step on a given value, where that got its name."""
         source = change.step.operation.source or ""
-        return (alias_line(source) or source) if change.after is not None and change.after.maker is None else source
+        if change.after is not None and change.after.maker is None:
+            return alias_line(source) or source
+        return source
 
     def _leads_to(self, change: _Change, value: Value, due: Any) -> bool:
         """Whether the value is what is due with one change; also False where that cannot be computed."""
@@ -178,11 +186,14 @@ class Formula:
         yield from self._of_more()
 
     def _of_numbers(self, step: Step) -> Iterator[_Change]:
+        """Another number in the place of one that is taken, alone or wherever it stands."""
         for place, operand in enumerate(step.operands):
             old = operand if isinstance(operand, float) else _constant(operand, self.arrays)
             if old is None:
                 continue
-            others = {old * factor for factor in _FACTORS} | {old + 1, old - 1, 1 - old} | ({1 / old} if old else set())
+            others = {old * factor for factor in _FACTORS} | {old + 1, old - 1, 1 - old}
+            if old:
+                others.add(1 / old)
             for number in sorted((others | set(self.numbers)) - {old}):
                 cost = KNOWN if number in self.numbers and old not in self.numbers else NUMBER
                 what, changed = f"{number:g} in place of {old:g}", _with(step, place, number)
@@ -222,18 +233,18 @@ class Formula:
         for value in self._values:
             users = [o for o in self._operations if value in o.inputs]
             maker = value.maker if value.maker in self._operations else None
-            if not users and maker is None:
+            if users or maker is not None:
+                yield from self._of_joining(value, users, maker)
+                yield from _of_further_function(value, maker or users[0])
+
+    def _of_joining(self, value: Value, users: list[Operation], maker: Operation | None) -> Iterator[_Change]:
+        """A value joined with another one before it is used."""
+        for other in self._before(users[0]) if users else self._values:
+            if other is value or not _joins(value, other):
                 continue
-            for other in self._before(users[0]) if users else self._values:
-                late = maker is None or (other.order > value.order and bool(users))
-                at = users[0] if late and users else maker or users[0]
-                for name, turned in product(_JOINED if other is not value and _joins(value, other) else (), (False, True)):
-                    operands = (other, value) if turned else (value, other)
-                    what = f"{name} with another value first"
-                    yield _Change(MORE, what, Step(at, name, operands, value.shape, value.record.dtype), value)
-            for name in _FUNCTIONS if value.record.dtype.startswith("float") else ():
-                step = Step(maker or users[0], name, (value,), value.shape, value.record.dtype)
-                yield _Change(MORE, f"{name} of it is missing", step, value)
+            at = users[0] if maker is None or (users and other.order > value.order) else maker
+            for name, operands in product(_JOINED, ((value, other), (other, value))):
+                yield _Change(MORE, f"{name} with another value first", Step(at, name, operands, value.shape, value.record.dtype), value)
 
     def _before(self, operation: Operation) -> list[Value]:
         return [v for v in self._values if v.maker is None or v.order < operation.order]
@@ -241,12 +252,19 @@ class Formula:
 
 def _joins(value: Value, other: Value) -> bool:
     """Whether what is made of two values together has the shape of the first."""
-    floats = all(v.record.dtype.startswith("float") for v in (value, other))
-    return (
-        floats
-        and len(other.shape) <= len(value.shape)
-        and all(n in (1, m) for n, m in zip(other.shape[::-1], value.shape[::-1], strict=False))
-    )
+    if not _is_float(value) or not _is_float(other) or len(other.shape) > len(value.shape):
+        return False
+    return all(n in (1, m) for n, m in zip(other.shape[::-1], value.shape[::-1], strict=False))
+
+
+def _is_float(value: Value) -> bool:
+    return value.record.dtype.startswith("float")
+
+
+def _of_further_function(value: Value, operation: Operation) -> Iterator[_Change]:
+    """A function of a value, taken before it is used."""
+    for name in _FUNCTIONS if _is_float(value) else ():
+        yield _Change(MORE, f"{name} of it is missing", Step(operation, name, (value,), value.shape, value.record.dtype), value)
 
 
 def _of_function(step: Step) -> Iterator[_Change]:
@@ -264,8 +282,13 @@ def _of_function(step: Step) -> Iterator[_Change]:
 def _of_axes(step: Step) -> Iterator[_Change]:
     """The same along another axis, where the result keeps its shape."""
     count = len(step.shape)
-    own = step.along[0] if step.name in ALONG and step.along else step.settings["axis"] % count if step.name == "cumsum" and count else None
-    for other in range(count if own is not None else 0):
+    if step.name in ALONG and step.along:
+        own = step.along[0]
+    elif step.name == "cumsum" and count:
+        own = step.settings["axis"] % count
+    else:
+        return
+    for other in range(count):
         if other != own:
             changed = replace(step, along=(other,)) if step.name in ALONG else replace(step, settings={**step.settings, "axis": other})
             yield _Change(OTHER, f"along axis {other} in place of {own}", changed)
@@ -281,7 +304,8 @@ def _of_operands(step: Step) -> Iterator[_Change]:
 
 def _of_divisor(step: Step) -> Iterator[_Change]:
     """The sum of a product, divided by what one of its factors adds up to: by how much is kept, and not by how many there are."""
-    product_of = step.operands[0].maker if step.name in ("mean", "sum") and not isinstance(step.operands[0], float) else None
+    operand = step.operands[0] if step.name in ("mean", "sum") else 0.0
+    product_of = None if isinstance(operand, float) else operand.maker
     if product_of is None or product_of.kind != "multiply":
         return
     for weight in product_of.inputs:
@@ -289,9 +313,12 @@ def _of_divisor(step: Step) -> Iterator[_Change]:
 
 
 def _fits(name: str, step: Step) -> bool:
+    """Whether a function can take the operands of a step."""
     if len(step.operands) > 1:
         return name in BINARY
-    return name in UNARY or name in REDUCED if step.name in REDUCED else name in UNARY or (name in ALONG and step.along is not None)
+    if name in UNARY:
+        return True
+    return name in REDUCED if step.name in REDUCED else name in ALONG and step.along is not None
 
 
 def _with(step: Step, place: int, operand: Operand) -> Step:
@@ -300,7 +327,9 @@ def _with(step: Step, place: int, operand: Operand) -> Step:
 
 def _constant(value: Value, arrays: Mapping[Value, Any]) -> float | None:
     """The number that a given value of one element holds."""
-    return float(np.asarray(arrays[value]).reshape(-1)[0]) if value.maker is None and value.size == 1 and value in arrays else None
+    if value.maker is not None or value.size != 1 or value not in arrays:
+        return None
+    return float(np.asarray(arrays[value]).reshape(-1)[0])
 
 
 def _number(step: Step, place: int) -> float | None:
@@ -311,35 +340,24 @@ def _number(step: Step, place: int) -> float | None:
 
 def _leads(operation: Operation, value: Value) -> bool:
     """Whether a value hangs on what an operation makes."""
-    todo, seen = list(operation.outputs), set(operation.outputs)
-    while todo:
-        item = todo.pop()
-        if item is value:
-            return True
-        fresh = [v for user in item.users for v in user.outputs if v not in seen and v.order <= value.order]
-        seen.update(fresh)
-        todo += fresh
-    return False
+    after = reached(operation.outputs, lambda v: [o for user in v.users for o in user.outputs if o.order <= value.order])
+    return value in after
 
 
 def operations_of(value: Value, region: Sequence[Operation]) -> list[Operation]:
     """The operations that a value was computed with in the functions of a region, in the order in which they were done."""
     functions = {function_of(o.source) for o in region if o.source is not None}
-    found: set[Operation] = set()
-    todo, elements = [value], 0
-    while todo:
-        maker = todo.pop(0).maker
-        if (
-            maker is None
-            or maker in found
-            or not (maker in region or (maker.source is not None and function_of(maker.source) in functions))
-        ):
-            continue
-        elements += sum(v.size for v in (*maker.inputs, *maker.outputs))
+
+    def inside(values: Iterable[Value]) -> list[Operation]:
+        return [o for o in makers(values) if o in region or (o.source is not None and function_of(o.source) in functions)]
+
+    found: list[Operation] = []
+    elements = 0
+    for operation in reached(inside([value]), lambda o: inside(o.inputs), nearest_first=True):
+        elements += sum(v.size for v in (*operation.inputs, *operation.outputs))
         if len(found) == MOST or elements > LARGEST:
             break
-        found.add(maker)
-        todo += maker.inputs
+        found.append(operation)
     return sorted(found, key=lambda o: o.order)
 
 

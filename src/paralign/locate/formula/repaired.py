@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paralign.dtypes import Typed
-    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.locate.runs.judgement import Judgement
 
 #: operations of the reference whose numbers may be those that are due
@@ -42,24 +42,35 @@ def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -
 
     Of a loss in which several steps seem wrong, or none, one change that makes all of it right is looked for first.
     """
-    candidate, reference = judgement.candidate.loss, judgement.reference.loss
     doubtful = [guilt for guilt in found if not _is_plain(guilt) and guilt.trial.value.maker is not None]
-    alone = candidate is not None and [second for _, second in judgement.wrong_outputs()] == [candidate]
-    if alone and candidate is not None and reference is not None and candidate.maker is not None and (doubtful[1:] or not found):
-        region = [candidate.maker, *(o for guilt in found for o in (*guilt.trial.region, guilt.trial.suspect))]
-        repair = _repair(laboratory, judgement, (candidate, reference), region, found)
-        if repair is not None:
-            first = found or [Guilt(Trial(candidate.maker, candidate, reference, Reason.OUTPUT), judgement, confirmed=True, error=0.0)]
-            first[0].repair = repair
-            return first
+    if len(doubtful) > 1 or not found:
+        mended = _loss_repaired(laboratory, judgement, found)
+        if mended is not None:
+            return mended
     for guilt in doubtful:
         what = classify(guilt)[0]
         if what == Kind.EXTRA:  # that it is not there is a change of its own
             continue
         repair = _repair(laboratory, guilt.judgement, (guilt.trial.value, guilt.trial.due), guilt.trial.region, [guilt])
-        told = what in (Kind.MISSING, Kind.MISWIRED) and repair is not None and repair.cost >= VALUE
-        guilt.repair = None if told else repair  # the reference's step, or what it takes, tells the place
+        is_told = what in (Kind.MISSING, Kind.MISWIRED) and repair is not None and repair.cost >= VALUE
+        guilt.repair = None if is_told else repair  # the reference's step, or what it takes, tells the place
     return found
+
+
+def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -> list[Guilt] | None:
+    """What was found guilty, with the one change that makes the loss right; None without one, or where more than the loss is wrong."""
+    candidate, reference = judgement.candidate.loss, judgement.reference.loss
+    if candidate is None or candidate.maker is None or reference is None:
+        return None
+    if [second for _, second in judgement.wrong_outputs()] != [candidate]:
+        return None
+    region = [candidate.maker, *(o for guilt in found for o in (*guilt.trial.region, guilt.trial.suspect))]
+    repair = _repair(laboratory, judgement, (candidate, reference), region, found)
+    if repair is None:
+        return None
+    first = found or [Guilt(Trial(candidate.maker, candidate, reference, Reason.OUTPUT), judgement, confirmed=True, error=0.0)]
+    first[0].repair = repair
+    return first
 
 
 def _is_plain(guilt: Guilt) -> bool:
@@ -79,25 +90,49 @@ def _repair(
     layered = any(o.module in judgement.candidate.kinds for o in operations)  # what a layer of the framework does is no formula
     if not operations or layered or not (value.size == due.size or broadcasts(due.shape, value.shape)):
         return None
-    labels = [v for v in judgement.candidate.values.values() if v.record.role == "input" and v.record.name.partition(".")[0] == "labels"]
-    given = {*judgement.candidate.outputs.values(), *labels}
-    beside = [v for v in (*given, *made_beside(judgement.candidate, operations)) if v.size <= LARGEST]
-    arrays = _whole(laboratory, list(dict.fromkeys(v for o in operations for v in (*o.inputs, *o.outputs, *beside))), own=True)
+    beside = _values_beside(judgement.candidate, operations)
+    needed = [v for o in operations for v in (*o.inputs, *o.outputs)]
+    arrays = _whole(laboratory, list(dict.fromkeys([*needed, *beside])), own=True)
     wanted = _whole(laboratory, [due], own=False)
     if due not in wanted:
         return None
-    way = way_to(judgement, due, WAY)
-    plain = [v for o in way for v in o.inputs if v.maker is None or not v.maker.inputs]
-    numbers = {n for o in way for n in regions.numbers(o.arguments)} | {n for v in plain for n in regions.constant(v)}
-    repairs = Formula(operations, arrays, numbers, beside).repairs(value, arranged(wanted[due], value.shape))
-    named = {first.answer for guilt in found for first in choose.candidate_lines(guilt)[:1]}
-    return next((r for r in repairs if r.line in named), next(iter(repairs), None))
+    formula = Formula(operations, arrays, _numbers_on_way(way_to(judgement, due, WAY)), beside)
+    repairs = formula.repairs(value, arranged(wanted[due], value.shape))
+    suspected = {first.answer for guilt in found for first in choose.candidate_lines(guilt)[:1]}
+    for repair in repairs:
+        if repair.line in suspected:
+            return repair
+    return repairs[0] if repairs else None
+
+
+def _values_beside(graph: Graph, operations: list[Operation]) -> list[Value]:
+    """What a formula could take in place of something else: outputs, labels, and what is made beside it."""
+    labels = [v for v in graph.values.values() if v.record.role == "input" and v.record.name.partition(".")[0] == "labels"]
+    given = {*graph.outputs.values(), *labels}
+    return [v for v in (*given, *made_beside(graph, operations)) if v.size <= LARGEST]
+
+
+def _numbers_on_way(way: list[Operation]) -> set[float]:
+    """The numbers that the reference's operations take, as arguments or as constants."""
+    found: set[float] = set()
+    for operation in way:
+        found |= regions.numbers(operation.arguments)
+        for value in operation.inputs:
+            if value.maker is None or not value.maker.inputs:
+                found.update(regions.constant(value))
+    return found
 
 
 def _whole(laboratory: Laboratory, values: list[Value], *, own: bool) -> dict[Value, Any]:
     """Values as arrays; those of a constant by its digest, and none of what cannot be told."""
-    found = {v: made for v in values if (made := _constant(v)) is not None}
-    wanted = [v for v in values if v not in found and (v.maker is None or not v.maker.written) and (v.maker is not None or v.record.name)]
+    found: dict[Value, Any] = {}
+    wanted: list[Value] = []
+    for value in values:
+        constant = _constant(value)
+        if constant is not None:
+            found[value] = constant
+        elif value.record.name if value.maker is None else not value.maker.written:
+            wanted.append(value)
     try:
         handed = laboratory.values(wanted, own=own)
     except WorkerFailed:  # what hangs on these values is not tried

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.source.statements import custom_backward
 
@@ -91,17 +92,13 @@ def cut(graph: Graph, value: Value, expects: Callable[[Value], bool]) -> Operati
         value: which has no place for a gradient; otherwise there is no such operation.
         expects: whether a value that goes in should have a gradient.
     """
-    todo, seen = [value], {value}
-    while todo:
-        item = todo.pop(0)
-        maker = item.maker
-        if maker is None or item.record.id in graph.hooked:
-            continue
-        if any(v.record.id in graph.hooked and expects(v) for v in maker.inputs):
-            return maker
-        fresh = [v for v in maker.inputs if v not in seen]
-        seen.update(fresh)
-        todo.extend(fresh)
+
+    def before(each: Value) -> list[Value]:
+        return each.maker.inputs if each.maker is not None and each.record.id not in graph.hooked else []
+
+    for each in reached([value], before, nearest_first=True):
+        if each.maker is not None and any(v.record.id in graph.hooked and expects(v) for v in before(each)):
+            return each.maker
     return None
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.gradients.flow import Edges, cut, factor_of, multiplied
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import OWN
-from paralign.locate.runs.traverse import common
+from paralign.locate.runs.traverse import common, makers, users_of
 from paralign.locate.source.call_arguments import differing_values
 from paralign.locate.source.statements import custom_backward
 
@@ -110,33 +111,32 @@ class Gradients:
         return self._status[value]
 
     def _compare(self, value: Value) -> tuple[float | None, Value | None]:
-        partners = [p for p in self._computed(value) if p.gradient is not None and p.gradient.digest is not None]
+        """As :meth:`status`, computed."""
         kept = self.kept(value) if value.maker is None else None
         if kept is not None:
             return math.inf, kept
+        partners = [(p, p.gradient.digest) for p in self._computed(value) if p.gradient is not None and p.gradient.digest is not None]
         if not partners:
             return None, None
-        known = [p for p in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
-        if not known or max(_rms(v) for v in (value, *partners)) <= self._nothing:
-            return 0.0, partners[0]
-        if value.gradient is None or value.gradient.digest is None:
-            return (math.inf if self._lacks(value) else 0.0), known[0]
-        mine = value.gradient.digest
-        far, partner = min(
-            ((digests.distance(p.gradient.digest or "", mine), p) for p in known if p.gradient is not None), key=lambda item: item[0]
-        )
-        right = far <= max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0)))
-        if not right and self._is_part(value):
-            return None, None
-        return (0.0 if right else far), partner
+        known = [(p, digest) for p, digest in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
+        if not known or max(_rms(value), *(_rms(p) for p, _ in partners)) <= self._nothing:
+            return 0.0, partners[0][0]
+        mine = None if value.gradient is None else value.gradient.digest
+        if mine is None:
+            return (math.inf if self._lacks(value) else 0.0), known[0][0]
+        distances = [(digests.distance(digest, mine), p) for p, digest in known]
+        far, partner = min(distances, key=lambda item: item[0])
+        if far <= max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0))):
+            return 0.0, partner
+        return (None, None) if self._is_part(value) else (far, partner)
 
     def _computed(self, value: Value) -> list[Value]:
         """The partners of a value; where one on each side was computed, not moved, that alone: copies of it have a part of its gradient."""
         partners = self._partners(value)
-        if value.maker is None or value.maker.kind in HANDED_ON:
+        if not _is_computed(value):
             return partners
-        computed = [p for p in partners if p.maker is not None and p.maker.kind not in HANDED_ON]
-        same = [v for v in self.judgement.backwards.equals(value) if v.maker is not None and v.maker.kind not in HANDED_ON]
+        computed = [p for p in partners if _is_computed(p)]
+        same = [v for v in self.judgement.backwards.equals(value) if _is_computed(v)]
         return computed if len(computed) == 1 == len(same) else partners
 
     def _not_right(self, value: Value) -> bool:
@@ -144,9 +144,12 @@ class Gradients:
 
     def _is_part(self, value: Value) -> bool:
         """Whether a value was only moved from one that others take too: then its gradient is a part that the reference may not have."""
-        if value.maker is None or value.maker.kind not in HANDED_ON:
+        if value.maker is None or _is_computed(value):
             return False
-        return any(self._holds_the_same(v, value) and (len(self._useful_users(v)) > 1 or self._is_part(v)) for v in value.maker.inputs)
+        for before in value.maker.inputs:
+            if self._holds_the_same(before, value) and (len(self._useful_users(before)) > 1 or self._is_part(before)):
+                return True
+        return False
 
     def _holds_the_same(self, one: Value, other: Value) -> bool:
         if one.digest is None or other.digest is None:
@@ -203,62 +206,69 @@ class Gradients:
 
     def faults(self) -> list[Fault]:
         """Every wrong gradient with right gradients before it, the nearest to the loss first."""
+        found: dict[Value, Fault] = {}
         wrong = self.wrong_parameters()
-        found = {value: fault for each in wrong if self.kept(each) is not None for value, fault in self._all_kept(each).items()}
-        seen: set[Value] = set()
-        todo = [value for value in wrong if self.kept(value) is None]
-        while todo:
-            value = todo.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            worse = [o for user in value.users for o in user.outputs if o in self._useful and self.status(o)[0] != 0.0]
-            todo += worse
+        for value in wrong:
+            if self.kept(value) is not None:
+                found.update(self._all_kept(value))
+        for value in reached((v for v in wrong if self.kept(v) is None), self._worse):
             far, due = self.status(value)
-            if far and due is not None and not any(self._leads_on(o) for o in worse):
+            if far and due is not None and not any(map(self._leads_on, self._worse(value))):
                 found[value] = self._fault(value, due, far)
         return sorted(found.values(), key=lambda fault: -fault.value.order)
 
+    def _worse(self, value: Value) -> list[Value]:
+        """What is made of a value on the way to the loss whose gradient is not right."""
+        return [made for made in self._onward(value) if self.status(made)[0] != 0.0]
+
+    def _onward(self, value: Value) -> list[Value]:
+        """What is made of a value on the way to the loss."""
+        return [made for user in value.users for made in user.outputs if made in self._useful]
+
     def _leads_on(self, value: Value) -> bool:
         """Whether on the way to the loss there is another wrong gradient, through what cannot be compared."""
-        seen: set[Value] = set()
-        todo = [value]
-        while todo:
-            item = todo.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            far = self.status(item)[0]
-            if far:
-                return True
-            if far is None:
-                todo += [o for user in item.users for o in user.outputs if o in self._useful]
-        return False
+        way = reached([value], lambda each: self._onward(each) if self.status(each)[0] is None else [])
+        return any(self.status(each)[0] for each in way)
 
     def _fault(self, value: Value, due: Value, far: float) -> Fault:
-        graph = self.judgement.candidate
-        if value.record.name in graph.frozen and value.maker is None:
+        """What is wrong with a gradient that has right gradients before it."""
+        if value.record.name in self.judgement.candidate.frozen and value.maker is None:
             return Fault(Wrong.FROZEN, value, due, None, far)
         takers = self._takers(value)
         users = [user for user, _ in takers]
-        ends = self._cutting(users) if value.gradient is not None else cut(graph, value, self._expects) or self._cut_behind(value)
+        ends = self._where_it_ends(value, users)
         if ends is not None:
             return Fault(Wrong.DETACHED, value, due, ends, far)
         if value.gradient is None:
             return Fault(Wrong.ABSENT, value, due, users[0] if users else value.maker, far)
+        return self._one_too_many(value, due, takers) or self._wrong_backward(value, due, far, users)
+
+    def _one_too_many(self, value: Value, due: Value, takers: list[tuple[Operation, Value]]) -> Fault | None:
+        """The fault of a gradient to which something adds that the reference keeps out; None without such a thing."""
         kept = self._kept_by(value, takers, due)
         if kept is not None:
             return kept
-        further = next((o for user in users for o in user.outputs if self.kept(o) is not None), None)
-        if further is not None:
-            return next(iter(self._all_kept(further).values()))
+        for further in (o for user, _ in takers for o in user.outputs):
+            if self.kept(further) is not None:
+                return next(iter(self._all_kept(further).values()))
+        return None
+
+    def _wrong_backward(self, value: Value, due: Value, far: float, users: list[Operation]) -> Fault:
+        """The fault of a gradient that is a multiple of the right one, cut off further on, or just another one."""
         factor = factor_of(due, value)
-        ends = self._cut_behind(value) if factor is None and not self._cuts_there(due) else None
-        scaled = multiplied(self.judgement, value, factor, self._not_right) if factor is not None else None
-        what = Wrong.DETACHED if ends is not None else Wrong.DIFFERENT if factor is None else Wrong.FACTOR
-        fault = Fault(what, value, due, ends or scaled or self._guilty(value, users), far, factor)
-        fault.scaled = scaled is not None
-        return fault
+        if factor is not None:
+            scaled = multiplied(self.judgement, value, factor, self._not_right)
+            return Fault(Wrong.FACTOR, value, due, scaled or self._guilty(value, users), far, factor, scaled=scaled is not None)
+        ends = None if self._cuts_there(due) else self._cut_behind(value)
+        if ends is not None:
+            return Fault(Wrong.DETACHED, value, due, ends, far)
+        return Fault(Wrong.DIFFERENT, value, due, self._guilty(value, users), far)
+
+    def _where_it_ends(self, value: Value, users: list[Operation]) -> Operation | None:
+        """The operation of the candidate that cuts a value off from what follows; None where none does at once."""
+        if value.gradient is not None:
+            return self._cutting(users)
+        return cut(self.judgement.candidate, value, self._expects) or self._cut_behind(value)
 
     def _expects(self, value: Value) -> bool:
         """Whether a value has a gradient in the reference, as far as it is known there."""
@@ -276,15 +286,14 @@ class Gradients:
 
     def _cut_behind(self, value: Value) -> Operation | None:
         """The operation that cuts off what was computed with a value, where nothing of that has a gradient."""
-        todo, seen = [value], {value}
-        while todo:
-            users = self._useful_users(todo.pop(0))
-            ends = self._cutting(users)
+
+        def without_gradient(each: Value) -> list[Value]:
+            return [o for user in self._useful_users(each) for o in user.outputs if o.gradient is None]
+
+        for each in reached([value], without_gradient, nearest_first=True):
+            ends = self._cutting(self._useful_users(each))
             if ends is not None:
                 return ends
-            fresh = [o for user in users for o in user.outputs if o.gradient is None and o not in seen]
-            seen.update(fresh)
-            todo += fresh
         return None
 
     def _cuts_there(self, due: Value) -> bool:
@@ -311,17 +320,19 @@ class Gradients:
             ends = cut(reference, dead, lambda _: True) if dead is not None else None
             if ends is None or all(o.gradient is None for o in user.outputs):
                 continue
-            before = next((v.maker for v in ends.inputs if v.maker is not None and v.record.id in reference.hooked), None)
+            hooked = makers(v for v in ends.inputs if v.record.id in reference.hooked)
+            before = hooked[0] if hooked else None
             after = self._edges.counterpart(user)
-            later = value.maker is None or (after and common(ends, after) > (common(ends, before) if before else 0))
-            return Fault(Wrong.KEPT, value, due, user if later else value.maker, math.inf, cut=ends, beside=after if later else before)
+            shared = common(ends, before) if before is not None else 0
+            if value.maker is None or (after is not None and common(ends, after) > shared):
+                return Fault(Wrong.KEPT, value, due, user, math.inf, cut=ends, beside=after)
+            return Fault(Wrong.KEPT, value, due, value.maker, math.inf, cut=ends, beside=before)
         return None
 
     def _all_kept(self, value: Value) -> dict[Value, Fault]:
         """Where a gradient comes from that the reference does not have: the last values on the way to the loss that have one too many."""
-        reference = self.judgement.reference
         due = self.kept(value)
-        if due is not None and value.maker is None and due.record.name in reference.frozen:
+        if due is not None and value.maker is None and due.record.name in self.judgement.reference.frozen:
             return {value: Fault(Wrong.KEPT, value, due, None, math.inf)}
         found: dict[Value, Fault] = {}
         seen: set[Value] = set()
@@ -332,25 +343,29 @@ class Gradients:
             if item in seen or due is None:
                 continue
             seen.add(item)
-            users = self._useful_users(item)
             fault = self._kept_by(item, self._takers(item), due)
-            worse = [o for user in users for o in user.outputs if o in self._useful and self.kept(o) is not None]
-            todo += worse if fault is None else []
-            if fault is not None or not worse:
-                operation = item.maker or next(iter(users), None)
-                found[item] = fault or Fault(Wrong.KEPT, item, due, operation, math.inf, cut=self._reference_cut(item))
+            worse = [o for o in self._onward(item) if self.kept(o) is not None]
+            if fault is None and worse:
+                todo += worse
+                continue
+            if fault is None:
+                operation = item.maker or next(iter(self._useful_users(item)), None)
+                fault = Fault(Wrong.KEPT, item, due, operation, math.inf, cut=self._reference_cut(item))
+            found[item] = fault
         return found
 
     def _reference_cut(self, value: Value) -> Operation | None:
         """The reference's operation at which the gradient ends that the candidate lets through."""
         graph = self.judgement.reference
         partners = self._partners(value)
-        for partner in (p for p in partners if p.record.id not in graph.hooked):
-            ends = cut(graph, partner, lambda _: True)
+        for partner in partners:
+            ends = cut(graph, partner, lambda _: True) if partner.record.id not in graph.hooked else None
             if ends is not None:
                 return ends
-        live = [user for p in partners if p.record.id in graph.hooked for user in p.users]
-        return next((u for u in live if u.kind == "copy" and any(o.record.id not in graph.hooked for o in u.outputs)), None)
+        for user in users_of(p for p in partners if p.record.id in graph.hooked):
+            if user.kind == "copy" and any(o.record.id not in graph.hooked for o in user.outputs):
+                return user
+        return None
 
     def _guilty(self, value: Value, users: list[Operation]) -> Operation | None:
         """Of several operations that a gradient comes from, the likeliest: one that the reference does in another way.
@@ -391,6 +406,11 @@ def _is_custom(operation: Operation) -> bool:
     return operation.source is not None and custom_backward(operation.source) is not None
 
 
+def _is_computed(value: Value) -> bool:
+    """Whether a value was computed, and not only handed on."""
+    return value.maker is not None and value.maker.kind not in HANDED_ON
+
+
 def told_otherwise(operation: Operation, twin: Operation) -> bool:
     """Whether two operations of one kind have another value for an argument that frameworks name alike."""
     return bool(differing_values(operation.arguments, twin.arguments))
@@ -403,12 +423,6 @@ def _rms(value: Value) -> float:
 
 
 def _ancestors(value: Value | None) -> set[Value]:
-    found: set[Value] = set()
-    todo = [value] if value is not None else []
-    while todo:
-        item = todo.pop()
-        if item not in found:
-            found.add(item)
-            if item.maker is not None:
-                todo += item.maker.inputs
-    return found
+    """A value and all that it was computed of."""
+    starts = [value] if value is not None else []
+    return set(reached(starts, lambda each: each.maker.inputs if each.maker is not None else ()))

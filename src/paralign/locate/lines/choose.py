@@ -20,8 +20,10 @@ from paralign.locate.runs.traverse import (
     computing,
     computing_users,
     inner_lines,
+    makers,
     parting,
     taken_besides,
+    users_of,
     way_to,
 )
 from paralign.locate.source.statements import named_for
@@ -119,14 +121,13 @@ def candidate_lines(guilt: Guilt) -> list[Proposal[str]]:
     if guilt.repair is not None:
         return proposals(REPAIR_RULES, guilt.repair) + candidate_lines(replace(guilt, repair=None))
     fault = Fault.of(guilt)
-    found: list[Proposal[str]] = []
     if fault.kind is Kind.MISSING and fault.other is not None:
-        found = _lacking_lines(guilt, fault.other, fault.operation)
-    if fault.kind in (Kind.MISWIRED, Kind.REGION) and fault.operation.stack:
-        wired = fault.kind is Kind.MISWIRED and fault.other is not None
-        found = proposals(WIRED_RULES, Wired(guilt, fault.operation, fault.other)) if wired and fault.other else _region_lines(fault)
-        return found + proposals((CALL_SITE,), fault)
-    return found + proposals(OPERATION_RULES, fault)
+        return _lacking_lines(guilt, fault.other, fault.operation) + proposals(OPERATION_RULES, fault)
+    if not fault.operation.stack or fault.kind not in (Kind.MISWIRED, Kind.REGION):
+        return proposals(OPERATION_RULES, fault)
+    if fault.kind is Kind.MISWIRED and fault.other is not None:
+        return proposals(WIRED_RULES, Wired(guilt, fault.operation, fault.other)) + proposals((CALL_SITE,), fault)
+    return _region_lines(fault) + proposals((CALL_SITE,), fault)
 
 
 def _lacking_lines(guilt: Guilt, missing: Operation, operation: Operation) -> list[Proposal[str]]:
@@ -136,7 +137,8 @@ def _lacking_lines(guilt: Guilt, missing: Operation, operation: Operation) -> li
         return proposals(MISSING_AT_END_RULES, MissingStep(guilt, missing, operation, None))
     user = missing_step.taken_plainly(judgement, missing, operation)
     if user is not operation:
-        after = next((u for v in missing.outputs for u in v.users if u.kind == user.kind), after)
+        alike = [each for each in users_of(missing.outputs) if each.kind == user.kind]
+        after = alike[0] if alike else after
     return proposals(MISSING_RULES, MissingStep(guilt, missing, user, after))
 
 
@@ -156,7 +158,7 @@ def _numbers_of_region(fault: Fault) -> str | None:
 
 def _module_chosen(asked: Wired) -> str | None:
     """Where its module was chosen, which decided on the parameters that an operation takes."""
-    if all(not v.is_parameter for v in foreign(asked.judgement, asked.operation, asked.other)):
+    if not any(v.is_parameter for v in foreign(asked.judgement, asked.operation, asked.other)):
         return None
     return Passage(asked.judgement, asked.guilt, asked.operation, asked.operation.stack, alike=True).innermost
 
@@ -170,8 +172,10 @@ def _element_order(fault: Fault) -> str | None:
 
 def _input_shape(fault: Fault) -> str | None:
     """The line that gave an input another shape."""
-    alike = fault.kind is Kind.DIFFERENT and fault.other is not None and fault.other.kind == fault.operation.kind
-    return _laid_out(fault.operation, fault.other) if alike and fault.other is not None and fault.operation.stack else None
+    other = fault.other
+    if fault.kind is not Kind.DIFFERENT or other is None or other.kind != fault.operation.kind or not fault.operation.stack:
+        return None
+    return _laid_out(fault.operation, other)
 
 
 def _made_in_its_place(asked: Wired) -> str | None:
@@ -184,13 +188,16 @@ def _made_in_its_place(asked: Wired) -> str | None:
 def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) -> str | None:
     """The line that gave a value, which others rightly take, a further name for an operation that takes it in place of the reference's."""
     known = {v.digest for v in other.inputs}
-    for value in operation.inputs:
-        if judgement.is_established(value) and not any(p.digest in known for p in judgement.partners(value)):
-            maker = before_moves(value, operation.source).maker
-            ends = inner_lines(maker, operation) if maker is not None and maker.stack and operation.stack else None
-            line = named_for(ends[1], ends[0]) if ends is not None else None
-            if line is not None:
-                return line
+    for value in operation.inputs if operation.stack else ():
+        if not judgement.is_established(value) or not known.isdisjoint(p.digest for p in judgement.partners(value)):
+            continue
+        maker = before_moves(value, operation.source).maker
+        if maker is None or not maker.stack:
+            continue
+        made, taken = inner_lines(maker, operation)
+        line = named_for(taken, made)
+        if line is not None:
+            return line
     return None
 
 
@@ -213,9 +220,15 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
         return user.stack[0] if besides else maker.stack[0]
     with_before = common(missing, other)
     with_after = 0 if after is None else common(missing, after)
-    chosen, shared = (user, with_after) if with_after > with_before or besides else (maker, with_before)
-    level = min(shared + 1, len(missing.stack))  # the missing operation may stand on the very line that calls the other
-    return chosen.stack[max(0, min(len(chosen.stack) - level, len(chosen.stack) - 1))]
+    if with_after > with_before or besides:
+        return _outside(user, with_after, missing)
+    return _outside(maker, with_before, missing)
+
+
+def _outside(operation: Operation, shared: int, missing: Operation) -> str:
+    """The line of an operation one further in than the outermost ``shared``; the missing step may stand on the line that calls it."""
+    level = min(shared + 1, len(missing.stack))
+    return operation.stack[max(0, min(len(operation.stack) - level, len(operation.stack) - 1))]
 
 
 def _taken_without(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> tuple[Value | None, Value | None]:
@@ -251,30 +264,36 @@ def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
     """
     bare: set[Value] = set()
     for operation in region:
-        if all(v in bare or (not is_telling(v) and judgement.is_right(v)) for v in operation.inputs):
+        others = [v for v in operation.inputs if v not in bare]
+        if all(judgement.is_right(v) and not is_telling(v) for v in others):
             bare.update(operation.outputs)
             continue
-        right = [v for v in operation.inputs if v not in bare and judgement.is_established(v)]
-        numbers = next((v for v in operation.inputs if v in bare), None)
-        if not right or numbers is None:
+        numbers = [v for v in operation.inputs if v in bare]
+        if not numbers or not any(map(judgement.is_established, others)):
             return None
-        maker = computing(numbers.maker)
-        return maker.stack[0] if maker is not None and maker.stack else None
-    last = computing(region[-1]) if region and all(v in bare for v in region[-1].outputs) else None
-    return last.stack[0] if last is not None and last.stack else None
+        return _computed_at(numbers[0].maker)
+    if not region or not bare.issuperset(region[-1].outputs):
+        return None
+    return _computed_at(region[-1])
+
+
+def _computed_at(maker: Operation | None) -> str | None:
+    """The line of what computed a value, moves looked through."""
+    maker = computing(maker)
+    return maker.source if maker is not None else None
 
 
 def _as_listed(operation: Operation, other: Operation | None) -> str | None:
     """The one line that made all that is put together, where it was made in that very order: that line decided on it."""
     if other is None or operation.kind != other.kind or operation.kind not in ("concatenate", "stack"):
         return None
-    makers = [v.maker for v in operation.inputs if v.maker is not None]
-    if len(makers) < max(2, len(operation.inputs)):
+    made_by = makers(operation.inputs)
+    if len(made_by) < max(2, len(operation.inputs)):
         return None
-    lines = {maker.source for maker in makers}
+    lines = {maker.source for maker in made_by}
     if len(lines) != 1 or operation.source in lines:
         return None
-    orders = [maker.order for maker in makers]
+    orders = [maker.order for maker in made_by]
     return lines.pop() if orders == sorted(set(orders)) else None
 
 
@@ -297,21 +316,27 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
     way = [other] if other is not None else way_to(judgement, due, CONTEXT)
     if all(o.kind != operation.kind for o in way):
         return None
+    plain_mask = _plain_mask(operation, way[0])
+    if plain_mask is not None:
+        return plain_mask
     taken = {v.digest for o in way for v in o.inputs}
-    mask = next((m for v in way[0].inputs if (m := other_mask(operation, v)) is not None), None)
-    source = computing(mask.maker) if mask is not None and not is_telling(mask) else None
-    if source is not None and source.stack:
-        return source.stack[0]
-    for value in operation.inputs:
-        strange = judgement.is_established(value) and not value.is_parameter
-        if not strange or value.maker is None or any(p.digest in taken for p in judgement.partners(value)):
+    for value in operation.inputs if operation.stack else ():
+        if value.maker is None or not judgement.is_established(value) or not taken.isdisjoint(p.digest for p in judgement.partners(value)):
             continue
         before = before_moves(value, operation.source)
         users = [u for u in computing_users(before) if u.kind not in MOVES]
-        maker = before.maker
-        known = maker is not None and maker.stack and operation.stack
-        if maker is not None and known and users and all(v in judgement.wrong for u in users for v in u.outputs):
-            return parting(maker, operation)
+        all_wrong = bool(users) and all(v in judgement.wrong for u in users for v in u.outputs)
+        if all_wrong and before.maker is not None and before.maker.stack:
+            return parting(before.maker, operation)
+    return None
+
+
+def _plain_mask(operation: Operation, other: Operation) -> str | None:
+    """The line that computed the mask which an operation takes in place of another one's, where it holds nothing particular."""
+    for due in other.inputs:
+        mask = other_mask(operation, due)
+        if mask is not None:
+            return None if is_telling(mask) else _computed_at(mask.maker)
     return None
 
 
@@ -322,13 +347,14 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
     """
     for value in operation.inputs:
         for partner in other.inputs:
-            alike = len(value.shape) == len(partner.shape) and same_shape(value, partner) and apart(value, partner) <= SAME
-            if not alike or value.shape == partner.shape:
+            same_axes = value.shape != partner.shape and len(value.shape) == len(partner.shape) and same_shape(value, partner)
+            if not same_axes or apart(value, partner) > SAME:
                 continue
-            while value.maker is not None and value.maker.inputs and value.maker.inputs[0].shape == value.shape:
-                value = value.maker.inputs[0]  # noqa: PLW2901 - the same shape one step before
-            if value.maker is not None and value.maker.stack:
-                return value.maker.stack[0]
+            shaped = value
+            while shaped.maker is not None and shaped.maker.inputs and shaped.maker.inputs[0].shape == value.shape:
+                shaped = shaped.maker.inputs[0]  # the same shape one step before
+            if shaped.maker is not None and shaped.maker.stack:
+                return shaped.maker.stack[0]
     return None
 
 
@@ -339,13 +365,15 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     the same depth.
     """
     taken = judgement.partners_of(operation.inputs)
-    due = next((v for v in other.inputs if v.maker is not None and v not in taken), None) if other is not None else None
-    maker = computing(due.maker if due is not None else None)
-    if maker is None or other is None or due is None:
+    lacked = [] if other is None else [v for v in other.inputs if v.maker is not None and v not in taken]
+    maker = computing(lacked[0].maker) if lacked else None
+    if maker is None or other is None:
         return operation.stack[0]
-    right = [u for v in judgement.backwards.equals(due) for u in computing_users(v) if any(judgement.is_right(o) for o in results(u))]
-    arrived = max((common(operation, user) for user in right), default=0)  # so far it was handed on rightly
-    shared = max(common(other, maker), arrived, _rightly_handed(judgement, operation, other))
+    shared = max(common(other, maker), _rightly_handed(judgement, operation, other))
+    for value in judgement.backwards.equals(lacked[0]):
+        for user in computing_users(value):
+            if any(map(judgement.is_right, results(user))):  # so far it was handed on rightly
+                shared = max(shared, common(operation, user))
     return operation.stack[min(len(operation.stack) - 1, max(0, len(operation.stack) - 1 - shared))]
 
 
@@ -359,10 +387,15 @@ def _rightly_handed(judgement: Judgement, operation: Operation, other: Operation
     So far the value was handed on rightly. Where a loop calls one module after the other the lines are the same: then what is wrong is
     inside the loop, at the call of the module.
     """
-    strange = [v for v in operation.inputs if not any(partner in other.inputs for partner in judgement.partners(v))]
-    users = [u for v in strange for u in computing_users(v) if u is not operation and any(judgement.is_right(o) for o in results(u))]
-    shared = [common(operation, user) - (_OWN if _called_again(operation, user) else 0) for user in users]
-    return max(shared, default=0)
+    shared = 0
+    for value in operation.inputs:
+        if not set(other.inputs).isdisjoint(judgement.partners(value)):
+            continue
+        for user in computing_users(value):
+            if user is not operation and any(map(judgement.is_right, results(user))):
+                inside = _OWN if _called_again(operation, user) else 0
+                shared = max(shared, common(operation, user) - inside)
+    return shared
 
 
 def _called_again(operation: Operation, user: Operation) -> bool:

@@ -15,6 +15,7 @@ from paralign.locate.runs.traverse import (
     CONTEXT,
     before_any_moves,
     computing,
+    makers,
     way_to,
 )
 from paralign.locate.suspects.propose import Reason
@@ -85,18 +86,17 @@ def classify(guilt: Guilt) -> tuple[Kind, Operation | None, Operation]:
 def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[Kind, Operation | None, Operation]:
     """The kind of fault of several operations of which one is at fault."""
     twin, maker = trial.due.maker, trial.value.maker or trial.suspect
-    way = way_to(judgement, trial.due, len(trial.region) + CONTEXT)
-    idle = next((o for o in way if idle_layer.idle_layer(judgement, o, trial.suspect)), None)
-    if idle is not None:
-        return Kind.MISSING, idle, trial.suspect
-    if not (_in_one_layer(judgement, trial.region) or _is_one(trial)):
+    for operation in way_to(judgement, trial.due, len(trial.region) + CONTEXT):
+        if idle_layer.idle_layer(judgement, operation, trial.suspect):
+            return Kind.MISSING, operation, trial.suspect
+    if not _in_one_layer(judgement, trial.region) and not _is_one(trial):
         return _of_steps(judgement, trial, slices)
     if twin is None:
         return Kind.DIFFERENT, twin, maker
-    arranged = _otherwise_arranged(judgement, trial.suspect, twin)
-    if arranged is not None:
-        return (*arranged, trial.suspect)
     first = trial.suspect
+    arranged = _otherwise_arranged(judgement, first, twin)
+    if arranged is not None:
+        return (*arranged, first)
     if first.kind == twin.kind and any(judgement.lacking(v) for v in foreign(judgement, first, twin) if v.maker is not None):
         return _by_inputs(judgement, first, twin)
     return Kind.DIFFERENT, twin, first if _is_one(trial) else maker
@@ -129,9 +129,11 @@ def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple
 
 def _turned(judgement: Judgement, maker: Operation, twin: Operation | None) -> Operation | None:
     """What brought elements, which the twin takes in their order, into another before a guilty operation; None without such a thing."""
+    if twin is None:
+        return None
     for value in maker.inputs:
-        due = any(p in twin.inputs and same_shape(p, value) for p in judgement.partners(value)) if twin is not None else False
-        if due and judgement.disordered(value):
+        is_due = any(p in twin.inputs and same_shape(p, value) for p in judgement.partners(value))
+        if is_due and judgement.disordered(value):
             return judgement.disorder(value)
     return None
 
@@ -142,14 +144,22 @@ def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation)
     The candidate either lacks the step or has the elements in that order too, but takes them in another one. None where orders agree.
     """
     for value in maker.inputs:
-        due = [p for p in judgement.partners(value) if p in twin.inputs and is_telling(value)]
+        due = [p for p in judgement.partners(value) if p in twin.inputs] if is_telling(value) else []
         far = [ordered_distance(p, value) for p in due]
-        if not far or any(each is None or each <= ALIKE for each in far) or due[0].maker is None:
+        if not far or due[0].maker is None or any(each is None or each <= ALIKE for each in far):
             continue
-        alike = (v for v in judgement.backwards.equals(due[0]) if v is not value)
-        has = any(each is not None and each <= ALIKE for each in (ordered_distance(due[0], v) for v in alike))
-        return (Kind.MISWIRED if has else Kind.MISSING), due[0].maker
+        kind = Kind.MISWIRED if _has_in_order(judgement, due[0], value) else Kind.MISSING
+        return kind, due[0].maker
     return None
+
+
+def _has_in_order(judgement: Judgement, due: Value, besides: Value) -> bool:
+    """Whether the candidate has a value of the reference in its order too, besides another value."""
+    for value in judgement.backwards.equals(due):
+        far = ordered_distance(due, value)
+        if value is not besides and far is not None and far <= ALIKE:
+            return True
+    return False
 
 
 def _takes(judgement: Judgement, operation: Operation, due: Value) -> bool:
@@ -189,12 +199,14 @@ def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) ->
     """Back along steps that both sides take alike, one of the right value and one of another: where they come to take these."""
     for _ in range(ALIKE_STEPS):
         due = [v for v in foreign(judgement, maker, twin) if judgement.lacking(v) and v.maker is not None]
-        strange = _from_elsewhere(judgement, maker, twin, due[0]) if due else []
         theirs = computing(due[0].maker) if due else None
-        ours = [o for o in (computing(v.maker) for v in strange) if o is not None and theirs is not None and o.kind == theirs.kind]
-        if not ours or theirs is None or ours[0].order >= maker.order or theirs.order >= twin.order:
+        if theirs is None:
             break
-        maker, twin = ours[0], theirs
+        steps = [computing(v.maker) for v in _from_elsewhere(judgement, maker, twin, due[0])]
+        alike = [step for step in steps if step is not None and step.kind == theirs.kind]
+        if not alike or alike[0].order >= maker.order or theirs.order >= twin.order:
+            break
+        maker, twin = alike[0], theirs
     return maker, twin
 
 
@@ -228,10 +240,13 @@ def other_mask(operation: Operation, due: Value) -> Value | None:
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
     """Whether the candidate's module does what the reference's does, but with another value: then it was given the wrong one."""
-    if not operation.module:
+    if not operation.module or lacked.module != operation.module:
         return False
-    alike = [o for o in judgement.candidate.operations if o.module == operation.module and o.kind == lacked.kind and o is not operation]
-    return lacked.module == operation.module and any(o.order < operation.order and o.stack[1:] == operation.stack[1:] for o in alike)
+    for other in judgement.candidate.operations:
+        same_step = other.module == operation.module and other.kind == lacked.kind and other is not operation
+        if same_step and other.order < operation.order and other.stack[1:] == operation.stack[1:]:
+            return True
+    return False
 
 
 def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
@@ -242,10 +257,12 @@ def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
 
 def _is_one(trial: Trial) -> bool:
     """Whether a region is one operation of the reference, after which only a parameter is joined: a convolution, and its bias."""
+    if trial.why is not Reason.TWIN or trial.twin is None or trial.suspect not in trial.region:
+        return False
+    if trial.twin.kind != trial.suspect.kind:
+        return False
     after = [o for o in trial.region if o is not trial.suspect and o.kind not in MOVES]
-    given = [any(before_any_moves(v).record.role == "parameter" for v in o.inputs) for o in after]
-    alike = trial.twin is not None and trial.suspect in trial.region and trial.twin.kind == trial.suspect.kind
-    return trial.why is Reason.TWIN and alike and all(given)
+    return all(any(before_any_moves(v).is_parameter for v in o.inputs) for o in after)
 
 
 def foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
@@ -259,10 +276,10 @@ def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
     """The first operation on the way to a value that the candidate lacks."""
     maker = value.maker
     while maker is not None:
-        before = next((v for v in maker.inputs if judgement.lacking(v) and v.maker is not None and v.maker.kind != "fill"), None)
-        if before is None:
+        before = [each for each in makers(filter(judgement.lacking, maker.inputs)) if each.kind != "fill"]
+        if not before:
             return maker
-        maker = before.maker
+        maker = before[0]
     return None
 
 

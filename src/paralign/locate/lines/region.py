@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.gradients.flow import factor_of
-from paralign.locate.runs.construction import is_container_line
+from paralign.locate.reaching import reached
+from paralign.locate.runs.construction import calling_module, is_container_line
 from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.traverse import CONTEXT, before_any_moves, computing, makers_of, way_to
+from paralign.locate.runs.traverse import CONTEXT, before_any_moves, computing, makers, makers_of, users_of, way_to
+from paralign.locate.source.call_arguments import is_number
 from paralign.locate.source.statements import function_of
 from paralign.locate.suspects.propose import is_idle, rank
 
 if TYPE_CHECKING:
-    from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
     from paralign.locate.suspects.propose import Trial
 
@@ -28,10 +31,11 @@ def likeliest(judgement: Judgement, trial: Trial) -> Operation | None:
     suspect = trial.suspect
     if suspect in trial.region and rank(judgement, suspect) == 0:
         return suspect
-    if judgement.candidate.loss is not None and trial.due is judgement.reference.loss and _is_scaled(judgement, trial.region):
-        computing = [o for o in trial.region if o.kind not in MOVES]
-        return computing[-1] if computing else None
-    return None
+    is_loss = judgement.candidate.loss is not None and trial.due is judgement.reference.loss
+    if not is_loss or not _is_scaled(judgement, trial.region):
+        return None
+    computing = [o for o in trial.region if o.kind not in MOVES]
+    return computing[-1] if computing else None
 
 
 def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operation, Operation] | None:
@@ -43,14 +47,23 @@ def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operati
         twin = judgement.twin(operation)
         if twin is None or twin.kind != operation.kind or not all(judgement.is_right(v) for v in operation.inputs):
             continue
-        taken = judgement.partners_of(operation.inputs)
-        foreign = [v for v in twin.inputs if v not in taken and is_telling(v)]
-        layered = any(v.is_parameter for v in operation.inputs) and all(v.is_parameter for v in foreign)
-        other_size = operation.outputs[0].size != twin.outputs[0].size  # a bias may be added by a step of its own
-        right = any(v in judgement.partners(o) for o in operation.outputs for v in twin.outputs)
-        if layered and (other_size or (judgement.same_inputs(operation, twin) and not right)):
+        if _is_same_layer(judgement, operation, twin) and _makes_something_else(judgement, operation, twin):
             return twin, operation
     return None
+
+
+def _is_same_layer(judgement: Judgement, operation: Operation, twin: Operation) -> bool:
+    """Whether two operations take parameters, and nothing but parameters is foreign to the first."""
+    taken = judgement.partners_of(operation.inputs)
+    foreign = [v for v in twin.inputs if v not in taken and is_telling(v)]
+    return any(v.is_parameter for v in operation.inputs) and all(v.is_parameter for v in foreign)
+
+
+def _makes_something_else(judgement: Judgement, operation: Operation, twin: Operation) -> bool:
+    """Whether results have another size, or differ although the inputs are the same: a bias may be added by a step of its own."""
+    if operation.outputs[0].size != twin.outputs[0].size:
+        return True
+    return judgement.same_inputs(operation, twin) and judgement.partners_of(operation.outputs).isdisjoint(twin.outputs)
 
 
 def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
@@ -67,20 +80,24 @@ def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
 
 def idle(judgement: Judgement, trial: Trial) -> Operation | None:
     """The operation that hands on to a region what it takes, where the reference's makes something else of it; None without one."""
-    before = [before_any_moves(v).maker for o in trial.region for v in o.inputs if judgement.is_right(v)]
-    return next((o for o in (trial.suspect, *before) if o is not None and is_idle(judgement, o)), None)
+    right = [v for o in trial.region for v in o.inputs if judgement.is_right(v)]
+    for operation in (trial.suspect, *makers(map(before_any_moves, right))):
+        if is_idle(judgement, operation):
+            return operation
+    return None
 
 
 def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
     """The operation of a region that repeats values against each other, so that more come of it than the reference ever has there."""
     sizes = {v.size for v in judgement.reference.values.values()}
-    before = [v.maker for o in region for v in o.inputs if v.maker is not None and v.maker not in region]  # right, but for the number
+    before = [maker for o in region for maker in makers(o.inputs) if maker not in region]  # right, but for the number
     for operation in (*before, *region):
-        taken = [v.size for v in operation.inputs]
-        made = operation.outputs[0].size
+        if operation.kind not in REPEATING or not operation.inputs:
+            continue
         if any(v in judgement.wrong and v.size not in sizes for v in operation.inputs):  # too many came in
             continue
-        if operation.kind in REPEATING and taken and made > max(taken) and made not in sizes:
+        made = operation.outputs[0].size
+        if made > max(v.size for v in operation.inputs) and made not in sizes:
             return operation
     return None
 
@@ -90,21 +107,18 @@ def without_term(judgement: Judgement, user: Operation, twin: Operation | None) 
     if twin is None or twin.kind != user.kind or user.kind not in JOINING:
         return None
     taken = judgement.partners_of(user.inputs)
-    known = all(judgement.is_established(v) for v in user.inputs)  # else something stands in the term's place
-    if not known or not any(v in taken for v in twin.inputs):
+    if not all(judgement.is_established(v) for v in user.inputs):  # something stands in the term's place
         return None
-    todo = [v for v in twin.inputs if v not in taken and judgement.lacking(v)]
-    seen = set(todo)
-    while todo:
-        maker = todo.pop().maker
-        if maker is None:
+    terms = [v for v in twin.inputs if v not in taken and judgement.lacking(v)]
+    if not terms or taken.isdisjoint(twin.inputs):
+        return None
+    for maker in reached(makers(terms), lambda o: makers(v for v in o.inputs if judgement.lacking(v))):
+        if taken.isdisjoint(maker.inputs):
             continue
-        others = [v for v in maker.inputs if judgement.lacking(v)]
-        if any(v in taken for v in maker.inputs) and (maker.kind not in JOINING or maker.stack != twin.stack or not others):
+        joins_there_too = maker.kind in JOINING and maker.stack == twin.stack and any(map(judgement.lacking, maker.inputs))
+        if not joins_there_too:
             return None
-        todo += [v for v in others if v not in seen]
-        seen.update(others)
-    return user.source if seen else None
+    return user.source
 
 
 def made_plain(judgement: Judgement, operation: Operation, lacked: Operation | None) -> Operation | None:
@@ -114,25 +128,36 @@ def made_plain(judgement: Judgement, operation: Operation, lacked: Operation | N
     """
     if lacked is None:
         return None
-    if any(is_telling(v) for v in lacked.inputs):
-        shape, same = lacked.outputs[0].shape, [own for v in lacked.inputs for own in judgement.backwards.equals(v)]
-        plain = [u for u in _made_of(same, lacked.kind, shape) if u.order < operation.order]
-        due = _made_of([p for v in same for p in judgement.partners(v)], lacked.kind, shape)
-        return plain[0] if plain and not due else None
-    makers = [computing(v.maker) for v in operation.inputs if not is_telling(v)]
-    return next((m for m in makers if m is not None and m.kind == lacked.kind and not any(is_telling(v) for v in m.inputs)), None)
+    if any(map(is_telling, lacked.inputs)):
+        same = [own for v in lacked.inputs for own in judgement.backwards.equals(v)]
+        due = _plainly_made(lacked, [partner for v in same for partner in judgement.partners(v)])
+        plain = [] if due else [u for u in _plainly_made(lacked, same) if u.order < operation.order]
+        return plain[0] if plain else None
+    for value in operation.inputs:
+        maker = None if is_telling(value) else computing(value.maker)
+        if maker is not None and maker.kind == lacked.kind and not any(map(is_telling, maker.inputs)):
+            return maker
+    return None
 
 
-def _made_of(values: list[Value], kind: str, shape: tuple[int, ...]) -> list[Operation]:
-    """The operations of a kind that make plain values of a shape out of some values."""
-    users = dict.fromkeys(u for v in values for u in v.users if u.kind == kind and u.outputs[0].shape == shape)
-    return [u for u in users if not any(is_telling(v) for v in u.outputs)]
+def _plainly_made(lacked: Operation, values: list[Value]) -> list[Operation]:
+    """The operations of the kind of one that is lacking that make plain values, of its result's shape, out of some values."""
+    found: list[Operation] = []
+    for user in dict.fromkeys(users_of(values)):
+        is_alike = user.kind == lacked.kind and user.outputs[0].shape == lacked.outputs[0].shape
+        if is_alike and not any(map(is_telling, user.outputs)):
+            found.append(user)
+    return found
 
 
 def without_effect(judgement: Judgement, lacked: Operation | None) -> Operation | None:
     """What stands where the reference does what is lacking, and hands on what it takes; None where nothing does."""
-    alike = (o for o in judgement.candidate.operations if lacked is not None and o.kind == lacked.kind)
-    return next((o for o in alike if judgement.twin(o) is lacked and is_idle(judgement, o)), None)
+    if lacked is None:
+        return None
+    for operation in judgement.candidate.operations:
+        if operation.kind == lacked.kind and judgement.twin(operation) is lacked and is_idle(judgement, operation):
+            return operation
+    return None
 
 
 def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation | None:
@@ -142,20 +167,36 @@ def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation 
     """
     way = way_to(judgement, due, len(region) + CONTEXT)
     taken = {v for operation in way for v in operation.inputs}
+    return _with_odd_value(judgement, region, taken) or _with_odd_number(region, way) or _used_otherwise(judgement, region, way)
+
+
+def _with_odd_value(judgement: Judgement, region: list[Operation], taken: set[Value]) -> Operation | None:
+    """The first operation of a region that takes an established value of which the reference takes no counterpart."""
     digested = {v.digest for v in taken}
     for operation in region:
         for value in operation.inputs:
-            if judgement.is_established(value) and not value.is_parameter:
-                partners = judgement.partners(value)
-                if partners and not any(p in taken or p.digest in digested for p in partners):
-                    return operation
-    known = {n for o in way for n in numbers(o.arguments)} | {n for v in taken for n in constant(v)}
-    for operation in region:
-        own = numbers(operation.arguments) | {number for v in operation.inputs for number in constant(v)}
-        strange = {n for n in own if not any(abs(n - k) <= STORED * max(abs(n), abs(k)) for k in known)}
-        if known and any(not (n * 2).is_integer() for n in strange):
-            return operation
-    return _used_otherwise(judgement, region, way)
+            if value.is_parameter or not judgement.is_established(value):
+                continue
+            partners = judgement.partners(value)
+            if partners and taken.isdisjoint(partners) and digested.isdisjoint(p.digest for p in partners):
+                return operation
+    return None
+
+
+def _with_odd_number(region: list[Operation], way: list[Operation]) -> Operation | None:
+    """The first operation of a region that takes a number which the reference does not take on the way, and which is no simple one."""
+    known = {number for operation in way for number in _numbers_taken(operation)}
+    for operation in region if known else ():
+        for number in _numbers_taken(operation):
+            is_known = any(abs(number - k) <= STORED * max(abs(number), abs(k)) for k in known)
+            if not is_known and not (number * 2).is_integer():
+                return operation
+    return None
+
+
+def _numbers_taken(operation: Operation) -> set[float]:
+    """The numbers among what an operation takes, arguments and constants."""
+    return numbers(operation.arguments).union(*(constant(v) for v in operation.inputs))
 
 
 def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Operation]) -> Operation | None:
@@ -165,18 +206,19 @@ def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Ope
         for value in operation.inputs:
             if value in begun or value.is_parameter or not judgement.is_established(value):
                 continue
-            users = [o for o in way if any(p in o.inputs for p in judgement.partners(value))]
-            if users and all(o.kind != operation.kind for o in users):
+            partners = set(judgement.partners(value))
+            kinds = {o.kind for o in way if not partners.isdisjoint(o.inputs)}
+            if kinds and operation.kind not in kinds:
                 return operation
     return None
 
 
-def numbers(arguments: dict[str, object]) -> set[float]:
+def numbers(arguments: dict[str, Any]) -> set[float]:
     """The numbers among the arguments of an operation, those in lists too."""
     found: set[float] = set()
     for value in arguments.values():
         items = value if isinstance(value, list) else [value]
-        found.update(float(item) for item in items if isinstance(item, (int, float)) and not isinstance(item, bool))
+        found.update(float(item) for item in items if is_number(item))
     return found
 
 
@@ -194,16 +236,10 @@ def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Oper
     """
     if twin.kind != maker.kind or twin.numbers != maker.numbers or not maker.numbers:
         return None
-    todo, seen = list(maker.inputs), set(maker.inputs)
-    while todo and len(seen) < FOLLOWED:
-        operation = todo.pop(0).maker
-        if operation is None:
-            continue
-        if operation.kind == maker.kind and operation.numbers == maker.numbers and any(v in judgement.wrong for v in operation.outputs):
+    before = reached(makers(maker.inputs), lambda o: makers(o.inputs), nearest_first=True)
+    for operation in islice(before, FOLLOWED):
+        if operation.kind == maker.kind and operation.numbers == maker.numbers and not judgement.wrong.isdisjoint(operation.outputs):
             return operation
-        fresh = [v for v in operation.inputs if v not in seen]
-        seen.update(fresh)
-        todo += fresh
     return None
 
 
@@ -213,12 +249,12 @@ def comes_first(maker: Operation, twin: Operation) -> bool:
     if twin.kind != maker.kind or not wanted or twin.numbers == wanted:
         return False
     for _ in range(STEPS):
-        following = next((u for v in step.outputs for u in v.users if u.kind == maker.kind), None)
-        if following is None or not following.numbers:
+        alike = [user for user in users_of(step.outputs) if user.kind == maker.kind]
+        if not alike or not alike[0].numbers:
             return False
-        if following.numbers == wanted:
+        step = alike[0]
+        if step.numbers == wanted:
             return True
-        step = following
     return False
 
 
@@ -229,23 +265,31 @@ def beside(judgement: Judgement, missing: Operation, user: Operation, after: Ope
     """
     if is_container_line(judgement.reference, missing):  # each layer of it is a step of its own
         return None
-    depth, found = len(missing.stack), set()
-    level = max(1, len(user.stack) - len(after.stack) + depth) if after is not None and after.stack else depth
-    inner: dict[Operation, bool] = {}  # what is done in that line itself, and whether it comes right before or after
+    depth = len(missing.stack)
+    level = depth
+    if after is not None and after.stack:
+        level = max(1, len(user.stack) - len(after.stack) + depth)
+    lines: set[str] = set()
+    inner: dict[str, bool] = {}  # lines of what is done in that line itself, and whether it comes right before or after
+    steps: set[Operation] = set()
     for other in judgement.reference.operations:
         if other is missing or other.kind in MOVES or other.stack[-depth:] != missing.stack:
             continue
-        follows = any(v in missing.outputs for v in other.inputs)
-        makers = _makers(judgement, other) + (_idle(user, other.kind) if other.stack == missing.stack and follows else [])
-        found |= {maker.stack[-level] for maker in makers if len(maker.stack) >= level}
-        if other.stack == missing.stack and _owner(judgement.reference, other) == _owner(judgement.reference, missing):
-            near = follows or any(v in missing.inputs for v in other.outputs)
-            inner.update({maker: near or inner.get(maker, False) for maker in makers if maker.source is not None})
-    within = {maker.source or "" for maker in inner}
-    if len(inner) > 1 and len({function_of(line) for line in within}) == 1:  # several steps of that line, deeper in calls perhaps
-        within = within if len(within) == 1 else {maker.source or "" for maker, near in inner.items() if near}
-        return within.pop() if len(within) == 1 else None
-    return found.pop() if len(found) == 1 else None
+        follows = not set(missing.outputs).isdisjoint(other.inputs)
+        stand_ins = _makers(judgement, other)
+        if other.stack == missing.stack and follows:
+            stand_ins += _idle(user, other.kind)
+        lines |= {maker.stack[-level] for maker in stand_ins if len(maker.stack) >= level}
+        if other.stack != missing.stack or calling_module(judgement.reference, other) != calling_module(judgement.reference, missing):
+            continue
+        near = follows or not set(missing.inputs).isdisjoint(other.outputs)
+        for maker in stand_ins:
+            if maker.source is not None:
+                steps.add(maker)
+                inner[maker.source] = near or inner.get(maker.source, False)
+    if len(steps) > 1 and len(set(map(function_of, inner))) == 1:  # several steps of that line, deeper in calls perhaps
+        lines = {line for line, near in inner.items() if near or len(inner) == 1}
+    return lines.pop() if len(lines) == 1 else None
 
 
 def _makers(judgement: Judgement, other: Operation) -> list[Operation]:
@@ -254,18 +298,17 @@ def _makers(judgement: Judgement, other: Operation) -> list[Operation]:
     return [m for m in computing if m.kind == other.kind] or computing
 
 
-def _owner(graph: Graph, operation: Operation) -> str:
-    """The module whose code an operation is in: of a layer of the framework the one that holds it."""
-    return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module
-
-
 def _idle(user: Operation, kind: str) -> list[Operation]:
     """The steps of a kind that hand on, as it came, what an operation takes: a mask of ones, a factor of one."""
-    found = []
+    found: list[Operation] = []
     for value in user.inputs:
         maker = value.maker
-        while maker is not None and (same := [v for v in maker.inputs if v.digest == value.digest]):
-            found += [maker] if maker.kind == kind else []
+        while maker is not None:
+            same = [v for v in maker.inputs if v.digest == value.digest]
+            if not same:
+                break
+            if maker.kind == kind:
+                found.append(maker)
             maker = same[0].maker
     return found
 
@@ -312,7 +355,7 @@ REPEATING = ("view", "add", "subtract", "multiply", "divide", "maximum", "minimu
 #: steps of one kind that are followed
 STEPS = 4
 
-#: values before a step that are searched for another one like it
+#: operations before a step that are searched for another one like it
 FOLLOWED = 48
 
 #: numbers that differ by less than this share are the same, stored in another precision

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.capture import digest as digests
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.traverse import computing
 from paralign.locate.source.statements import alias_line, function_of
@@ -56,14 +57,9 @@ def _first_of(value: Value) -> Operation | None:
 
 def _is_of_numbers(value: Value) -> bool:
     """Whether neither an input nor a parameter leads to a value."""
-    todo, seen = [value], {value}
-    while todo:
-        each = todo.pop()
+    for each in reached([value], lambda v: v.maker.inputs if v.maker is not None else ()):
         if each.maker is None and (each.is_parameter or (each.record.role == "input" and each.record.name)):
             return False
-        fresh = [v for v in (each.maker.inputs if each.maker is not None else ()) if v not in seen]
-        seen.update(fresh)
-        todo += fresh
     return True
 
 

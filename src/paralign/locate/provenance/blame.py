@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, behind
+from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,10 +94,18 @@ class Search:
             return True
         if each not in self._excused:
             self._excused[each] = False
-            users = [u for u in each.users if u is not self.root and (u.is_copy or (u.kind in _FAITHFUL and not _is_simple(u)))]
-            users = [u for u in users if not (each.mark[0] == "a" and isinstance(u.scalar, int))]  # how long it is tells nothing of it
-            self._excused[each] = any((self._shows(u) and not u.is_copy) or self.is_excused(u) for u in users)
+            self._excused[each] = any(self._excuses(user) for user in each.users if not _is_length(each, user))
         return self._excused[each]
+
+    def _excuses(self, user: Expression) -> bool:
+        """Whether what was made of a value is right and has many numbers, or leads to such a result."""
+        if user is self.root:
+            return False
+        if user.is_copy:
+            return self.is_excused(user)
+        if user.kind not in _FAITHFUL or _is_simple(user):
+            return False
+        return self._shows(user) or self.is_excused(user)
 
     def _shows(self, each: Expression) -> bool:
         return each.numbers is not None and each.numbers.size >= TELLING and bool(self.is_right(each))
@@ -163,11 +172,11 @@ class Search:
 
     def _is_wrong_part(self, each: Expression) -> bool:
         """Whether a part was cut out of something that holds the right part: then where it was cut is wrong, not what it was cut out of."""
-        held = next((inner for role, inner in each.inputs if role == "object"), None) if each.kind == "item" else None
-        if held is None or held.numbers is None or each.numbers is None or self.reference is None or self.reference.numbers is None:
+        held = _taken_as(each, "object") if each.kind == "item" else None
+        due = None if self.reference is None else self.reference.numbers
+        if held is None or held.numbers is None or each.numbers is None or due is None or due.size < TELLING:
             return False
-        due = self.reference.numbers
-        return due.size >= TELLING and bool(np.isin(due, held.numbers).all()) and not bool(np.isin(due, each.numbers).all())
+        return bool(np.isin(due, held.numbers).all()) and not bool(np.isin(due, each.numbers).all())
 
     def _is_call_at_fault(self, each: Expression) -> bool:
         """Whether a call leaves an argument to a default that is right: other calls take it too, and the reference has it as a default."""
@@ -181,9 +190,11 @@ class Search:
         """The one number of those that stand in every program which what is right here was not made of: it must be at fault then."""
         if each.kind != "call" and each not in self._strict:
             return None
-        numbers = [inner for role, inner in known if role not in _CALLED and _is_simple(inner) and inner.numbers is not None]
         seen = Seen(behind(self.reference)) if self.reference is not None else self.seen
-        unseen = [inner for inner in numbers if inner.numbers is not None and not seen.has_numbers(inner.numbers)]
+        unseen: list[Expression] = []
+        for role, inner in known:
+            if role not in _CALLED and _is_simple(inner) and inner.numbers is not None and not seen.has_numbers(inner.numbers):
+                unseen.append(inner)
         if len(unseen) != 1:
             return None
         self._strict.add(unseen[0])
@@ -220,29 +231,25 @@ class Search:
     def _first_disordered(self) -> Blamed | None:
         """The first expression with the right numbers in an order that the reference has nowhere, of operands that it has in theirs."""
         led = self._led_to(self.root)
-        wrong = [e for e in led if _is_telling(e) and not self.seen.has_ordered(e)]
-        held = set(wrong)
-        firsts = [e for e in wrong if not e.is_copy and not any(i in held for i in self._led_to(e) if i is not e)]
-        if len({e.source for e in firsts}) != 1 or not any(self._is_ordered(inner) for e in firsts for _, inner in e.values):
+        wrong = {e for e in led if _is_telling(e) and not self.seen.has_ordered(e)}
+        firsts = [e for e in led if e in wrong and not e.is_copy and wrong.isdisjoint({*self._led_to(e)} - {e})]
+        operands = [inner for e in firsts for _, inner in e.values]
+        if len({e.source for e in firsts}) != 1 or not any(map(self._is_ordered, operands)):
             return None
-        numbers = (inner for e in firsts for _, inner in e.values if inner.mark[0] == "s" and self.is_right(inner) is False)
-        wrong_number = next(numbers, None)
-        if wrong_number is not None:
-            return Search(wrong_number, None, self.seen, self.defaults).first()
+        for inner in operands:
+            if inner.mark[0] == "s" and self.is_right(inner) is False:
+                return Search(inner, None, self.seen, self.defaults).first()
         return _blamed(firsts[0], [firsts[0]], None)
 
     def _led_to(self, root: Expression) -> list[Expression]:
         """A value and what it was made of, but not what made a right number, or many in their right order."""
-        found: dict[Expression, None] = {}
-        todo = [root]
-        while todo:
-            each = todo.pop()
-            if each in found:
-                continue
-            found[each] = None
-            right = self.seen.has_ordered(each) if _is_telling(each) else each.mark[0] == "s" and self.is_right(each)
-            todo += [] if right and each is not root else [inner for _, inner in each.inputs]
-        return list(found)
+        return list(reached([root], lambda each: each.operands if each is root or not self._is_settled(each) else []))
+
+    def _is_settled(self, each: Expression) -> bool:
+        """Whether a value is a right number, or many in their right order."""
+        if _is_telling(each):
+            return self.seen.has_ordered(each)
+        return each.mark[0] == "s" and bool(self.is_right(each))
 
     def _is_ordered(self, each: Expression) -> bool:
         """Whether an operand, or the parts of a list that is one, has many numbers in an order that the reference has."""
@@ -252,22 +259,37 @@ class Search:
 
 def setting_of(reading: Expression | None) -> Expression | None:
     """The entry of a file of settings that was read; None where none is known."""
-    return None if reading is None else next((inner for role, inner in reading.inputs if role == SETTING), None)
+    return None if reading is None else _taken_as(reading, SETTING)
+
+
+def _taken_as(each: Expression, role: str) -> Expression | None:
+    """The first thing that an expression takes in a role."""
+    return next((inner for name, inner in each.inputs if name == role), None)
+
+
+def _is_length(each: Expression, user: Expression) -> bool:
+    """Whether a whole number was made of an array: how long it is tells nothing of it."""
+    return bool(each.mark[0] == "a") and isinstance(user.scalar, int)
 
 
 def stored_in(reading: Expression) -> Expression | None:
     """What was put at the place that is read from an array, row by row; None where no such change was seen."""
-    places = [inner.scalar for role, inner in reading.inputs if role == "index"]
+    places = _places(reading)
     if reading.kind != "item" or not places or not all(type(place) is int for place in places):
         return None
-    container = next((inner for role, inner in reading.inputs if role == "object"), None)
+    container = _taken_as(reading, "object")
     while container is not None and container.kind == "change":
-        written = [inner.scalar for role, inner in container.inputs if role == "index"]
+        written = _places(container)
         values = [inner for role, inner in container.inputs if role == "value"]
         if values and written and written == places[: len(written)]:
             return values[-1]
-        container = next((inner for role, inner in container.inputs if role == "object"), None)
+        container = _taken_as(container, "object")
     return None
+
+
+def _places(each: Expression) -> list[Any]:
+    """The numbers in an expression's brackets."""
+    return [inner.scalar for role, inner in each.inputs if role == "index"]
 
 
 def _is_from_file(each: Expression) -> bool:
@@ -285,14 +307,7 @@ def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -
 
 def _decisive(root: Expression) -> list[Expression]:
     """A right value and what it was made of, but not what made a simple number: zero is zero times anything."""
-    found: dict[Expression, None] = {}
-    todo = [root]
-    while todo:
-        each = todo.pop()
-        if each not in found:
-            found[each] = None
-            todo += [inner for _, inner in each.inputs] if each.is_copy or not _is_simple(each) else []
-    return list(found)
+    return list(reached([root], lambda each: each.operands if each.is_copy or not _is_simple(each) else []))
 
 
 def _is_telling(each: Expression) -> bool:
@@ -317,14 +332,22 @@ def _lacks_an_operand(each: Expression, inner: Expression, twin: Expression | No
     leaf = inner
     while leaf.is_copy:
         leaf = leaf.values[0][1]
-    if leaf.values or twin is None or leaf.numbers is None or twin.numbers is None or leaf.numbers.size != 1 or twin.numbers.size != 1:
+    own, due = _one_number(leaf), None if twin is None else _one_number(twin)
+    if leaf.values or own is None or due is None:
         return False
-    own, due = float(leaf.numbers[0]), float(twin.numbers[0])
-    others = [e for e in behind(each) if e.mark[0] == "s" and e.kind != "input" and e.numbers is not None and not _is_simple(e)]
-    for other in (float(e.scalar) for e in others if e.scalar not in (own, due)):
-        if any(math.isclose(made, due, rel_tol=SAME_RMS) for made in (own + other, own - other, own * other, own / other)):
+    for other in behind(each):
+        if other.mark[0] != "s" or other.kind == "input" or other.numbers is None or _is_simple(other) or other.scalar in (own, due):
+            continue
+        number = float(other.scalar)
+        made = (own + number, own - number, own * number, own / number)
+        if any(math.isclose(result, due, rel_tol=SAME_RMS) for result in made):
             return True
     return False
+
+
+def _one_number(each: Expression) -> float | None:
+    """The number that a value of one number holds."""
+    return float(each.numbers[0]) if each.numbers is not None and each.numbers.size == 1 else None
 
 
 def _word(each: Expression) -> str:

@@ -133,13 +133,16 @@ def _strange_number(sides: Sides, seen: Seen) -> Blamed | None:
     It has to be written down as it is. None where there are several.
     """
     begin = sides.candidate.place("begin:0") or 0
-    taken = [
-        inner
-        for call in sides.candidate.expressions[begin:]
-        if call.kind == "call" and call.file
-        for role, inner in call.inputs
-        if role not in ("self", "function") and inner.mark[0] == "s" and inner.scalar not in COMMON and seen.has(inner) is False
-    ]
-    found = {b.source: b for each in taken if (b := Search(each, None, seen, sides.reference.expressions).first()) is not None}
-    plain = [b for b in found.values() if b.expression.kind in ("constant", "default") or not b.expression.values]
-    return plain[0] if len(found) == len(plain) == 1 else None
+    found: dict[str, Blamed] = {}
+    for call in sides.candidate.expressions[begin:]:
+        for role, inner in call.inputs if call.kind == "call" and call.file else ():
+            if role in ("self", "function") or inner.mark[0] != "s" or inner.scalar in COMMON or seen.has(inner) is not False:
+                continue
+            blamed = Search(inner, None, seen, sides.reference.expressions).first()
+            if blamed is not None:
+                found[blamed.source] = blamed
+    if len(found) != 1:
+        return None
+    only = next(iter(found.values()))
+    is_written = only.expression.kind in ("constant", "default") or not only.expression.values
+    return only if is_written else None

@@ -102,6 +102,11 @@ class Expression:
         return self.mark[1] if self.mark[0] == "s" else None
 
     @property
+    def operands(self) -> list[Expression]:
+        """All that the value was made of, whatever its role."""
+        return [inner for _, inner in self.inputs]
+
+    @property
     def is_object(self) -> bool:
         """Whether the value is an object of which only the kind was kept."""
         return bool(self.mark[0] == "k")
@@ -272,7 +277,7 @@ def _alike(numbers: Numbers, part: Numbers) -> bool:
 
 def behind(root: Expression) -> list[Expression]:
     """A value and all that it was made of."""
-    return list(reached([root], lambda each: [inner for _, inner in each.inputs]))
+    return list(reached([root], lambda each: each.operands))
 
 
 #: parts of names of functions whose results no constant decides

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
@@ -120,15 +121,23 @@ class Judgement:
 
     def blurring(self) -> list[tuple[Value, Value]]:
         """The right results whose own operation computes coordinates in float32, each with the reference's."""
-        made = [v for o in self.candidate.operations if o.kind in COORDINATES and not o.written for v in o.outputs if v in self.blur]
-        known = [(v, [p for p in self.partners(v) if p.shape == v.shape]) for v in made if v not in self.wrong]
-        return [(v, min(due, key=lambda p: ordered_distance(p, v) or 0.0)) for v, due in known if due]
+        pairs: list[tuple[Value, Value]] = []
+        for operation in self.candidate.operations:
+            if operation.kind not in COORDINATES or operation.written:
+                continue
+            for value in operation.outputs:
+                due = [p for p in self.partners(value) if p.shape == value.shape]
+                if due and value in self.blur and value not in self.wrong:
+                    pairs.append((value, min(due, key=lambda p: ordered_distance(p, value) or 0.0)))
+        return pairs
 
     def is_blurred(self) -> bool:
         """Whether outputs differ, and all that do by no more than coordinates in float32 explain."""
         apart_by = [(second, far) for _, second, far in self.outputs if far > self.scale.equal]
-        explained = [second not in self.wrong and far <= self.scale.own * self.blur.get(second, 0.0) for second, far in apart_by]
-        return bool(explained) and all(explained)
+        for second, far in apart_by:
+            if second in self.wrong or far > self.scale.own * self.blur.get(second, 0.0):
+                return False
+        return bool(apart_by)
 
     def has_slips(self) -> bool:
         """Whether an operation's result is slightly wrong: near a value of the reference, but further than its inputs explain."""
@@ -175,8 +184,9 @@ class Judgement:
     def disordered(self, value: Value) -> bool:
         """Whether a right value is that of a reference value of the same shape in another order of elements."""
         if value not in self._disordered:
-            alike = [far for far in (ordered_distance(p, value) for p in self.partners(value)) if far is not None]
-            self._disordered[value] = value not in self.wrong and is_telling(value) and bool(alike) and min(alike) > ALIKE
+            distances = [ordered_distance(p, value) for p in self.partners(value)] if self.is_established(value) else []
+            known = [far for far in distances if far is not None]
+            self._disordered[value] = min(known, default=0.0) > ALIKE
         return self._disordered[value]
 
     def misplaced(self) -> list[tuple[Value, Value]]:
@@ -235,19 +245,11 @@ class Judgement:
 
     def carrying(self) -> set[Operation]:
         """The operations through which the wrong outputs came to be wrong, as far back as there are wrong values."""
-        found: set[Operation] = set()
-        todo = [second for _, second in self.wrong_outputs()]
-        seen: set[Value] = set()
-        while todo:
-            value = todo.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            if value.maker is not None and (value in self.wrong or self.scale.thorough):
-                todo += value.maker.inputs
-                if value in self.wrong:
-                    found.add(value.maker)
-        return found
+        way = reached(
+            (second for _, second in self.wrong_outputs()),
+            lambda v: v.maker.inputs if v.maker is not None and (v in self.wrong or self.scale.thorough) else (),
+        )
+        return {value.maker for value in way if value.maker is not None and value in self.wrong}
 
     def twin(self, operation: Operation) -> Operation | None:
         """The reference's operation that takes the same values, as far as they are right; of the same kind if there is one."""
@@ -256,28 +258,32 @@ class Judgement:
         return self._twins[operation]
 
     def _find_twin(self, operation: Operation) -> Operation | None:
-        shared: Counter[Operation] = Counter()
-        moving = operation.kind in MOVES
-        for value in dict.fromkeys(operation.inputs):
-            if self.is_established(value):
-                weight = 2 if value.is_parameter else 1
-                users = {u for p in self.partners(value) for u in p.users if (moving or u.kind not in MOVES) and u.kind != "fill"}
-                shared.update(dict.fromkeys(users, weight))
+        """As :meth:`twin`, looked for."""
+        shared = self._sharing(operation)
         if not shared:
             return self._without_inputs(operation) if not operation.inputs else None
         place = operation.order / max(1, len(self.candidate.values))
         length = max(1, len(self.reference.values))
         wrong = any(v in self.wrong for v in operation.outputs)
-        return max(
-            shared,
-            key=lambda other: (
-                other.kind == operation.kind,
-                wrong and any(self.lacking(value) for value in other.outputs),  # what the candidate has was done elsewhere
-                shared[other],
-                any(self.lacking(value) for value in other.outputs),
-                -abs(other.order / length - place),
-            ),
-        )
+
+        def likeness(other: Operation) -> tuple[bool, bool, int, bool, float]:
+            lacking = any(map(self.lacking, other.outputs))  # what the candidate has was done elsewhere
+            return other.kind == operation.kind, wrong and lacking, shared[other], lacking, -abs(other.order / length - place)
+
+        return max(shared, key=likeness)
+
+    def _sharing(self, operation: Operation) -> Counter[Operation]:
+        """The reference's operations that take values which an operation takes, parameters counting twice; moves only for a move."""
+        shared: Counter[Operation] = Counter()
+        moving = operation.kind in MOVES
+        for value in dict.fromkeys(operation.inputs):
+            if not self.is_established(value):
+                continue
+            users = {u for p in self.partners(value) for u in p.users if u.kind != "fill"}
+            for user in users:
+                if moving or user.kind not in MOVES:
+                    shared[user] += 2 if value.is_parameter else 1
+        return shared
 
     def _without_inputs(self, operation: Operation) -> Operation | None:
         sizes = {v.shape for v in operation.outputs}
@@ -288,13 +294,18 @@ class Judgement:
 
     def same_inputs(self, operation: Operation, twin: Operation) -> bool:
         """Whether two operations take the same values, as far as values tell: none of either's telling inputs is foreign to the other."""
-        ours = [v for v in twin.inputs if is_telling(v)]
-        theirs = [v for v in operation.inputs if is_telling(v)]
-        known = self.partners_of(theirs)
+        due = {v for v in twin.inputs if is_telling(v)}
+        taken = [v for v in operation.inputs if is_telling(v)]
+        known = self.partners_of(taken)
         digested = {p.digest for p in known}
-        return all(v in known or v.digest in digested for v in ours) and all(
-            any(p in ours or p.digest in {o.digest for o in ours} for p in self.partners(v)) for v in theirs
-        )
+        if any(v not in known and v.digest not in digested for v in due):
+            return False
+        due_digests = {v.digest for v in due}
+        for value in taken:
+            partners = self.partners(value)
+            if due.isdisjoint(partners) and due_digests.isdisjoint(p.digest for p in partners):
+                return False
+        return True
 
 
 def _true(digest: str) -> tuple[int, int]:

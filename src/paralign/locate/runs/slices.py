@@ -9,8 +9,9 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.capture import sketch as sketches
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import ALIKE, is_telling
-from paralign.locate.runs.traverse import computing_users
+from paralign.locate.runs.traverse import computing_users, makers
 from paralign.locate.runs.value_index import Values
 
 if TYPE_CHECKING:
@@ -112,14 +113,7 @@ class Slices:
 
 def _ways(values: Iterable[Value]) -> set[Operation]:
     """All operations on the way to values."""
-    found: set[Operation] = set()
-    todo = list(values)
-    while todo:
-        maker = todo.pop().maker
-        if maker is not None and maker not in found:
-            found.add(maker)
-            todo += maker.inputs
-    return found
+    return set(reached(makers(values), lambda operation: makers(operation.inputs)))
 
 
 def _parts(array: np.ndarray) -> Iterator[np.ndarray]:

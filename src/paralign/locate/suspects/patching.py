@@ -17,7 +17,7 @@ from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.runs.judgement import Judgement
 from paralign.locate.runs.slices import Slices
-from paralign.locate.runs.traverse import CONTEXT, computing_users, way_to
+from paralign.locate.runs.traverse import CONTEXT, computing_users, makers, way_to
 from paralign.locate.source.call_arguments import differing
 from paralign.locate.suspects import fused_operations
 from paralign.locate.suspects.propose import Reason, Trial, fits, region, suspects, trials
@@ -120,22 +120,21 @@ class _Hunt:
 
     def next(self) -> bool:
         """Look for one more fault; False where none is left, or none can be confirmed."""
-        order = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)][:SUSPECTS]
-        if not order:
+        untouched = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)]
+        if not untouched:
             return not self.outright and self._end()
         most, alike = (OUTRIGHT, OUTRIGHT) if self.outright else (TRIALS, ALIKE_TRIALS)
-        plans = [_plan(self.judgement, suspect, most, alike) for suspect in order]
-        wanted = list(dict.fromkeys(trial.due for plan in plans for trial in plan))
-        values = self.laboratory.values(wanted)
+        plans = [_plan(self.judgement, suspect, most, alike) for suspect in untouched[:SUSPECTS]]
         everything = [trial for plan in plans for trial in plan]
-        for trial in sorted(everything, key=(lambda trial: trial.why is Reason.OUTPUT) if self.outright else self._cost):
+        values = self.laboratory.values(list(dict.fromkeys(trial.due for trial in everything)))
+        for trial in sorted(everything, key=self._outputs_last if self.outright else self._cost):
             if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                 return True
             self.failed.add(_named(trial))
-        by_twin = [trial for plan in plans for trial in plan[:1] if trial.why is Reason.TWIN]
-        if not self.outright and any(self._is_hidden(trial, values) for trial in by_twin):
-            return True
-        self._suspect(order[0])
+        for plan in plans if not self.outright else ():
+            if plan and plan[0].why is Reason.TWIN and self._is_hidden(plan[0], values):
+                return True
+        self._suspect(untouched[0])
         return False
 
     def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
@@ -144,8 +143,9 @@ class _Hunt:
         Then no value that is computed of it could come nearer to the reference's. Where the two have other arguments, that is the fault.
         """
         twin, operation = trial.twin, trial.suspect
-        alone = trial.value.maker is operation and twin is not None and twin.kind == operation.kind
-        if not alone or twin is None or self.judgement.wrong_outputs() or trial.due not in values or self.spent >= self.runs:
+        if trial.value.maker is not operation or twin is None or twin.kind != operation.kind:
+            return False
+        if self.judgement.wrong_outputs() or trial.due not in values or self.spent >= self.runs:
             return False
         if any(min(self.judgement.error[v], ALIKE) > self.judgement.scale.equal / 10 for v in self._made_of(trial.value)):
             return False  # it shows, and was no better with the reference's value
@@ -163,6 +163,10 @@ class _Hunt:
         self.judgement = self._with_repeats(guilt, judged)
         return True
 
+    def _outputs_last(self, trial: Trial) -> tuple[bool, bool, bool, int]:
+        """In the order of suspects, outputs last."""
+        return trial.why is Reason.OUTPUT, False, False, 0
+
     def _made_of(self, value: Value) -> list[Value]:
         """What is computed of a value, past what only moves it."""
         return [v for user, _ in _followed(self.judgement, value) if user.kind not in MOVES for v in user.outputs]
@@ -179,12 +183,11 @@ class _Hunt:
         return trial.why is Reason.OUTPUT, turned, _named(trial) in self.failed, 1 if single else computing or several
 
     def _try(self, trial: Trial, value: Typed) -> bool:
+        """Put a value of the reference in place; if less is wrong then, keep the fault and the value."""
         patch = _patch(trial.value, value)
         more = self._turned_alike(trial) if trial.why is Reason.ORDER else []
         judged = self._judged([*self.patches.values(), patch, *more])
-        if judged is None or not (_repaired(self.judgement, judged) if self.outright else _improved(self.judgement, judged, trial)):
-            return False
-        if not self.outright and self._inherited(trial):
+        if judged is None or not self._confirms(trial, judged):
             return False
         self.patches.update({(each.number, each.place): each for each in (patch, *more)})
         guilt = Guilt(
@@ -202,14 +205,19 @@ class _Hunt:
         self.judgement = self._with_repeats(guilt, judged)
         return True
 
+    def _confirms(self, trial: Trial, judged: Judgement) -> bool:
+        """Whether a run with the reference's value in place shows that the trial's operation is at fault."""
+        if self.outright:
+            return _repaired(self.judgement, judged)
+        return _improved(self.judgement, judged, trial) and not self._inherited(trial)
+
     def _slices(self, trial: Trial) -> Slices | None:
         """What the reference makes, and the candidate does not, on the way to what is due: its values, and the steps inside of them."""
         way = [o for o in reversed(way_to(self.judgement, trial.due, len(trial.region) + CONTEXT)) if not o.written]
         values = dict.fromkeys(v for o in way for v in o.outputs if v.digest is not None and v is not trial.due)
-        fused = [o for o in way if o.kind in fused_operations.KNOWN and all(v.maker is None or not v.maker.written for v in o.inputs)]
+        fused = [o for o in way if o.kind in fused_operations.KNOWN and not any(maker.written for maker in makers(o.inputs))]
         taken = dict.fromkeys(v for o in fused for v in o.inputs if v.maker is not None or v.record.name)
-        wanted = list(dict.fromkeys([*values, *taken, trial.due]))
-        arrays = self.laboratory.values(wanted)
+        arrays = self.laboratory.values(list(dict.fromkeys([*values, *taken, trial.due])))
         if trial.due not in arrays:
             return None
         found = [arrays[v].array for v in values if v in arrays]
@@ -227,11 +235,16 @@ class _Hunt:
     def _turned_alike(self, trial: Trial) -> list[Patch]:
         """The other results of the line that brought elements into a wrong order: parts that are joined later, all of them wrong."""
         maker = trial.value.maker
-        others = [o for o in self.judgement.candidate.operations if maker is not None and o.kind == maker.kind and o.source == maker.source]
-        values = [v for o in others if o is not maker and not o.written for v in o.outputs if self.judgement.disordered(v)]
-        pairs = [(v, next((p for p in self.judgement.partners(v) if same_shape(p, v) and fits(v, p)), None)) for v in values]
-        known = [(v, due) for v, due in pairs if due is not None]
-        return self._patches_of(known)
+        if maker is None:
+            return []
+        pairs: list[tuple[Value, Value]] = []
+        for other in self.judgement.candidate.operations:
+            if other is maker or other.written or other.kind != maker.kind or other.source != maker.source:
+                continue
+            for value in filter(self.judgement.disordered, other.outputs):
+                due = [p for p in self.judgement.partners(value) if same_shape(p, value) and fits(value, p)]
+                pairs += [(value, due[0])] if due else []
+        return self._patches_of(pairs)
 
     def _patches_of(self, pairs: Sequence[tuple[Value, Value]]) -> list[Patch]:
         """The reference's values in place of the candidate's; without those that the reference does not make again."""
@@ -244,16 +257,19 @@ class _Hunt:
         if len(trial.region) > 1 or not slight or self.spent >= self.runs:
             return False
         judgement, suspect = self.judgement, trial.suspect
-        off = [v for v in dict.fromkeys(suspect.inputs) if v.maker is not None and judgement.is_right(v) and judgement.error[v] > EXACT]
-        pairs = [(v, p) for v in off for p in judgement.partners(v)[:1] if fits(v, p)]
-        if not pairs:
-            return False
-        patches = self._patches_of(pairs)
-        if len(patches) < len(pairs):
+        pairs: list[tuple[Value, Value]] = []
+        for value in dict.fromkeys(suspect.inputs):
+            if value.maker is None or not judgement.is_right(value) or judgement.error[value] <= EXACT:
+                continue
+            pairs += [(value, due) for due in judgement.partners(value)[:1] if fits(value, due)]
+        patches = self._patches_of(pairs) if pairs else []
+        if not pairs or len(patches) < len(pairs):
             return False
         judged = self._judged([*self.patches.values(), *patches])
-        made = _places(judged).get((suspect.number, trial.value.place)) if judged is not None else None
-        return judged is not None and made is not None and made not in judged.wrong
+        if judged is None:
+            return False
+        made = _places(judged).get((suspect.number, trial.value.place))
+        return made is not None and made not in judged.wrong
 
     def _judged(self, patches: Sequence[Patch]) -> Judgement | None:
         self.spent += 1
@@ -268,12 +284,13 @@ class _Hunt:
             if maker is None or maker.written or (maker.number, second.place) in self.patches:
                 continue
             trial = Trial(maker, second, first, Reason.END, first.maker, [maker])
-            patch = next(iter(self._patches_of([(second, first)])), None) if first.maker is None or not first.maker.written else None
-            judged = self._judged([*self.patches.values(), patch]) if patch is not None and self.spent < self.runs else None
+            reachable = first.maker is None or not first.maker.written
+            patches = self._patches_of([(second, first)]) if reachable else []
+            judged = self._judged([*self.patches.values(), *patches]) if patches and self.spent < self.runs else None
             self.found.append(Guilt(trial, self.judgement, confirmed=judged is not None, error=_error(trial)))
-            if judged is None or patch is None:
+            if judged is None:
                 return False
-            self.patches[patch.number, patch.place] = patch
+            self.patches[patches[0].number, patches[0].place] = patches[0]
             self.judgement = judged
             return True
         return False
@@ -323,12 +340,15 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
 
 def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS, alike: int = ALIKE_TRIALS) -> list[Trial]:
     """The trials of a suspect that are worth a run, ``alike`` of those found in one way; that of an output comes last, and always."""
-    found = list(trials(judgement, suspect))
     ways: Counter[Reason] = Counter()
     plan: list[Trial] = []
-    for trial in found:
+    for trial in trials(judgement, suspect):
         ways[trial.why] += 1
-        if ways[trial.why] <= (1 if trial.why is Reason.OUTPUT else alike) and len(plan) < most + (trial.why is Reason.OUTPUT):
+        if trial.why is Reason.OUTPUT:
+            is_wanted = ways[trial.why] == 1 and len(plan) <= most
+        else:
+            is_wanted = ways[trial.why] <= alike and len(plan) < most
+        if is_wanted:
             plan.append(trial)
     for trial in plan:
         trial.region = region(judgement, suspect, trial.value)
@@ -339,20 +359,24 @@ def _repeats(guilt: Guilt) -> list[tuple[Value, Value]]:
     """Later results of the same line and kind, wrong too, beside those of the reference's line, where there are as many of both."""
     trial = guilt.trial
     maker, other = trial.value.maker, trial.due.maker
-    if maker is None or other is None:
+    if maker is None or other is None or maker.written or other.written:
         return []
-    sides = []
-    for graph, first in ((guilt.judgement.candidate, maker), (guilt.judgement.reference, other)):
-        line = own_line(graph, first)
-        sides.append([o for o in graph.operations if o.kind == first.kind and not o.written and own_line(graph, o) == line])
-    if maker.written or other.written or len(sides[0]) != len(sides[1]) or sides[0].index(maker) != sides[1].index(other):
+    own, theirs = _of_line(guilt.judgement.candidate, maker), _of_line(guilt.judgement.reference, other)
+    if len(own) != len(theirs) or own.index(maker) != theirs.index(other):
         return []
-    pairs = []
-    for one, two in zip(sides[0], sides[1], strict=True):
-        values = [v for v in one.outputs if v.place == trial.value.place], [v for v in two.outputs if v.place == trial.due.place]
-        if one is not maker and values[0] and values[1] and values[0][0] in guilt.judgement.wrong:
-            pairs.append((values[0][0], values[1][0]))
+    pairs: list[tuple[Value, Value]] = []
+    for one, two in zip(own, theirs, strict=True):
+        made = [v for v in one.outputs if v.place == trial.value.place]
+        due = [v for v in two.outputs if v.place == trial.due.place]
+        if one is not maker and made and due and made[0] in guilt.judgement.wrong:
+            pairs.append((made[0], due[0]))
     return pairs
+
+
+def _of_line(graph: Graph, first: Operation) -> list[Operation]:
+    """The operations of the line and kind of another one, that one too."""
+    line = own_line(graph, first)
+    return [o for o in graph.operations if o.kind == first.kind and not o.written and own_line(graph, o) == line]
 
 
 def _patch(value: Value, due: Typed) -> Patch:
@@ -369,8 +393,10 @@ def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """
     if array.shape == shape:
         return array
-    if array.size != math.prod(shape):
-        return np.broadcast_to(array, shape).copy() if broadcasts(array.shape, shape) and array.size < math.prod(shape) else array
+    size = math.prod(shape)
+    if array.size != size:
+        repeats = array.size < size and broadcasts(array.shape, shape)
+        return np.broadcast_to(array, shape).copy() if repeats else array
     if [n for n in array.shape if n != 1] != [n for n in shape if n != 1] and sorted(array.shape) == sorted(shape):
         for axes in permutations(range(array.ndim)):
             if tuple(array.shape[axis] for axis in axes) == shape:
@@ -386,31 +412,41 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
     """Whether the reference's value at a point makes what follows from it right, or clearly less wrong."""
     if trial.value.maker is None:
         return False
-    then, now = _places(before), _places(after)
-    value = now.get((trial.value.maker.number, trial.value.place))
+    value = _places(after).get((trial.value.maker.number, trial.value.place))
     if value is None or (trial.why is Reason.BEFORE and _spoilt(before, after, trial.value)):
         return False
     if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
         return True
+    then = _places(before)
     for user, near in _followed(after, value):
         for result in user.outputs:
             old = then.get((user.number, result.place))
             moved = user.kind in MOVES or result.digest == value.digest
-            if old is None or not (_is_output(after, result) or (result.users and not moved)):
-                continue  # what is only moved of the reference's value says nothing
-            if (old in before.wrong and result not in after.wrong) or (before.disordered(old) and not after.disordered(result)):
-                return True
-            then_error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
-            if near and then_error > after.scale.equal / 10 and then_error > FALL * after.error[result]:
+            says_something = _is_output(after, result) or (result.users and not moved)  # but what is only moved of that value
+            if old is not None and says_something and _is_better(before, after, old, result, near=near):
                 return True
     return False
+
+
+def _is_better(before: Judgement, after: Judgement, old: Value, new: Value, *, near: bool) -> bool:
+    """Whether a result has become right, or, near to what was put in place, its error has fallen."""
+    if old in before.wrong and new not in after.wrong:
+        return True
+    if before.disordered(old) and not after.disordered(new):
+        return True
+    error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
+    return near and error > after.scale.equal / 10 and error > FALL * after.error[new]
 
 
 def _spoilt(before: Judgement, after: Judgement, value: Value) -> bool:
     """Whether something that is computed of a value was right and is wrong now."""
     now = _places(after)
-    made = [(now.get((user.number, v.place)), v) for user in computing_users(value) if user.kind not in MOVES for v in user.outputs]
-    return any(new is None or (before.is_right(old) and not after.is_right(new)) for new, old in made)
+    for user in computing_users(value):
+        for old in user.outputs if user.kind not in MOVES else ():
+            new = now.get((user.number, old.place))
+            if new is None or (before.is_right(old) and not after.is_right(new)):
+                return True
+    return False
 
 
 def _repaired(before: Judgement, after: Judgement) -> bool:

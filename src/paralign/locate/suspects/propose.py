@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import SLIGHT, is_telling, same_shape
-from paralign.locate.runs.traverse import before_any_moves, computing_users, way_to
+from paralign.locate.runs.traverse import before_any_moves, computing_users, makers, users_of, way_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -148,15 +149,10 @@ def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
     if operation.kind in MOVES or not all(judgement.is_right(v) for v in operation.inputs):
         return False
     wrong = [v for v in operation.outputs if v in judgement.wrong and v.users and is_telling(v)]
-    if not wrong:
+    twin = judgement.twin(operation) if wrong else None
+    if twin is None or twin.kind != operation.kind or not judgement.same_inputs(operation, twin):
         return False
-    twin = judgement.twin(operation)
-    return (
-        twin is not None
-        and twin.kind == operation.kind
-        and judgement.same_inputs(operation, twin)
-        and any(judgement.matches.nearest(v)[1] in twin.outputs for v in wrong)
-    )
+    return any(judgement.matches.nearest(v)[1] in twin.outputs for v in wrong)
 
 
 def rank(judgement: Judgement, operation: Operation) -> int:
@@ -213,7 +209,7 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
     """What the twin makes is due; in place of what is made of the suspect's result with a parameter, where the twin has that in it."""
     taken = {v.shape for v in twin.inputs if v.is_parameter} - {v.shape for v in suspect.inputs}
     for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
-        if result.maker is not None and any(v.is_parameter and v.shape in taken for v in _origins(result.maker)):
+        if result.maker is not None and any(v.is_parameter and v.shape in taken for v in map(before_any_moves, result.maker.inputs)):
             yield Trial(suspect, result, twin.outputs[0], Reason.TWIN, twin)
     for value in wrong:
         same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
@@ -226,10 +222,11 @@ def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Ite
     if not any(v.is_parameter for v in suspect.inputs):
         return
     for value in suspect.inputs:
-        several = judgement.is_established(value) and len(computing_users(value)) > 1
-        known = set(judgement.partners(value)) if several and value not in twin.inputs else set()
-        for due in _others(judgement, suspect, twin) if known else []:
-            if judgement.lacking(due) and any(v in known for o in way_to(judgement, due, CHAIN) for v in o.inputs):
+        if value in twin.inputs or not judgement.is_established(value) or len(computing_users(value)) <= 1:
+            continue
+        known = set(judgement.partners(value))
+        for due in _others(judgement, suspect, twin):
+            if judgement.lacking(due) and any(not known.isdisjoint(o.inputs) for o in way_to(judgement, due, CHAIN)):
                 yield Trial(suspect, value, due, Reason.BEFORE, due.maker)
 
 
@@ -271,15 +268,15 @@ def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 def results(operation: Operation) -> list[Value]:
     """What an operation makes, and what is made of that with a parameter: a convolution and its bias may be one operation or two."""
     found = list(operation.outputs[:1])
-    for user in [u for v in operation.outputs for u in v.users]:
-        if any(v.is_parameter or (v.maker and v.maker.kind in MOVES and not is_computed(v)) for v in user.inputs):
+    for user in users_of(operation.outputs):
+        if any(v.is_parameter or _is_moved_only(v) for v in user.inputs):
             found += user.outputs[:1]
     return found
 
 
-def _origins(operation: Operation) -> list[Value]:
-    """What an operation takes, as it was before it was only moved."""
-    return [before_any_moves(value) for value in operation.inputs]
+def _is_moved_only(value: Value) -> bool:
+    """Whether a value was moved from what was given, and not computed."""
+    return value.maker is not None and value.maker.kind in MOVES and not is_computed(value)
 
 
 def is_computed(value: Value) -> bool:
@@ -326,19 +323,21 @@ def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     """Where a constant of simple numbers, which proves nothing, goes in on the way: what only the reference has, of its shape."""
-    takers = [suspect, *(u for v in _onward(set(suspect.outputs), lambda v: v in judgement.wrong) for u in v.users)]
-    todo = [v for o in takers for v in o.inputs]
-    found: set[Value] = set()
-    while todo:  # what a constant was made of is a constant perhaps
-        value = todo.pop()
-        if value not in found and value.maker is not None and value.size > 1 and _is_constant(value):
-            found.add(value)
-            todo += value.maker.inputs
-    for value in sorted(found, key=lambda v: v.order):
+    takers = [suspect, *users_of(_onward(set(suspect.outputs), lambda v: v in judgement.wrong))]
+    taken = [v for o in takers for v in o.inputs if _is_made_constant(v)]
+    # what a constant was made of is a constant perhaps
+    constants = reached(taken, lambda v: filter(_is_made_constant, v.maker.inputs if v.maker is not None else ()))
+    for value in sorted(constants, key=lambda v: v.order):
         for due in judgement.reference.values.values():
-            alike = due.maker is not None and due.shape == value.shape and due.record.dtype == value.record.dtype
-            if alike and due.digest is not None and not _is_constant(due) and not judgement.backwards.equals(due):
+            if due.maker is None or due.digest is None or due.shape != value.shape or due.record.dtype != value.record.dtype:
+                continue
+            if not _is_constant(due) and not judgement.backwards.equals(due):
                 yield Trial(suspect, value, due, Reason.CONSTANT, due.maker)
+
+
+def _is_made_constant(value: Value) -> bool:
+    """Whether a value of several elements was made, and holds but simple numbers."""
+    return value.maker is not None and value.size > 1 and _is_constant(value)
 
 
 def _is_constant(value: Value) -> bool:
@@ -347,30 +346,27 @@ def _is_constant(value: Value) -> bool:
 
 def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
     """What is made of values in a few steps, those first that are made first."""
-    found = dict.fromkeys(v for v in begun if follow(v))
-    front = list(begun)
+    found = {value for value in begun if follow(value)}
+    front = begun
     for _ in range(CHAIN):
-        made = dict.fromkeys(v for value in front for user in value.users for v in user.outputs if v not in found and follow(v))
-        found.update(made)
-        front = list(made)
+        made = {v for user in users_of(front) for v in user.outputs if v not in found and follow(v)}
+        found |= made
+        front = made
     return sorted(found, key=lambda v: v.order)
 
 
 def fits(value: Value, due: Value) -> bool:
     """Whether a reference's value can take the place of a candidate's: the same number of elements, or of axes."""
-    reachable = value.maker is not None and not value.maker.written and (due.maker is None or not due.maker.written)
-    return reachable and bool(due.maker or due.record.name) and (value.size == due.size or len(value.shape) == len(due.shape))
+    if value.maker is None or value.maker.written or (due.maker is not None and due.maker.written):
+        return False
+    if due.maker is None and not due.record.name:
+        return False
+    return value.size == due.size or len(value.shape) == len(due.shape)
 
 
 def region(judgement: Judgement, suspect: Operation, value: Value) -> list[Operation]:
     """The operations from a suspect to a value whose results are wrong, in order; the suspect alone where it made the value."""
     if value.maker is suspect:
         return [suspect]
-    found: set[Operation] = set()
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if item.maker is not None and item in judgement.wrong and item.maker not in found:
-            found.add(item.maker)
-            todo += item.maker.inputs
+    found = reached(makers({value} & judgement.wrong), lambda operation: makers(v for v in operation.inputs if v in judgement.wrong))
     return sorted(found, key=lambda o: o.order)
