@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from paralign.api.mended_port import _lines_of, _places
 from paralign.cli import main
 from paralign.port import kept_edits
 from paralign.port.converted import convert_code
-from paralign.api.mended_port import _lines_of, _places
 
 NET = """import torch
 from torch import nn

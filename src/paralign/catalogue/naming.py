@@ -22,6 +22,7 @@ else:
 #: where the classes and functions of a package are defined, below the module that offers them
 _DEFINED = re.compile(
     r"^(torch\.nn)\.modules(?:\.\w+)?\.|^(torch\.optim)\.\w+\.(?=[A-Z])|^(torchvision\.transforms)\.(?:transforms|_transforms_\w+)\."
+    r"|^(torch\.autograd)\.function\.(?=[A-Z])"
 )
 
 

@@ -28,8 +28,8 @@ class Way:
     """How one callable is written: a template, or the call under Paddle's name with the arguments that are listed.
 
     ``instead`` are templates for calls that give an argument, ``only`` values that arguments must have for the template to be right.
-    ``ignored`` are arguments that a template may leave out. ``told`` is a condition that the ledger says of every call, ``refuses`` says
-    when the written call raises.
+    ``sets`` are arguments that others are written for, and these. ``ignored`` are arguments that a template may leave out. ``told`` is a
+    condition that the ledger says of every call, ``refuses`` says when the written call raises.
     """
 
     template: str = ""
@@ -40,6 +40,11 @@ class Way:
     ignored: frozenset[str] = frozenset()
     told: str = ""
     refuses: str = ""
+    sets: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+
+    def written(self, argument: str) -> dict[str, str]:
+        """What is written in the place of an argument; empty where it stays."""
+        return dict(next((texts for name, texts in self.sets if name == argument), ()))
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ class Conversions:
     base_helpers: dict[str, str]
     flags: dict[str, str]
     ranks: dict[str, str]
+    aliases: dict[str, str]
+    layer_attributes: dict[str, str]
 
 
 @cache
@@ -95,6 +102,8 @@ def conversions() -> Conversions:
         base_helpers=content["base_helpers"],
         flags=content["flags"],
         ranks=content["ranks"],
+        aliases=content["aliases"],
+        layer_attributes=content["layer_attributes"],
     )
 
 
@@ -110,6 +119,7 @@ def _way(raw: str | dict[str, Any]) -> Way:
         ignored=frozenset(raw.get("ignored", ())),
         told=raw.get("told", ""),
         refuses=raw.get("refuses", ""),
+        sets=tuple((name, tuple(texts.items())) for name, texts in raw.get("set", {}).items()),
     )
 
 

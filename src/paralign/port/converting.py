@@ -4,54 +4,24 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.port.adapters import adapter_of, given_back, is_start
 from paralign.port.call_edits import ROOTS
 from paralign.port.conversions import conversions
-from paralign.port.imports import from_rewritten, import_rewritten
+from paralign.port.imports import alike, from_rewritten, import_rewritten
 from paralign.port.ledger import Fate
-from paralign.port.observing import Observed, place
+from paralign.port.observing import place
 from paralign.port.ownership import could_be, guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START
 from paralign.port.planning import ByHand, plan
-from paralign.port.settings import Settings
+from paralign.port.referring import Referrer
 from paralign.port.values import Certainty, Form, Use
 
-if TYPE_CHECKING:
-    from paralign.catalogue.parameters import Table
-    from paralign.port.adapters import Adapter
-    from paralign.port.texts import Text as SourceText
 
-
-class Converter(Settings):
+class Converter(Referrer):
     """Walks one program and notes the edits that make it Paddle's."""
-
-    def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
-        super().__init__(path, text, seen, paddle, file)
-        self.adapters: dict[str, tuple[str, Adapter]] = {}
-        self._annotation = 0
-
-    # what is noted
-
-    def adapter(self, name: str) -> tuple[str, Adapter] | None:
-        """The adapter of a callable and its name in this file, which it is defined in from then on; None where none can be written."""
-        if name not in self.adapters:
-            made = adapter_of(name, self.paddle)
-            if made is None or self.hidden(made.made.template):
-                return None
-            own = "_" + name.rpartition(".")[2]
-            while (
-                own.encode() in self.text.content
-                or own in conversions().helpers
-                or any(own == other for other, _ in self.adapters.values())
-            ):
-                own += "_"
-            self.adapters[name] = (own, made)
-            self.needs(made.made.template)
-        return self.adapters[name]
 
     # the walk
 
@@ -64,6 +34,11 @@ class Converter(Settings):
         """Rewrite ``from torch import …``."""
         if not node.level and (node.module or "").partition(".")[0] in ROOTS:
             self._statement(node, from_rewritten(node))
+        module, ours = alike(node)
+        if module:
+            start = self.text.content.index(module.encode(), self.text.start(node))
+            self.text.edit(start, start + len(module.encode()), ours)
+            self.note(node, module, Fate.EQUAL, f"{ours}: the same layers for Paddle")
 
     def _statement(self, node: ast.stmt, written: str) -> None:
         """Replace an import; one that says nothing new goes with its line, if it is a module's."""
@@ -117,12 +92,6 @@ class Converter(Settings):
             return
         self._adapted(base, name, adapter)
 
-    def _adapted(self, node: ast.expr, name: str, adapter: tuple[str, Adapter]) -> None:
-        """Write an adapter's name in place of a callable's."""
-        self.text.edit(self.text.start(node), self.text.end(node), adapter[0])
-        conditions = adapter[1].conditions
-        self.note(node, name, Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join(conditions), adapter[1].made.entries)
-
     def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for each in node.decorator_list:
             self.visit(each)
@@ -175,13 +144,6 @@ class Converter(Settings):
             self.note(node.target, "torch.Tensor.__iadd__", Fate.CONDITION, text)
         self.generic_visit(node)
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - as above
-        """Leave strings with PyTorch inside by hand: their parts have no places before Python 3.12."""
-        inner = [name for each in ast.walk(node) if isinstance(each, ast.expr) and (name := self.named.get(place(each)))]
-        inner += [use.name for each in ast.walk(node) if isinstance(each, ast.Call) for use in self.uses.get(place(each), [])]
-        if inner:
-            self.by_hand(node, inner[0], "within a formatted string: give it a name before")
-
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
         """Rewrite an imported name."""
         self._reference(node)
@@ -211,6 +173,9 @@ class Converter(Settings):
         self._of_layer(node)
         if self.around(node):
             return
+        if node.attr in ("real", "imag") and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
+            self.text.edit(self.text.end(node), self.text.end(node), "()", node, closes=True)
+            self.note(node, f"torch.Tensor.{node.attr}", Fate.REWRITTEN, "a method in Paddle")
         if node.attr == "device" and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
             self.note(node, "torch.Tensor.device", Fate.CONDITION, "a text in Paddle")
         if node.attr == "dtype" and isinstance(self._parent(), ast.Call | ast.FormattedValue):
@@ -227,45 +192,18 @@ class Converter(Settings):
                 return True
         return False
 
-    # references
-
-    def _reference(self, node: ast.Name | ast.Attribute) -> bool:
-        name = self.named.get(place(node))
-        if name is None or not isinstance(node.ctx, ast.Load):
-            return name is not None
-        table = conversions()
-        kind = self._annotation or self._is_kind()
-        port = repr(stored("torch").version) if name == "torch.__version__" else table.constants.get(name, "")
-        if not port and (name in table.values or (kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper())):
-            port = table.kinds.get(name) or paddle_name(name, self.paddle)
-        if port:
-            self.renamed(node, port)
-            self.note(node, name, Fate.EQUAL)
-            return True
-        adapter = None if self._annotation or self._is_compared(node) else self.adapter(name)
-        if adapter is not None:
-            self._adapted(node, name, adapter)
-        else:
-            self.by_hand(node, name, "handed on as a value: what it is called with is not shown")
-        return True
-
-    def _is_kind(self) -> bool:
-        """Whether a name is asked for as a class: an argument of ``isinstance``, alone or in a tuple."""
-        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.BinOp)]
-        last = parents[-1] if parents else None
-        return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
-
-    def _is_compared(self, node: ast.expr) -> bool:
-        """Whether a callable is told from others by itself: an adapter is not the class that objects are made of elsewhere."""
-        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
-        last = parents[-1] if parents else None
-        return isinstance(last, ast.Compare) or (isinstance(last, ast.Dict) and any(node is each for each in last.keys))
-
     # calls
 
     def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - as above
         """Rewrite a call."""
+        if self._is_asked_for(node):
+            return
         uses = [use for use in self.uses.get(place(node), []) if use.form is not Form.REFERENCE]
+        strange = [use for use in uses if use.name.startswith("torch.Tensor.") and not _is_known(use.name)]
+        if strange:
+            self.note(node, strange[0].name, Fate.UNTOUCHED, "tensors have no such method: the object is another one")
+            self.generic_visit(node)
+            return
         if not uses:
             self._without_use(node)
             return
@@ -281,6 +219,21 @@ class Converter(Settings):
             del self.text.edits[edits:], self.places[places:]
             if not self._by_adapter(node, use):
                 self.by_hand(node, use.name, str(reason))
+
+    def _is_asked_for(self, node: ast.Call) -> bool:
+        """``hasattr(nn, "SiLU")``: what PyTorch has is known; the branch for it is converted."""
+        if getattr(node.func, "id", "") != "hasattr" or node.keywords or not node.args:
+            return False
+        name, asked = self.named.get(place(node.args[0])), node.args[-1]
+        if name is None or not isinstance(asked, ast.Constant) or not isinstance(asked.value, str):
+            return False
+        if name not in conversions().modules:
+            return False
+        table = stored("torch")
+        has = f"{name}.{asked.value}" in table or f"{name}.{asked.value}" in conversions().constants
+        self.text.edit(self.text.start(node), self.text.end(node), str(has))
+        self.note(node, f"{name}.{asked.value}", Fate.REWRITTEN, f"what PyTorch {table.version} has")
+        return True
 
     def _by_adapter(self, node: ast.Call, use: Use) -> bool:
         """Call an adapter where the call itself cannot be written, such as one of ``*arguments``; False where none fits."""
@@ -429,6 +382,11 @@ class Converter(Settings):
         inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
         if inplace and not self._is_whole(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")
+
+
+def _is_known(name: str) -> bool:
+    """Whether PyTorch has a method; of those with a rule that is not asked."""
+    return name in stored("torch") or name in conversions().calls
 
 
 def _hinted(node: ast.Call, use: Use) -> Use:

@@ -11,13 +11,16 @@ if TYPE_CHECKING:
 
 _ROOTS = ("torch", "torchvision", "torchaudio")
 
+#: modules of other packages that exist for each framework, with the same names within
+_ALIKE = {"einops.layers.torch": "einops.layers.paddle"}
+
 
 def import_rewritten(node: ast.Import) -> str:
     """``import torch.nn as nn, os`` as ``import paddle.nn as nn, os``; what has no counterpart goes."""
     parts: list[str] = []
     for alias in node.names:
         if alias.name.partition(".")[0] not in _ROOTS:
-            parts.append(alias.name + (f" as {alias.asname}" if alias.asname else ""))
+            parts.append(_ALIKE.get(alias.name, alias.name) + (f" as {alias.asname}" if alias.asname else ""))
             continue
         ours = conversions().modules.get(alias.name)
         parts.append(f"{ours} as {alias.asname}" if ours and alias.asname else "paddle")
@@ -36,3 +39,9 @@ def from_rewritten(node: ast.ImportFrom) -> str:
         name = alias.asname or alias.name
         parts.append(f"from {home} import {last}" + (f" as {name}" if name != last else ""))
     return "; ".join(dict.fromkeys(parts))
+
+
+def alike(node: ast.ImportFrom) -> tuple[str, str]:
+    """The module of an import that another one stands for in Paddle, and that one; two empty texts of others."""
+    module = "" if node.level else node.module or ""
+    return (module, _ALIKE[module]) if module in _ALIKE else ("", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import canonical
@@ -48,13 +49,16 @@ class Placer(Writer):
     """Keeps a ledger of places beside the edits; ``uses`` are the callables that expressions use."""
 
     def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
-        named = {at: canonical(name) for at, name in seen.named.items() if name.partition(".")[0] in ROOTS}
+        aliases = conversions().aliases
+        known = {at: canonical(name) for at, name in seen.named.items() if name.partition(".")[0] in ROOTS}
+        named = {at: aliases.get(name, name) for at, name in known.items()}
         super().__init__(text, named, paddle)
         self.path, self.seen, self.file = path, seen, file
         self.uses: dict[tuple[int, int, int, int], list[Use]] = {}
         for use in seen.uses:
             if use.name.partition(".")[0] in ROOTS:
-                self.uses.setdefault((use.line, use.column, use.end_line, use.end_column), []).append(use)
+                own = replace(use, name=aliases.get(use.name, use.name))
+                self.uses.setdefault((use.line, use.column, use.end_line, use.end_column), []).append(own)
         self.places: list[Place] = []
         self._annotation = 0
         self._parents: list[ast.AST] = []
@@ -128,11 +132,26 @@ class Placer(Writer):
     def _of_layer(self, node: ast.Attribute) -> None:
         """Write an attribute of a layer as Paddle calls it: ``conv.in_channels``."""
         owner = self.seen.values.get(place(node.value))
-        if not isinstance(owner, Instance) or not isinstance(node.ctx, ast.Load):
+        if not isinstance(node.ctx, ast.Load):
+            return
+        if owner is None and node.attr in conversions().layer_attributes and self.seen.imported:
+            self._of_any_layer(node)
+        if not isinstance(owner, Instance):
             return
         for head, attributes in conversions().layers.items():
             if owner.of.startswith(head) and node.attr in attributes:
                 self.text.edit(self.text.end(node) - len(node.attr.encode()), self.text.end(node), attributes[node.attr], node)
+
+    def _of_any_layer(self, node: ast.Attribute) -> None:
+        """Ask an object that may be a layer for an attribute by both names; what is no call of it stays as it is."""
+        plain = node.value.id if isinstance(node.value, ast.Name) else ""
+        if plain in ("self", "cls") or self.hidden("_attribute(") or getattr(self._parent(), "func", None) is node:
+            return
+        self.needs("_attribute(")
+        ours = conversions().layer_attributes[node.attr]
+        self.text.edit(self.text.start(node), self.text.start(node), "_attribute(", node)
+        self.text.edit(self.text.end(node.value), self.text.end(node), f", {node.attr!r}, {ours!r})", node, closes=True)
+        self.note(node, f"torch.nn.Module.{node.attr}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
 
     def _is_linear(self, node: ast.Attribute) -> bool:
         """Whether this is the weight of a Linear, read as a value: no target, and nothing that changes it."""

@@ -67,6 +67,8 @@ def plan(use: Use, paddle: Table) -> Plan:
     way = table.calls.get(use.name)
     if use.name in _MOVES:
         return _moved(use)
+    if use.name in _FILLED:
+        return _filled(use)
     bound = bind(signature_of(use.name), use.positional, use.keywords)
     chosen = _chosen(use, bound, way)
     if chosen is not None:
@@ -112,7 +114,7 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
     if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):
         return Way("paddle.nn.LayerList(list({modules}))")  # Paddle loses the first of a generator
     for argument, template in way.instead:
-        if bound.given.get(argument) is not None and bound.value(argument) is not None:
+        if bound.given.get(argument) is not None and bound.value(argument) is not None and not _as_default(argument, bound):
             return replace(way, template=template)
     return way if way.template else None
 
@@ -121,6 +123,34 @@ def _whole(bound: Bound) -> bool:
     """Whether an optimizer is given ``model.parameters()``, and no groups or other forms of parameters."""
     given = bound.given.get("params")
     return isinstance(given, ast.Call) and getattr(given.func, "attr", "") == "parameters"
+
+
+#: constructors of tensors by their element types: of sizes, or of data
+_FILLED = {
+    "torch.Tensor": "'float32'", "torch.FloatTensor": "'float32'", "torch.DoubleTensor": "'float64'", "torch.HalfTensor": "'float16'",
+    "torch.IntTensor": "'int32'", "torch.LongTensor": "'int64'", "torch.ByteTensor": "'uint8'", "torch.BoolTensor": "'bool'",
+}  # fmt: skip
+
+#: what is data, and no shape, by its form
+_DATA = (ast.List, ast.Tuple, ast.ListComp, ast.BinOp)
+
+
+def _filled(use: Use) -> Plan:
+    """``torch.FloatTensor(2, 3)``, whose elements are not set, and ``torch.FloatTensor([1, 2])``.
+
+    Raises:
+        ByHand: it may be either, or its arguments are not shown.
+    """
+    dtype, given = _FILLED[use.name], use.positional
+    if use.keywords or any(isinstance(each, ast.Starred) for each in given):
+        raise ByHand("its arguments are not shown one by one")
+    bound = bind(parse(", ".join(f"size{at}" for at in range(len(given)))), given, [])
+    if len(given) > 1 or (given and isinstance(given[0], ast.Constant) and type(given[0].value) is int):
+        sizes = ", ".join(f"{{size{at}}}" for at in range(len(given)))
+        return Plan(use.name, bound, template=f"paddle.empty([{sizes}], {dtype})", entries=["conversions"])
+    if len(given) == 1 and isinstance(given[0], _DATA):
+        return Plan(use.name, bound, template=f"_filled_with({{size0}}, {dtype})", entries=["conversions"])
+    raise ByHand("it makes a tensor of a size, or of data: which of them the source does not show")
 
 
 #: methods that move and cast at once; what they are given is told apart when they are called, by Paddle as by PyTorch
@@ -294,19 +324,17 @@ def _arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None:
     places = [each.name for each in ours.parameters if each.kind is Kind.PLAIN]
     theirs = [each.name for each in made.bound.signature.parameters if each.kind is Kind.PLAIN]
     for name, node in made.bound.given.items():
-        if node is RECEIVER or name in made.removed:
+        if node is RECEIVER or name in made.removed or (way is not None and _by_way(name, node, made, way)):
             continue
-        if name in table.dropped:
+        target = paddle_argument(name, mapped, ours)
+        covered = name in made.added or (target is not None and target in made.added)
+        if covered:
+            _allowed(use, name, node, made, way)
+        taken = _is_taken(name, target, ours)
+        if covered or name in table.dropped or _goes_unsaid(use, name, node, made, way, taken=taken):
             made.removed.add(name)
-            continue
-        if name == "inplace" and way is not None and name in way.same:
-            _in_place(node, made)
             continue
         _allowed(use, name, node, made, way)
-        target = paddle_argument(name, mapped, ours)
-        if name in made.added or (target is not None and target in made.added):
-            made.removed.add(name)
-            continue
         if use.name in _OPEN and name == "indexing":
             continue  # Paddle takes it among keywords that it does not list
         made.keywords[name] = _placed(
@@ -321,7 +349,8 @@ def _defaults(use: Use, made: Plan, ours: Signature, mapped: dict[str, str]) -> 
     for each in made.bound.signature.parameters:
         target = paddle_argument(each.name, mapped, ours)
         parameter = None if target is None else ours.parameter(target)
-        if parameter is None or target is None or made.bound.open or {each.name, target} & {*made.bound.given, *made.added, *spoken}:
+        given = {name for name in made.bound.given if name not in made.removed}
+        if parameter is None or target is None or made.bound.open or {each.name, target} & {*given, *made.added, *spoken}:
             continue
         try:
             theirs, mine = literal(each.default), literal(parameter.default)
@@ -329,6 +358,53 @@ def _defaults(use: Use, made: Plan, ours: Signature, mapped: dict[str, str]) -> 
             continue
         if type(theirs) is type(mine) and theirs != mine and each.name not in conversions().dropped:
             made.added[target] = repr(theirs)
+
+
+def _by_way(name: str, node: ast.expr, made: Plan, way: Way) -> bool:
+    """Write an argument as the table says; False where it says nothing of it."""
+    if name == "inplace" and name in way.same:
+        _in_place(node, made)
+        return True
+    texts = {} if _as_default(name, made.bound) else way.written(name)
+    made.added.update(_decided(texts, made.bound.value(name)))
+    if texts:
+        made.removed.add(name)
+    return bool(texts)
+
+
+def _decided(texts: dict[str, str], value: object) -> dict[str, str]:
+    """Texts with a choice made where the source shows it."""
+    return {name: "False" if value is False and text.endswith(" else False") else text for name, text in texts.items()}
+
+
+#: arguments whose counterpart in Paddle means something else: the opposite, a part of it, or another thing
+_TURNED = frozenset({"track_running_stats", "batch_first", "bidirectional", "count_include_pad"})
+
+
+def _goes_unsaid(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None, *, taken: bool) -> bool:
+    """Whether an argument is given what it has without being given, and Paddle's call is better written without it.
+
+    Raises:
+        ByHand: it has another value, and means something else in Paddle.
+    """
+    if not _as_default(name, made.bound):
+        if name in _TURNED:
+            raise ByHand(f"Paddle's argument for {name} means something else")
+        return False
+    return name in _TURNED or not taken or not _is_allowed(use, name, node, made, way)
+
+
+def _is_taken(name: str, target: str | None, ours: Signature) -> bool:
+    """Whether Paddle's callable takes an argument; of one whose signature is not known that is not asked."""
+    return not ours.known or ours.gathers or any(each in ours.names or each in ours.accepts for each in (name, target or name))
+
+
+def _is_allowed(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None) -> bool:
+    try:
+        _allowed(use, name, node, made, way)
+    except ByHand:
+        return False
+    return True
 
 
 def _in_place(node: ast.expr, made: Plan) -> None:
@@ -340,6 +416,8 @@ def _in_place(node: ast.expr, made: Plan) -> None:
 
 
 def _allowed(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None) -> None:
+    if name == "dim" and isinstance(made.bound.value(name), bool):
+        raise ByHand("a truth value in the place of an axis means something else")
     if name == "input" or (way is not None and name in way.same):
         return
     parameter = made.bound.signature.parameter(name)

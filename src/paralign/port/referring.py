@@ -1,0 +1,116 @@
+"""Names of PyTorch that are no calls: constants, classes that are handed on, and what stands in formatted strings."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.naming import paddle_name
+from paralign.catalogue.parameters import stored
+from paralign.port.adapters import adapter_of
+from paralign.port.conversions import conversions
+from paralign.port.ledger import Fate
+from paralign.port.observing import Observed, place
+from paralign.port.settings import Settings
+
+if TYPE_CHECKING:
+    from paralign.catalogue.parameters import Table
+    from paralign.port.adapters import Adapter
+    from paralign.port.texts import Text as SourceText
+
+
+class Referrer(Settings):
+    """Rewrites references; ``adapters`` are the functions and classes that the file gets for those that are handed on."""
+
+    def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
+        super().__init__(path, text, seen, paddle, file)
+        self.adapters: dict[str, tuple[str, Adapter]] = {}
+
+    def adapter(self, name: str) -> tuple[str, Adapter] | None:
+        """The adapter of a callable and its name in this file, which it is defined in from then on; None where none can be written."""
+        if name not in self.adapters:
+            made = adapter_of(name, self.paddle)
+            if made is None or self.hidden(made.made.template):
+                return None
+            own = "_" + name.rpartition(".")[2]
+            while (
+                own.encode() in self.text.content
+                or own in conversions().helpers
+                or any(own == other for other, _ in self.adapters.values())
+            ):
+                own += "_"
+            self.adapters[name] = (own, made)
+            self.needs(made.made.template)
+        return self.adapters[name]
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - as above
+        """Rewrite within a formatted string where its parts are where they are said to be: before Python 3.12 they may not be."""
+        inner = [name for each in ast.walk(node) if isinstance(each, ast.expr) and (name := self.named.get(place(each)))]
+        inner += [use.name for each in ast.walk(node) if isinstance(each, ast.Call) for use in self.uses.get(place(each), [])]
+        if not inner:
+            return
+        edits, places, helpers = len(self.text.edits), len(self.places), set(self.helpers)
+        if self._is_where_it_says(node):
+            before = self.text.source(node)
+            self.generic_visit(node)
+            if _marks(self.text.within(node)) == _marks(before):  # a mark more would end the string before Python 3.12
+                return
+            del self.text.edits[edits:], self.places[places:]
+            self.helpers = helpers
+        self.by_hand(node, inner[0], "within a formatted string: give it a name before")
+
+    def _is_where_it_says(self, node: ast.JoinedStr) -> bool:
+        """Whether the text at the place of each value within a formatted string is that value."""
+        for each in ast.walk(node):
+            if not isinstance(each, ast.FormattedValue):
+                continue
+            try:
+                there = ast.parse(self.text.source(each.value).strip(), mode="eval").body
+            except (SyntaxError, ValueError):
+                return False
+            if ast.dump(there) != ast.dump(each.value):
+                return False
+        return True
+
+    def _reference(self, node: ast.Name | ast.Attribute) -> bool:
+        name = self.named.get(place(node))
+        if name is None or not isinstance(node.ctx, ast.Load):
+            return name is not None
+        table = conversions()
+        kind = self._annotation or self._is_kind()
+        port = repr(stored("torch").version) if name == "torch.__version__" else table.constants.get(name, "")
+        if not port and (name in table.values or (kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper())):
+            port = table.kinds.get(name) or paddle_name(name, self.paddle)
+        if port:
+            self.renamed(node, port)
+            self.note(node, name, Fate.EQUAL)
+            return True
+        adapter = None if self._annotation or self._is_compared(node) else self.adapter(name)
+        if adapter is not None:
+            self._adapted(node, name, adapter)
+        else:
+            self.by_hand(node, name, "handed on as a value: what it is called with is not shown")
+        return True
+
+    def _is_kind(self) -> bool:
+        """Whether a name is asked for as a class: an argument of ``isinstance``, alone or in a tuple."""
+        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.BinOp)]
+        last = parents[-1] if parents else None
+        return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
+
+    def _is_compared(self, node: ast.expr) -> bool:
+        """Whether a callable is told from others by itself: an adapter is not the class that objects are made of elsewhere."""
+        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
+        last = parents[-1] if parents else None
+        return isinstance(last, ast.Compare) or (isinstance(last, ast.Dict) and any(node is each for each in last.keys))
+
+    def _adapted(self, node: ast.expr, name: str, adapter: tuple[str, Adapter]) -> None:
+        """Write an adapter's name in place of a callable's."""
+        self.text.edit(self.text.start(node), self.text.end(node), adapter[0])
+        conditions = adapter[1].conditions
+        self.note(node, name, Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join(conditions), adapter[1].made.entries)
+
+
+def _marks(text: str) -> tuple[int, int, int]:
+    """How many quotation marks and backslashes a text has."""
+    return text.count("'"), text.count('"'), text.count("\\")
