@@ -289,6 +289,9 @@ def differences(reference: Description, candidate: Description) -> list[str]:
                 for flag, value in about.flags.items()
                 if value == "tf32" or ("tf32" in flag and value is True)
             ]
+        level = about.flags.get("enable_compat", "off")
+        if level != "off":
+            lines.append(f"{side}: enable_compat is on {level}: what is imported there by another framework's name is this one's")
     if reference.framework == candidate.framework:
         lines += [
             f"{flag}: {reference.flags[flag]} against {candidate.flags[flag]}"

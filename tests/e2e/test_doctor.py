@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -35,3 +37,34 @@ def test_without_a_project_every_framework_of_this_interpreter_is_examined(run, 
     assert "  torch " in done.out
     assert "  paddle " in done.out
     assert done.out.endswith("all well\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [("", "off"), ("paddle.enable_compat()", "everywhere"), ("paddle.enable_compat(scope={'b', 'a'})", "in a, b")],
+)
+def test_how_far_paddle_imitates_pytorch_is_shown(code, level):
+    program = f"import paddle\nfrom paralign.adapters.paddle import create\n{code}\nprint(create().flags()['enable_compat'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == level
+
+
+COMPATIBLE = """
+{code}
+from torch import nn
+
+
+def build_model():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU())
+"""
+
+
+def test_a_port_by_paddles_imitation_of_pytorch_is_checked_and_said(run, tmp_path):
+    (tmp_path / "reference.py").write_text(COMPATIBLE.format(code=""))
+    (tmp_path / "candidate.py").write_text(COMPATIBLE.format(code="import paddle; paddle.enable_compat()"))
+    sides = [f'[{side}]\nmodule = "{side}.py"\nframework = "{name}"\n' for side, name in (("reference", "torch"), ("candidate", "paddle"))]
+    (tmp_path / "paralign.toml").write_text("".join(sides) + "[inputs]\nshape = [4, 6]\n")
+    done = run("check", tmp_path, "weights", "forward")
+    assert done.code == 0, done.out + done.err
+    assert "candidate: enable_compat is on everywhere" in done.out
+    assert "reference: enable_compat" not in done.out

@@ -11,7 +11,7 @@ import pytest
 
 from paralign.adapters.profile import profile_of
 from paralign.capture import Capture, CaptureWriter
-from paralign.commands.watch import advice, judged
+from paralign.commands.watch import advice, explained, judged
 from paralign.comparison.trend import trend
 from paralign.locate.lines.equivalents import say
 from paralign.model import Divergence, Manifest, Point, StageResult
@@ -19,7 +19,7 @@ from paralign.run import inputs as tensors
 from paralign.run.remedies import remedy
 from paralign.worker.loading import loading, padded
 from paralign.worker.memory import memory
-from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, Memory
+from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, Memory, MemoryWatched
 from paralign.worker.protocol.wire import encode
 from paralign.worker.session import Session
 
@@ -156,6 +156,20 @@ def keeps_numbers(net, y):
 
 
 @pytest.mark.paddle
+@pytest.mark.parametrize(
+    ("containers", "sizes", "slope", "expected"),
+    [
+        ([], [50, 49], 549, False),
+        ([], [60, 240], 400, True),
+        ([], [], 549, False),
+        ([{"holder": "LOSSES"}], [], 549, True),
+    ],
+)
+def test_what_python_keeps_counts_where_the_program_keeps_it(containers, sizes, slope, expected):
+    """A framework that fills a cache of its own with each layer that is built is no growth of the program's."""
+    assert explained(MemoryWatched(containers, [{"bytes": size} for size in sizes], [], 20), slope) == expected
+
+
 def test_outputs_that_are_kept_are_named_with_their_fix(tmp_path):
     found = watched(tmp_path, paddle_side(keeps_outputs), "paddle", "step")
     assert found.growing
@@ -207,6 +221,7 @@ def answer(step, *seconds, own=0, cores=16, padding=()):
         (answer(0.1, 0.2, 0.05, 0.03), "set num_workers=4: a batch comes 4.0 times as fast as with 0"),
         (answer(0.01, 0.2, 0.05, 0.03), "set num_workers=8: a batch comes 6.7 times as fast as with 0"),
         (answer(0.01, 0.2, 0.3, 0.4), "keep num_workers=0, the fastest of those tried: make samples cheaper (smaller files, fewer steps in Python)"),
+        (answer(0.02, 0.003, 0.001), "set num_workers=4: a batch comes 3.0 times as fast as with 0"),
         (answer(0.1, 0.08, own=2), "the reader takes 0% of a step: it is not what slows the training"),
         (answer(None), "the loader gives too few batches to be timed"),
     ],

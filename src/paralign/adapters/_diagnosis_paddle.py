@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 import paddle
 
@@ -19,6 +20,17 @@ _SETTINGS = {
 
 #: what Paddle's version module says where a library is not part of the build
 _ABSENT = (None, False, "False", "0", 0, "")
+
+
+def compat_level() -> Optional[str]:
+    """How far ``paddle.enable_compat`` makes ``import torch`` give Paddle: off, everywhere, or in which modules; None without it."""
+    finder = getattr(sys.modules.get("paddle.compat.proxy"), "TORCH_PROXY_FINDER", None)
+    if finder is None:
+        return None
+    if finder not in sys.meta_path:
+        return "off"
+    scope = getattr(finder, "_local_enabled_scope", ())
+    return "everywhere" if getattr(finder, "_globally_enabled", True) else "in " + ", ".join(sorted(scope))
 
 
 class Diagnoses:

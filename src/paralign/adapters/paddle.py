@@ -114,12 +114,13 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         return model
 
     def flags(self) -> Dict[str, Any]:
-        """Device, default dtype, and those flags that this build has."""
+        """Device, default dtype, those flags that this build has, and how far its imitation of PyTorch is on."""
         found: Dict[str, Any] = {"device": paddle.get_device(), "default_dtype": paddle.get_default_dtype()}
         for flag in _FLAGS:
             with suppress(ValueError):  # Paddle's way of saying that this build has no such flag
                 found.update(paddle.get_flags([flag]))
-        return found
+        compat = _diagnosis_paddle.compat_level()
+        return found if compat is None else {**found, "enable_compat": compat}
 
     def seed(self, seed: int) -> None:
         """Seed Paddle on all devices, numpy and ``random``."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.comparison.trend import Trend
     from paralign.context import Context
-    from paralign.worker.protocol import LoaderTold, Padding
+    from paralign.worker.protocol import LoaderTold, MemoryWatched, Padding
 
 EPILOG = "exit codes: 0 nothing grows · 1 something grows · 2 wrong usage · 3 a side failed · 4 nothing could be concluded"
 
@@ -137,8 +137,8 @@ def judged(capture: Capture, side: str, what: str) -> Growth:
     steps = answer.steps
     trends = {name: trend([float(v) for v in capture.array(capture.select(name=name)[0])]) for name in SERIES}
     growing = [name for name, (_, _, least) in SERIES.items() if trends[name].grows(least)]
-    if "python" in growing and not answer.lines:
-        growing.remove("python")  # no line of the user's keeps anything: an interpreter's own caches
+    if "python" in growing and not explained(answer, trends["python"].slope):
+        growing.remove("python")  # no line of the user's keeps it: caches of the interpreter and of the framework
     if growing == ["host"] and trends["host"].slope * steps < SLACK:
         growing = []
     found = Growth(side, what, steps, trends, growing)
@@ -147,6 +147,11 @@ def judged(capture: Capture, side: str, what: str) -> Growth:
         found.graphs = answer.graphs if "nodes" in growing or any(c["graph"] for c in found.containers) else []
         found.fixes = list(dict.fromkeys(_fixes(found)))
     return found
+
+
+def explained(answer: MemoryWatched, slope: float) -> bool:
+    """Whether the user's program keeps what grows: a container, or half of it by its lines; frameworks fill caches of their own."""
+    return bool(answer.containers) or sum(float(each["bytes"]) for each in answer.lines) * 2 >= slope > 0
 
 
 def _fixes(found: Growth) -> list[str]:
@@ -253,7 +258,7 @@ def advice(answer: LoaderTold) -> list[str]:
         many = "of those tried" if len(timed) > 1 else "for it could be tried with no other number"
         said.append(f"keep num_workers={own}, the fastest {many}: make samples cheaper (smaller files, fewer steps in Python)")
     else:
-        needed = [each for each in timed if step is not None and each[0] <= step]
+        needed = [each for each in timed if step is not None and each[0] <= step and each[1]]  # without workers a step waits for its batch
         best = min(needed, key=lambda each: each[1] or 0) if needed else least
         said.append(f"set num_workers={best[1]}: a batch comes {seconds / best[0]:.1f} times as fast as with {own}")
     if any(workers and workers > answer.cores for _, workers in timed):
