@@ -54,14 +54,25 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
     for step in range(steps):
         wrong = [pair for pair in _ends(sides, names, step) if seen.has(pair[0]) is False]
-        found = [Search(root, due, seen, sides.reference.expressions, sound=given).first() for root, due in wrong]
-        sound = [each for each in found if each is not None and is_sound(each, seen, given)]
-        if sound:
-            votes = Counter(each.source for each in sound)
-            return min(sound, key=lambda each: (-votes[each.source], each.expression.number))
         if wrong:
-            break
-    return _strange_number(sides, seen) or _other_argument(sides)
+            found = most_blamed(sides, seen, wrong, given)
+            return found or strange_number(sides, seen) or other_argument(sides)
+    return strange_number(sides, seen) or other_argument(sides)
+
+
+def most_blamed(
+    sides: Sides, seen: Seen, wrong: Sequence[tuple[Expression, Expression | None]], given: Sequence[Expression] = ()
+) -> Blamed | None:
+    """The expression that most of some wrong values lead to, the first of several; None where none computes of what is right alone."""
+    found = [Search(root, due, seen, sides.reference.expressions, sound=given).first() for root, due in wrong]
+    sound = [each for each in found if each is not None and is_sound(each, seen, given)]
+    votes = Counter(each.source for each in sound)
+    return min(sound, key=lambda each: (-votes[each.source], each.expression.number), default=None)
+
+
+def is_step(call: Expression) -> bool:
+    """Whether a call is one of a method ``step``: of a log, an optimizer or a schedule."""
+    return call.label.rpartition(".")[2] == "step"
 
 
 def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
@@ -99,12 +110,12 @@ def is_sound(found: Blamed, seen: Seen, given: Sequence[Expression] = ()) -> boo
     return all(seen.has(inner) or inner in given for _, inner in found.expression.values if inner.mark[0] == "a")
 
 
-def _other_argument(sides: Sides) -> Blamed | None:
+def other_argument(sides: Sides) -> Blamed | None:
     """The one call of the first step to which the reference's call of that name has another argument, or one more or less.
 
     For calls that each side makes once, of a library's functions that change tensors in place: a clipping of gradients, say.
     """
-    calls = [_library_calls(graph) for graph in (sides.candidate, sides.reference)]
+    calls = [library_calls(graph) for graph in (sides.candidate, sides.reference)]
     apart = []
     for word, own in calls[0].items():
         due = calls[1].get(word)
@@ -116,7 +127,7 @@ def _other_argument(sides: Sides) -> Blamed | None:
     return apart[0] if len(apart) == 1 else None
 
 
-def _library_calls(graph: ValueGraph) -> dict[str, Expression | None]:
+def library_calls(graph: ValueGraph) -> dict[str, Expression | None]:
     """The calls of the first step by name; None for a name that is called several times."""
     begin, end = graph.place("begin:0") or 0, graph.place("begin:1")
     found: dict[str, Expression | None] = {}
@@ -127,7 +138,7 @@ def _library_calls(graph: ValueGraph) -> dict[str, Expression | None]:
     return found
 
 
-def _strange_number(sides: Sides, seen: Seen) -> Blamed | None:
+def strange_number(sides: Sides, seen: Seen) -> Blamed | None:
     """The one number that calls of the candidate's steps take and the reference's program has nowhere: a bound of a clipping, say.
 
     It has to be written down as it is. None where there are several.

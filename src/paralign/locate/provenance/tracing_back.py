@@ -61,7 +61,7 @@ class Sides:
 def recorded(
     context: Context,
     part: str,
-    values: dict[str, Capture] | None = None,
+    values: dict[str, Capture] | tuple[dict[str, Capture], dict[str, Capture]] | None = None,
     *,
     paths: Sequence[str] = (),
     steps: int = 0,
@@ -73,21 +73,22 @@ def recorded(
 
     Args:
         context: the check.
-        part: ``model``, ``optimizer``, ``metric``, ``infer``, ``train_step``, ``dataset`` or ``loader``.
-        values: captures that the part takes.
+        part: ``model``, ``optimizer``, ``metric``, ``infer``, ``train_step``, ``train``, ``dataset`` or ``loader``.
+        values: captures that the part takes; a pair where each side takes its own.
         paths: of ``infer``.
-        steps: of ``optimizer``: how far its schedule is followed; of ``train_step``: how many.
-        names: of ``train_step``: the tensors that are looked at, the reference's and the candidate's.
+        steps: of ``optimizer``: how far its schedule is followed; of ``train_step`` and ``train``: how many.
+        names: of ``train_step`` and ``train``: the tensors that are looked at, the reference's and the candidate's.
         split: of ``dataset`` and ``loader``.
         number: of the sample or batch there.
     """
     if RULE in ablated():
         return None
     orders = [Provenance(part, list(paths), steps, list(held), split, number) for held in names]
+    given = values if isinstance(values, tuple) else (values, values)
     try:
         captures = both(
-            lambda: context.reference.record(f"provenance-{part}", orders[0], values),
-            lambda: context.candidate.record(f"provenance-{part}", orders[1], values),
+            lambda: context.reference.record(f"provenance-{part}", orders[0], given[0]),
+            lambda: context.candidate.record(f"provenance-{part}", orders[1], given[1]),
         )
     except WorkerFailed as failure:
         context.untraced[failure.side or "program"] = f"{failure.type}: {failure.message}"

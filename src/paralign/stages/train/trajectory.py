@@ -17,6 +17,7 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.comparison import compare_pair, judge
 from paralign.dtypes import EPS, widen
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import whole_trainings
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Manifest, Noise, Pair, Point, Record, Stats, Unjudged
 from paralign.stages.common.judging import CONSTANTS
 from paralign.stages.steps import running
@@ -54,6 +55,9 @@ LARGEST_COUNT = 4096
 
 #: why no cast to float64 helps here, as it does in other stages
 OWN = "in the program's own precision: train(log) makes its own tensors; build model and data in float64 on both sides to see further"
+
+#: steps up to which a training that parts is run once more to find the line, and tensors that are followed through them
+TRACED, FOLLOWED = 40, 24
 
 #: share of the steps below which a test is too weak
 LEAST = 0.5
@@ -266,7 +270,7 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
         weak = Pair("exact trajectory", None, None, verdict=UNDERPOWERED)
         weak.notes.append(f"of {reference.steps} steps only {steps} can be compared: train fewer at a smaller rate, or in float64")
         pairs.append(weak)
-    _locate(result, pairs, (reference, candidate))
+    _locate(context, result, pairs, exact)
     return pairs
 
 
@@ -358,23 +362,52 @@ def _held(capture: Capture) -> tuple[Callable[[str], Typed | None], dict[str, Re
     return (lambda name: capture.value(by_name[name]) if name in by_name else None), by_name
 
 
-def _locate(result: StageResult, pairs: list[Pair], runs: tuple[Run, Run]) -> None:
-    """Name the first step that parts, and what was done before it."""
-    wrong = [p for p in pairs if p.verdict == DIVERGED and p.notes]
+def _locate(context: Context, result: StageResult, pairs: list[Pair], exact: Exact) -> None:
+    """Name the first step that parts, what was done before it, and the line of the candidate's training that is at fault."""
+    runs = exact.runs
+    wrong = sorted((p for p in pairs if p.verdict == DIVERGED), key=lambda pair: not pair.notes)
     if not wrong:
         return
     steps = [_first(runs, kind) for kind in (TRAIN, EVAL)]
     step = min((s for s in steps if s is not None), default=None)
     by_rate = bool(step) and _rates_part(runs)
-    if step == 0:
+    if step is None and not wrong[0].notes:
+        said = "in what layers keep, such as running statistics: losses and parameters agree step by step"
+    elif step == 0:
         said = "before any update: the network in train mode, the loss, or what is done with a batch"
     elif by_rate:
         said = "after updates whose learning rates differ: the optimizer or its schedule"
     else:
         said = "after updates: gradients, the optimizer, or statistics that a step keeps (see the stage backward)"
     ends = [_point(run) if by_rate else Point("train(log)") for run in runs]
-    result.divergences.append(Divergence(ends[0], ends[1], wrong[0], notes=[*wrong[0].notes, f"the first that differs comes {said}"]))
-    result.divergence = result.divergence or result.divergences[0]
+    divergence = Divergence(ends[0], ends[1], wrong[0], notes=[*wrong[0].notes, f"the first that differs comes {said}"])
+    result.divergences.append(divergence)
+    result.divergence = result.divergence or divergence
+    _follow(context, divergence, exact, step, wrong)
+
+
+def _follow(context: Context, divergence: Divergence, exact: Exact, step: int | None, wrong: list[Pair]) -> None:
+    """Name the line of the candidate's training, or of its model, that is at fault."""
+    moves = [] if context.plan is None else [m for m in context.plan.moves if m.whole]
+    if step is None:
+        _name_layer(divergence, exact, wrong)
+    elif step < TRACED and not exact.orders.draws:
+        figures = [p.key.rpartition(" ")[0] for p in wrong if p.key.endswith(f"({TRAIN.lower()})")]
+        given = {"state": exact.start, "batches": exact.batches}, {"state": exact.given["state"], "batches": exact.batches}
+        twins = [(m.reference, m.candidate) for m in moves if m.reference is not None and m.candidate is not None]
+        followed = [(one.name, other.name) for one, other in twins if one.role == "parameter" and not one.attrs.get("shared")][:FOLLOWED]
+        names = [one for one, _ in followed], [other for _, other in followed]
+        whole_trainings.follow(context, divergence, given, names, figures, step + 1)
+
+
+def _name_layer(divergence: Divergence, exact: Exact, wrong: list[Pair]) -> None:
+    """Where losses agree and what a layer keeps does not: the line that constructs the layer."""
+    record = next((p.candidate for p in wrong if p.candidate is not None), None)
+    answer = exact.runs[1].answer
+    owner = "" if record is None else record.name.rpartition(".")[0]
+    lines = [] if answer is None else answer.modules.get(owner, [])
+    if record is not None and lines:
+        divergence.candidate = Point(record.name, record.op, lines[0], code_at(lines[0]), lines[1:])
 
 
 def _first(runs: tuple[Run, Run], kind: str) -> int | None:

@@ -50,8 +50,8 @@ class ExpressionsTold:
         roots: ``buffer:<name>``, ``module:<path>``, ``output:<path>``, ``optimizer``, ``scheduler``, ``batch_<n>:<path>`` of a metric,
             ``predict_<n>:<path>``, ``after:<step>:<name>``, ``sample:<path>`` -> number of the event that made it; ``model`` and
             ``step:<n>``: the last event before the optimizer was built, and before its schedule was advanced; ``begin:<n>``: the first
-            one of a training step.
-        rates: the learning rates before each step of the schedule.
+            one of a training step. Of a whole training they are those of its first optimizer and of its steps.
+        rates: the learning rates before each step of the schedule, or of the training.
         exhausted: why not all was recorded, ''.
         failed: why there is no recording, or None.
         values: events that were recorded.
@@ -69,8 +69,8 @@ class Provenance(Task[ExpressionsTold], task="provenance"):
     """Run a ``part`` of the side with its own modules rewritten.
 
     That is ``model``, ``metric``, ``infer`` of some ``paths``, ``optimizer``, whose schedule is advanced by ``steps`` steps, or so many
-    steps of its own ``train_step``; then ``names`` are the tensors of the model that are looked at after each. Of ``dataset`` or
-    ``loader`` it is the sample or batch of a ``number`` of a ``split``.
+    steps of its own ``train_step`` or ``train``; then ``names`` are the tensors of the model that are looked at after each. Of
+    ``dataset`` or ``loader`` it is the sample or batch of a ``number`` of a ``split``.
     """
 
     part: str

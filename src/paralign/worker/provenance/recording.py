@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from paralign.worker.program import takes
 from paralign.worker.protocol import Evaluate, ExpressionsTold, Provenance
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
+from paralign.worker.provenance.run import Roots, Run
 from paralign.worker.provenance.value_marks import array_of
+from paralign.worker.provenance.whole_training import train
 from paralign.worker.schedule import schedule_of
 from paralign.worker.session import NATIVE, Session, takes_nothing
 from paralign.worker.trees import leaves
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
 
 #: the record with the bytes of one line of JSON for each site, and then for each event
 EVENTS = "events"
-
-Functions = Dict[str, Callable[..., Any]]
-Roots = Dict[str, int]
 
 
 def provenance(session: Session, writer: "CaptureWriter", options: Provenance, values: "Dict[str, Capture]") -> ExpressionsTold:
@@ -48,7 +47,7 @@ def provenance(session: Session, writer: "CaptureWriter", options: Provenance, v
     try:
         with rewritten(session.functions, recorder) as functions:
             session.seed()
-            PARTS[options.part](_Run(session, recorder, functions, values, options, answer.roots, answer.rates))
+            PARTS[options.part](Run(session, recorder, functions, writer, values, options, answer.roots, answer.rates))
     except Exception as error:  # noqa: BLE001 - the user's code, imported a second time, may raise anything: then nothing is said of it
         answer.failed = f"{type(error).__name__}: {message_of(error)}"
     if not answer.roots and not recorder.events:
@@ -76,29 +75,7 @@ def _tensor(session: Session, value: Any) -> "Optional[Typed]":
     return array_of(value)
 
 
-class _Run(NamedTuple):
-    """A part under way: the side, the recorder, the functions of the rewritten modules, what was given, and the roots so far."""
-
-    session: Session
-    recorder: Recorder
-    functions: Functions
-    values: "Dict[str, Capture]"
-    options: Provenance
-    roots: Roots
-    rates: List[List[float]]
-
-    def root(self, name: str, number: Optional[int]) -> None:
-        """Keep the event of what a name stands for, where it is known."""
-        if number is not None:
-            self.roots[name] = number
-
-    def leaves(self, name: str, made: Roots) -> None:
-        """Keep the events of a result."""
-        for path, number in made.items():
-            self.roots[f"{name}:{path}"] = number
-
-
-def _construction(run: _Run) -> Any:
+def _construction(run: Run) -> Any:
     """The model, of the rewritten modules."""
     session, recorder = run.session, run.recorder
     session.seed()
@@ -112,7 +89,7 @@ def _construction(run: _Run) -> Any:
     return model
 
 
-def _loaded(run: _Run) -> Any:
+def _loaded(run: Run) -> Any:
     """The model with the weights of the session's."""
     model = _construction(run)
     run.session.adapter.load_state(model, run.session.snapshot())
@@ -121,24 +98,24 @@ def _loaded(run: _Run) -> Any:
     return model
 
 
-def _model(run: _Run) -> None:
+def _model(run: Run) -> None:
     """Construction, a pass where inputs are given, and the loss where labels are given as well."""
-    if "inputs" not in run.values:
+    if "inputs" not in run.captures:
         _construction(run)
         return
     model = _loaded(run)
-    inputs = run.session.inputs(run.values["inputs"], NATIVE)
+    inputs = run.session.inputs(run.captures["inputs"], NATIVE)
     listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     named = inputs if isinstance(inputs, dict) else {str(place): value for place, value in enumerate(listed)}
     with run.session.passing():
         outputs, made = run.recorder.run(model, named, by_name=isinstance(inputs, dict))
         run.leaves("output", made)
-        if "labels" in run.values and "loss" in run.functions:
-            labels = run.session.tree(run.values["labels"], "labels", NATIVE)
+        if "labels" in run.captures and "loss" in run.functions:
+            labels = run.session.tree(run.captures["labels"], "labels", NATIVE)
             run.leaves("loss", run.recorder.run(run.functions["loss"], {"outputs": outputs, "labels": labels})[1])
 
 
-def _optimizer(run: _Run) -> None:
+def _optimizer(run: Run) -> None:
     """Construction of the model, the optimizer and the schedule, which is then advanced by ``steps`` steps."""
     model = _construction(run)
     run.root("model", len(run.recorder.events) - 1)
@@ -156,42 +133,33 @@ def _optimizer(run: _Run) -> None:
             advance(number)
 
 
-def _train_step(run: _Run) -> None:
+def _train_step(run: Run) -> None:
     """Construction, and steps of the side's own on the given batches, without dropout; after each, what made the named tensors."""
     session, recorder = run.session, run.recorder
     model = _loaded(run)
     session.adapter.train(model, "quiet")
     optimizer, _ = recorder.run(run.functions["build_optimizer"], {"model": model})
-    given = batches(session, run.values, NATIVE)
-    form = own_form(session) or form_of(run.values)
+    given = batches(session, run.captures, NATIVE)
+    form = own_form(session) or form_of(run.captures)
     watched = [entry for entry in session.entries(model) if entry.name in run.options.names]
     for step in range(run.options.steps):
         run.root(f"begin:{step}", len(recorder.events))
         batch = session.fresh(joined(*given[step % len(given)], form))
         session.adapter.seed(session.base_seed + step)
-        note = partial(_gradients, run, model, watched if step == 0 else [])
+        note = partial(run.gradients, model, watched if step == 0 else [])
         with kept(session, model, "quiet"), before_updates(optimizer, note):
             recorder.run(run.functions["train_step"], {"model": model, "optimizer": optimizer, "batch": batch})
         for entry in watched:
             run.root(f"after:{step}:{entry.name}", recorder.origin_of(entry.tensor))
 
 
-def _gradients(run: _Run, model: Any, watched: List[Any]) -> None:
-    """What made the gradients that reach the first update, of the named tensors."""
-    known: Any = run.session.adapter.gradients(model) if watched else {}  # type: ignore[attr-defined] # of those that train
-    for entry in watched:
-        name = f"gradient:{entry.name}"
-        if known.get(entry.name) is not None and name not in run.roots:
-            run.root(name, run.recorder.origin_of(known[entry.name]))
-
-
-def _metric_of(run: _Run, number: int, outputs: Any, labels: Any) -> None:
+def _metric_of(run: Run, number: int, outputs: Any, labels: Any) -> None:
     run.leaves(f"batch_{number}", run.recorder.run(run.functions["metric"], {"outputs": outputs, "labels": labels})[1])
 
 
-def _metric(run: _Run) -> None:
+def _metric(run: Run) -> None:
     """The metric of every batch of outputs and labels."""
-    given = run.values["evaluation"]
+    given = run.captures["evaluation"]
     with run.session.adapter.no_grad():
         for number in range(Evaluate.answer(given).batches):
             outputs, labels = (as_tensors(run.session, arrays_of(given, f"{name}_{number}")) for name in ("output", "labels"))
@@ -199,7 +167,7 @@ def _metric(run: _Run) -> None:
             attempt(act, tolerate=number > 0)  # a last batch may be too small for it
 
 
-def _infer(run: _Run) -> None:
+def _infer(run: Run) -> None:
     """Prediction from every given path, with the weights that the session's model has."""
     model = _loaded(run)
     with run.session.passing():
@@ -208,13 +176,13 @@ def _infer(run: _Run) -> None:
             run.leaves(f"predict_{number}", run.recorder.run(run.functions["predict"], given)[1])
 
 
-def _of_split(run: _Run, name: str) -> Any:
+def _of_split(run: Run, name: str) -> Any:
     """What a function gives for the split, or without an argument where it takes none."""
     function = run.functions[name]
     return run.recorder.run(function, {} if takes_nothing(function) else {"split": run.options.split})[0]
 
 
-def _dataset(run: _Run) -> None:
+def _dataset(run: Run) -> None:
     """One sample of the data set."""
     run.session.seed()
     dataset = _of_split(run, "build_dataset")
@@ -223,7 +191,7 @@ def _dataset(run: _Run) -> None:
     _told_apart(run, sample, known)
 
 
-def _loader(run: _Run) -> None:
+def _loader(run: Run) -> None:
     """The batches of the loader up to the one that is asked for."""
     run.session.seed()
     loader = _of_split(run, "build_dataloader")
@@ -233,18 +201,19 @@ def _loader(run: _Run) -> None:
             return
 
 
-def _told_apart(run: _Run, value: Any, known: Roots) -> None:
+def _told_apart(run: Run, value: Any, known: Roots) -> None:
     """What made each leaf of a sample or batch: as far as it was followed, else the last expression with the same elements."""
     for path, leaf in leaves(value, run.session.adapter.is_tensor):
         run.root(f"sample:{path}", known.get(path) if known.get(path) is not None else run.recorder.origin_of(leaf))
 
 
-PARTS: Dict[str, Callable[[_Run], None]] = {
+PARTS: Dict[str, Callable[[Run], None]] = {
     "model": _model,
     "optimizer": _optimizer,
     "metric": _metric,
     "infer": _infer,
     "train_step": _train_step,
+    "train": train,
     "dataset": _dataset,
     "loader": _loader,
 }
