@@ -167,7 +167,10 @@ def main():
     parser.add_argument("--write", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument(
-        "--merge", type=Path, nargs="+", help="rows of earlier runs (--json), later files replace rows of earlier ones, instead of running anything"
+        "--merge",
+        type=Path,
+        nargs="+",
+        help="rows of earlier runs (--json), later files replace rows of earlier ones, instead of running anything",
     )
     parser.add_argument("--limit", type=int, default=400)
     options = parser.parse_args()

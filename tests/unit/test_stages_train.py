@@ -106,6 +106,13 @@ def test_equal_steps_from_equal_weights_are_aligned_whatever_seeds_and_loaders_d
     assert {p.key for p in result.pairs} == {"loss (train)", "mse (eval)", "learning rate", *ends}
 
 
+@pytest.mark.parametrize("steps", [3, 4, 6, 8])
+def test_steps_that_end_within_an_epoch_or_with_it_are_followed_by_no_evaluation_of_one_side_alone(steps):
+    result = checked(side(), side(), exact_steps=steps)
+    assert (result.verdict, wrong(result), result.notes[1:]) == (ALIGNED, [], [])
+    assert Coverage("steps one by one", steps, steps) in result.coverage
+
+
 def wide():
     net = Net()
     net.parameters = {name: value.astype("float64") for name, value in net.parameters.items()}

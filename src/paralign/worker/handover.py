@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: bytes of batches that are kept on disk of one training; later steps have batches of their own and are not compared step by step
 MOST_BYTES = 512 << 20
 
+#: under which the settings of a capture hold the epochs that came to their end
+ENDED = "ended epochs"
+
 
 class Keeping:
     """Writes the batches of a training into its capture, as long as there is room."""
@@ -45,7 +48,12 @@ class Keeping:
         for path, value in values:
             self._writer.add("batch", value, role="input", leaf=path, step=self.count, attrs={"epoch": epoch, "number": number})
         self._writer.manifest.settings.setdefault("batches", structure(batch, known))
+        self._writer.manifest.settings.setdefault(ENDED, [])
         self.count += 1
+
+    def end(self, epoch: int) -> None:
+        """An epoch came to its end: all of its batches are kept."""
+        self._writer.manifest.settings.setdefault(ENDED, []).append(epoch)
 
 
 class Given:
@@ -70,6 +78,11 @@ class Given:
                 yield from loader
                 return
             yield batch[0]
+
+    def is_whole(self, epoch: int) -> bool:
+        """Whether these are all batches of an epoch: the other training may have been stopped within it, or before it."""
+        ended = self._capture.manifest.settings.get(ENDED)
+        return bool(self.why) or ended is None or epoch in ended
 
     def _alike(self, own: Any, records: List["Record"]) -> Optional[List[Any]]:
         """The batch in a list, or None where it cannot take the place of this side's own."""

@@ -154,9 +154,13 @@ class WatchedLog(TrainLog):
                 yield number, batch
             except GeneratorExit:  # the loop was left: what is wrong shows at the next step
                 self._ended(epoch, number)
+                self._end_epoch(epoch)
                 raise
             self._ended(epoch, number)
             self._look()
+        self._end_epoch(epoch)
+        if self.given is not None and not self.given.is_whole(epoch):
+            raise Stopped("steps", f"after {len(self.steps)} steps: the other training was stopped within epoch {epoch}")
 
     def step(self, samples: int, **values: Any) -> None:
         """What a batch came to: its size, and figures such as ``loss``, ``acc``."""
@@ -181,6 +185,10 @@ class WatchedLog(TrainLog):
         """The epoch to begin with."""
         self.resumed = self.resumed or self.resuming
         return super().resume(load)
+
+    def _end_epoch(self, epoch: int) -> None:
+        if self.keeping is not None:
+            self.keeping.end(epoch)
 
     # -- around a step -------------------------------------------------------------------------------------------------------
 

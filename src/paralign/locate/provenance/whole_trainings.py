@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance import own_steps, tracing_back
+from paralign.locate.provenance import optimizer_settings, own_steps, tracing_back
 from paralign.locate.provenance.blame import Blamed, is_equal
 from paralign.locate.provenance.value_graph import Seen, SeenApart
 from paralign.locate.source.call_arguments import is_number
@@ -136,11 +136,11 @@ def _rates_differ(sides: Sides) -> bool:
 
 def _of_rates(sides: Sides) -> Wrong | None:
     return _advanced_again(sides) or _plain(
-        tracing_back.of_factor(sides)
-        or tracing_back.of_rates(sides)
-        or tracing_back.of_setting(sides, tracing_back.RATES)
-        or tracing_back.of_building(sides)
-        or tracing_back.of_computing(sides)
+        optimizer_settings.of_factor(sides)
+        or optimizer_settings.of_rates(sides)
+        or optimizer_settings.of_setting(sides, optimizer_settings.RATES)
+        or optimizer_settings.of_building(sides)
+        or optimizer_settings.of_computing(sides)
     )
 
 
@@ -207,7 +207,7 @@ def _changing(graph: ValueGraph, step: int) -> dict[str, Expression]:
 
 def _of_update(sides: Sides, seen: Seen) -> Wrong | None:
     """Where the optimizer is built, if right gradients and rates make a wrong update: the number that is wrong there, else the call."""
-    found = tracing_back.of_building(sides) or _strange_setting(sides, seen) or _lacking_setting(sides)
+    found = optimizer_settings.of_building(sides) or _strange_setting(sides, seen) or _lacking_setting(sides)
     built = sides.candidate.root("optimizer")
     if found is not None or built is None or not built.file:
         return _plain(found)
