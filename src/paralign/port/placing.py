@@ -134,7 +134,8 @@ class Placer(Writer):
         owner = self.seen.values.get(place(node.value))
         if not isinstance(node.ctx, ast.Load):
             return
-        if owner is None and node.attr in conversions().layer_attributes and self.seen.imported:
+        unknown = owner is None or (self._is_tensor(node.value) and node.attr != "stride")  # tensors have none of the others
+        if unknown and node.attr in conversions().layer_attributes and self.seen.imported:
             self._of_any_layer(node)
         if not isinstance(owner, Instance):
             return

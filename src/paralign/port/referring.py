@@ -89,8 +89,26 @@ class Referrer(Settings):
         if adapter is not None:
             self._adapted(node, name, adapter)
         else:
-            self.by_hand(node, name, "handed on as a value: what it is called with is not shown")
+            reason = "handed on as a value: what it is called with is not shown"
+            if self._is_kept(node) and name not in table.modules and not self.hidden("_not_converted("):
+                self._put_off(node, name, reason)
+            else:
+                self.by_hand(node, name, reason)
         return True
+
+    def _is_kept(self, node: ast.expr) -> bool:
+        """Whether a callable is kept for later in a dictionary: it need not raise before it is called."""
+        parent = self._parent()
+        if isinstance(parent, ast.Dict):
+            return any(node is each for each in parent.values)
+        return isinstance(parent, ast.keyword) and getattr(getattr(self._parents[-3], "func", None), "id", "") == "dict"
+
+    def _put_off(self, node: ast.expr, name: str, reason: str) -> None:
+        """Let a callable raise where it is called."""
+        self.needs("_not_converted(")
+        self.note(node, name, Fate.BY_HAND, reason)
+        said = ascii(f"{self.places[-1].where}: {name} is not converted: {reason}")
+        self.text.edit(self.text.start(node), self.text.end(node), f"_not_converted({said})")
 
     def _is_kind(self) -> bool:
         """Whether a name is asked for as a class: an argument of ``isinstance``, alone or in a tuple."""
