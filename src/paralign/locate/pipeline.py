@@ -11,7 +11,7 @@ from paralign.locate.described import divergence, gradient_divergence, merged
 from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Recorded, Watched
-from paralign.locate.suspects import element_types, random_operations
+from paralign.locate.suspects import element_types, random_operations, unreached
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, StageResult
@@ -40,12 +40,14 @@ class Searched:
 
     ``blurred``: the outputs differ by what coordinates that a kernel computes in float32 explain, and by no more.
     ``clean``: what differs was searched down to the rounding of one constant, in float64, and no operation was found guilty.
+    ``unreached``: bounds of clamps that no value shows.
     """
 
     divergences: list[Divergence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     blurred: bool = False
     clean: bool = False
+    unreached: unreached.Unreached = field(default_factory=unreached.Unreached)
 
 
 def forward(context: Context, *, diverged: bool = False) -> Searched:
@@ -74,7 +76,9 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)])
     natives = watched.natives()
     lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
-    return Searched(divergences + lowered, notes + watched.remarks() + raised, blurred, clean and not lowered)
+    clamped = unreached.unreached(judgement)
+    notes += [*watched.remarks(), *raised, *filter(None, [clamped.note])]
+    return Searched(divergences + lowered, notes, blurred, clean and not lowered, clamped)
 
 
 def _is_clean(watched: Watched, fine: Judgement, found: list[Guilt], notes: list[str]) -> bool:

@@ -151,6 +151,9 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
         found = []
     result.divergences = found
     result.notes += searched.notes
+    if result.verdict == ALIGNED and not found and searched.unreached.warning:
+        result.verdict = UNDERPOWERED
+        result.warnings.append(searched.unreached.warning)
     if found:
         result.divergence = found[0]
         if result.verdict != DIVERGED and any(d.confirmed for d in found):

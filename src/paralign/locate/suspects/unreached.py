@@ -1,0 +1,149 @@
+"""Bounds that no value reached: two clamps with other bounds agree as long as all values lie within both, and so does one with none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from paralign.locate.runs.construction import own_line
+
+if TYPE_CHECKING:
+    from paralign.locate.runs.dataflow import Graph, Operation
+    from paralign.locate.runs.judgement import Judgement
+
+#: kinds of operations that bound values by numbers, and those that may do so in other words
+_BOUNDING, _OTHERS = frozenset({"clip", "relu"}), frozenset({"maximum", "minimum", "where"})
+
+#: numbers from here on are no bounds: Paddle writes the greatest of its type where there is none
+_NONE = 1e300
+
+#: bounds as near as float32 holds them are the same
+_SAME = 1e-6
+
+#: places that a message lists
+_LISTED = 3
+
+
+@dataclass
+class Unreached:
+    """Bounds that differ without effect, in words; clamps of the reference that change nothing and that the candidate has none for."""
+
+    differing: list[str] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)
+
+    @property
+    def warning(self) -> str:
+        """What is said of bounds that differ; '' where none do."""
+        if not self.differing:
+            return ""
+        return (
+            f"bounds that no value reached differ at {len(self.differing)} places, so that nothing shows which are right: "
+            f"{_listed(self.differing)}. Use larger inputs, or trained weights"
+        )
+
+    @property
+    def note(self) -> str:
+        """What is said of clamps that the reference alone has; '' where there are none."""
+        if not self.alone:
+            return ""
+        return (
+            f"bounds of the reference that no value reached, and that the candidate does not have, were not tested, at {len(self.alone)} "
+            f"places: {_listed(self.alone)}"
+        )
+
+
+def _listed(places: list[str]) -> str:
+    return ", ".join(places[:_LISTED]) + (f" and {len(places) - _LISTED} more" if len(places) > _LISTED else "")
+
+
+def unreached(judgement: Judgement) -> Unreached:
+    """The bounds of both sides whose difference shows in no value.
+
+    Args:
+        judgement: of the runs that were compared.
+    """
+    found = Unreached()
+    answered: set[Operation] = set()
+    for operation in judgement.candidate.operations:
+        if operation.kind not in _BOUNDING | _OTHERS:
+            continue
+        known = [v for v in operation.inputs if judgement.is_established(v)]
+        users = {user for value in known for partner in judgement.partners(value) for user in partner.users}
+        answered |= users
+        place = _differing(judgement, operation, users)
+        found.differing += [place] if place and place not in found.differing else []
+    for operation in judgement.reference.operations:
+        if operation not in answered and _changes_nothing(operation) and not _chain(operation) & answered:
+            found.alone.append(f"{_place(judgement.reference, operation)} ({_told(_bounds(operation) or (-math.inf, math.inf))})")
+    return found
+
+
+def _differing(judgement: Judgement, operation: Operation, users: set[Operation]) -> str:
+    """Where a right result of the candidate has other bounds than any that the reference sets to the same values; '' where it has none."""
+    twin, own = judgement.twin(operation), _of_chain(operation)
+    due = None if twin is None else _of_chain(twin)
+    if own is None or due is None or any(v in judgement.wrong for v in operation.outputs):
+        return ""
+    known = [bounds for user in users if (bounds := _of_chain(user)) is not None]
+    if any(_alike(own, bounds) for bounds in [due, *known]):
+        return ""
+    return f"{_place(judgement.candidate, operation)} ({_told(own)}, the reference {_told(due)})"
+
+
+def _place(graph: Graph, operation: Operation) -> str:
+    return own_line(graph, operation) or operation.source or operation.module or operation.op
+
+
+def _told(bounds: tuple[float, float]) -> str:
+    low, high = bounds
+    return f"{low:g} to {high:g}"
+
+
+def _alike(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return all(math.isclose(a, b, rel_tol=_SAME) for a, b in zip(one, other, strict=True))
+
+
+def _bounds(operation: Operation) -> tuple[float, float] | None:
+    """Between which numbers an operation keeps values; None where that is not known."""
+    if "relu6" in operation.op:
+        return 0.0, 6.0
+    told = {
+        name: float(value) for name, value in operation.arguments.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    if operation.kind == "relu":
+        return None if told else (0.0, math.inf)
+    if operation.kind != "clip" or len(operation.inputs) > 1:
+        return None
+    low = next((value for name, value in told.items() if "min" in name and abs(value) < _NONE), -math.inf)
+    high = next((value for name, value in told.items() if "max" in name and abs(value) < _NONE), math.inf)
+    return None if (low, high) == (-math.inf, math.inf) else (low, high)
+
+
+def _chain(operation: Operation) -> set[Operation]:
+    """An operation and those that bound its result, or have bounded what it takes, one after the other."""
+    found, waiting = set(), [operation]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            near = [v.maker for v in each.inputs] + [user for v in each.outputs for user in v.users]
+            waiting += [other for other in near if other is not None and other.kind in _BOUNDING | _OTHERS]
+    return found
+
+
+def _of_chain(operation: Operation) -> tuple[float, float] | None:
+    """The bounds of all of a chain together; None where those of one are not known."""
+    known = [_bounds(each) for each in _chain(operation)]
+    if any(bounds is None for bounds in known):
+        return None
+    both = [bounds for bounds in known if bounds is not None]
+    return max(low for low, _ in both), min(high for _, high in both)
+
+
+def _changes_nothing(operation: Operation) -> bool:
+    """Whether a clamp hands on all values as they are."""
+    if operation.kind != "clip" or _bounds(operation) is None:
+        return False
+    digest = operation.inputs[0].digest if operation.inputs else None
+    return digest is not None and digest == operation.outputs[0].digest
