@@ -8,6 +8,7 @@ from paralign.capture import Capture, CaptureWriter, discard
 from paralign.worker import (
     blockwise,
     changing,
+    collated,
     constants,
     data,
     feed,
@@ -81,6 +82,7 @@ TASKS: Dict[str, Act] = {
     "samples": data.samples,
     "groups": regrouped.groups,
     "replayed": redrawn.replayed,
+    "collated": collated.collated,
     "trace": sample.trace,
     "batch": data.batch,
     "feed": feed.feed,

@@ -16,6 +16,7 @@ from paralign.run.recorder import both
 from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.stages.common.places import Kind, batch_of, is_length, is_loaders, key_of, sample_of
 from paralign.stages.data import every_sample, sample_fingerprints
+from paralign.stages.data.same_samples import SAME
 from paralign.worker import redrawn
 from paralign.worker.protocol import Data, Replayed
 
@@ -292,6 +293,8 @@ def _release(why: str, pairs: list[Pair]) -> None:
     """Do not judge what holds other draws: samples, batches, and facts that depend on them."""
     for pair in pairs:
         key = key_of(pair)
+        if pair.key.endswith(SAME):  # of equal draws
+            continue
         if pair.verdict == DIVERGED and key is not None and key.kind in (Kind.SAMPLE, Kind.BATCH, Kind.LOADER):
             pair.notes = []
             pair.leave_out(Unjudged.DRAWN, f"{why}: not compared one by one")

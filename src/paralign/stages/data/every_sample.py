@@ -70,6 +70,13 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
             _as_set(context, result, (reference, candidate))
         return
     _judge(context, result, (reference, candidate), BATCHES)
+    wrong = [p for p in result.wrong if is_loaders(p) and batch_of(p) is not None]
+    if any(shuffled) or len(wrong) < len(result.wrong) or any(p.stats is None for p in wrong):
+        return
+    if wrong and same_samples.drawn(context, result, (reference, candidate)):
+        for pair in wrong:
+            pair.leave_out(Unjudged.DRAWN, "random, drawn otherwise on each side: not compared one by one")
+        result.notes.append("batches are drawn: compared is what both loaders make of the same samples, with the reference's draws")
 
 
 def explain_shuffled(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
@@ -149,6 +156,9 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
     compared = outcome is Outcome.COMPARED
     if outcome is Outcome.RANDOM:
         _say_unseen(result, "they are random beside their samples", _total(answers[0].batches))
+        return
+    if outcome is Outcome.REPLAYED:
+        result.notes.append(f"{SHUFFLED}, and drawn: compared is what both loaders make of the same samples, with the reference's draws")
         return
     first, second = (sample_fingerprints.rows(c) for c in captures)
     if first is None or second is None:

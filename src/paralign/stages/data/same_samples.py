@@ -6,19 +6,22 @@ A batch that is padded to its longest sample, or lies along another axis than th
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.model import Coverage, Unjudged
+from paralign.run.recorder import both
 from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.stages.common.places import batch_of, is_loaders
 from paralign.stages.data import sample_fingerprints, samplers
-from paralign.worker.protocol import Data, Groups
+from paralign.worker.protocol import Collated, Data, Groups
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Pair, StageResult
+    from paralign.worker.protocol import DataSeen
 
 #: what the keys of such pairs end with
 SAME = " (same samples)"
@@ -28,41 +31,88 @@ class Outcome(Enum):
     """What came of batches of the same samples."""
 
     COMPARED = "compared"
+    #: compared with the reference's draws in place of the candidate's
+    REPLAYED = "replayed"
     #: the loader draws although its samples do not, as one that masks words does
     RANDOM = "random"
-    #: a loader takes no indices, or samples are drawn
+    #: a loader takes no indices, or samples are drawn in another way on each side
     UNKNOWN = "unknown"
 
 
 def compare(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> Outcome:
     """Add the pairs of batches that both loaders make of the samples that the reference's sampler drew first.
 
-    They can be compared where both loaders take indices, and nothing in samples or batches is drawn.
+    They can be compared where both loaders take indices; where something is drawn in samples or batches, if its draws can be replayed.
     """
     answers = [Data.answer(c) for c in captures]
-    epochs = [samplers.read(c) for c in captures]
-    size = answers[0].settings.get("batch_size", "")
-    if epochs[0] is None or epochs[1] is None or epochs[0].length != epochs[1].length or not size.isdigit():
+    groups = _asked(context, captures)
+    if groups is None:
         return Outcome.UNKNOWN
     if any(answer.draws for answer in answers):
-        return Outcome.UNKNOWN
-    groups = _groups([int(index) for index in epochs[0].orders[0]], max(1, int(size)), context.settings.batches)
+        return _with_equal_draws(context, result, answers, groups)
     try:
         found = context.record_both("groups", Groups(context.settings.split, groups))
     except WorkerFailed:
         return Outcome.UNKNOWN
     told = [Groups.answer(c) for c in found]
-    if not all(answer.made for answer in told):
-        return Outcome.UNKNOWN
     if any(answer.random for answer in told):
-        return Outcome.RANDOM
-    pairs = paired(*found, points_of(found[0].records, found[1].records), ROUNDING, context.settings.tolerance_of("data"))
+        done = _with_equal_draws(context, result, answers, groups)
+        return Outcome.RANDOM if done is Outcome.UNKNOWN else done
+    if not all(answer.made for answer in told):
+        return _with_equal_draws(context, result, answers, groups)
+    _add(context, result, found, answers[0], len(groups))
+    return Outcome.COMPARED
+
+
+def drawn(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> bool:
+    """As :func:`compare`, of batches that are drawn though their samples are not; whether they are."""
+    groups = _asked(context, captures)
+    known = len(result.pairs), len(result.coverage)
+    if groups is None:
+        return False
+    if _with_equal_draws(context, result, [Data.answer(c) for c in captures], groups) is Outcome.REPLAYED:
+        return True
+    del result.pairs[known[0] :], result.coverage[known[1] :]
+    return False
+
+
+def _asked(context: Context, captures: tuple[Capture, Capture]) -> list[list[int]] | None:
+    """The samples of the first batches by the reference's sampler; None where a loader has none, or another data set."""
+    epochs = [samplers.read(c) for c in captures]
+    size = Data.answer(captures[0]).settings.get("batch_size", "")
+    if epochs[0] is None or epochs[1] is None or epochs[0].length != epochs[1].length or not size.isdigit():
+        return None
+    return _groups([int(index) for index in epochs[0].orders[0]], max(1, int(size)), context.settings.batches)
+
+
+def _with_equal_draws(context: Context, result: StageResult, answers: list[DataSeen], groups: list[list[int]]) -> Outcome:
+    """As :func:`compare`, where samples or batches are drawn: with the reference's draws in place of the candidate's."""
+    order = Collated(context.settings.split, groups)
+    if not all("collate_fn" in answer.settings for answer in answers):
+        return Outcome.UNKNOWN
+    name = f"collated-{context.part}" if context.part else "collated"
+    try:
+        one, other = both(*(partial(side.record, name, order) for side in (context.reference, context.candidate)))
+        drawn = [any(Collated.answer(c).draws.values()) for c in (one, other)]
+        if all(drawn):
+            other = context.candidate.record(f"{name}-given", order, {"draws": one})
+    except WorkerFailed:
+        return Outcome.UNKNOWN
+    if Collated.answer(other).misfits or drawn[0] != drawn[1]:
+        return Outcome.UNKNOWN
+    _add(context, result, (one, other), answers[0], len(groups))
+    return Outcome.REPLAYED if drawn[0] else Outcome.COMPARED
+
+
+def _add(context: Context, result: StageResult, found: tuple[Capture, Capture], answer: DataSeen, count: int) -> None:
+    """The pairs of batches of the same samples."""
+    records = [[r for r in c.records if r.role != "state"] for c in found]
+    pairs = paired(*found, points_of(*records), ROUNDING, context.settings.tolerance_of("data"))
     for pair in pairs:
         pair.key += SAME
     result.pairs += pairs
-    total = None if answers[0].batches is None else answers[0].batches.total
-    result.coverage.append(Coverage("batches of the same samples", len(groups), total))
-    return Outcome.COMPARED
+    total = None if answer.batches is None else answer.batches.total
+    result.coverage.append(Coverage("batches of the same samples", count, total))
 
 
 def _groups(order: list[int], size: int, most: int) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from paralign.worker.protocol.data_tasks import (
     Batch,
+    Collated,
     Data,
     DataSeen,
     EpochsDrawn,
@@ -139,6 +140,7 @@ __all__ = [
     "Calls",
     "Changed",
     "Changing",
+    "Collated",
     "Constants",
     "Curved",
     "Data",

@@ -136,6 +136,14 @@ class Replayed(Task[Redrawn], task="replayed"):
     most: Optional[int] = None
 
 
+@dataclass(frozen=True)
+class Collated(Task[Redrawn], task="collated"):
+    """Batches of given samples, put together by the loader's ``collate_fn``, with what was drawn for each."""
+
+    split: str
+    batches: List[List[int]]
+
+
 @dataclass
 class SampleTraced:
     """A sample's way.
