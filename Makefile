@@ -11,7 +11,7 @@ WORKERS ?= 2
 
 .PHONY: convert-code convert-sources convert-training training-faults catalogue cheats rules
 
-.PHONY: init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
+.PHONY: page init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
 help:
 	@echo "make demo             take the MobileNetV3 port through the guide's twelve steps (BREAK=name plants a porting mistake)"
@@ -37,6 +37,7 @@ help:
 	@echo "make kills            kill workers, paralign or both at random moments, and look at the next check (docs/reliability.md)"
 	@echo "make cheats           ports that want to pass paralign verify without being right, and honest ones (docs/verify.md)"
 	@echo "make axe              the page before axe-core, in chromium"
+	@echo "make page             how fast the page of a ResNet-50 with every operation opens and answers, in chromium"
 	@echo "make docs             these pages as a site below .site, every warning an error"
 	@echo "make jax              what the adapter of JAX has to pass, in an environment of its own (docs/jax.md)"
 	@echo "make large            check a decoder of a billion parameters block by block: time and memory (docs/streaming.md)"
@@ -143,6 +144,9 @@ bench: $(VENV)/stamp-bench .padiff/stamp
 axe: $(VENV)/stamp-test
 	npm install --silent --no-audit --no-fund --prefix .venv-axe axe-core@4
 	$(BIN)/pytest -q tests/unit/test_report_access.py
+
+page: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/page.py $(ARGS)
 
 .venv-docs/stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-docs

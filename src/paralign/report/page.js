@@ -1,5 +1,5 @@
 "use strict";
-const root = document.documentElement, CHUNK = 200, ALIKE = 3;
+const root = document.documentElement, CHUNK = 100, ALIKE = 3;
 const SVG = "http://www.w3.org/2000/svg";
 
 // -- language, theme -----------------------------------------------------------------------------------------------------------------
@@ -54,7 +54,8 @@ const rowOf = (body, [key, verdict, judged, error, noise, ratio, bar, shape, dty
   const track = cell(row, "", "track");
   if (bar >= 0) { const line = made("span", "bar " + verdict.replace(" ", "-")); line.style.width = bar + "%"; track.append(line); }
   for (const text of [shape, dtype, how]) cell(row, text);
-  cell(row, "").append(both(notes.join("; "), notes.map(note => chinese[note] || note).join("；")));
+  const said = cell(row, "");
+  if (notes.length) said.append(both(notes.join("; "), notes.map(note => chinese[note] || note).join("；")));
 };
 for (const table of document.querySelectorAll("details.values")) {
   let rows = null, chinese = {}, found = [], next = 0;

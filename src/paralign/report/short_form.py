@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from paralign.model import CheckResult, Divergence, Finding, Point, StageResult
+    from paralign.model import CheckResult, Divergence, Finding, Pair, Point, StageResult
 
 #: lines between the table and the verdict: what a reader takes in at once
 LINES = 12
@@ -36,8 +36,8 @@ FIRST = 4
 #: lines of what all rests on: guessed weights, weights that were not carried over, a side that is not deterministic, the other
 DOUBTS = 4
 
-#: characters of a sentence: two lines of a terminal
-SENTENCE = 200
+#: characters of a sentence: two lines of a terminal; of a remark, which may name two files with their folders
+SENTENCE, REMARK = 200, 300
 
 
 @dataclass
@@ -160,7 +160,7 @@ def _diverged(stage: StageResult) -> list[Text]:
         lines += changed or [Text(say("  fix: {fix}", fix=shortened(one_line(words(found)[1]), SENTENCE)))]
     remark = _remark(stage, found)
     if remark:
-        lines.append(Text(f"  {shortened(one_line(remark), SENTENCE)}"))
+        lines.append(Text(f"  {shortened(one_line(remark), REMARK)}"))
     evidence = _evidence(stage, found)
     if evidence:
         lines.append(Text(f"  {evidence}"))
@@ -173,12 +173,15 @@ def _diverged(stage: StageResult) -> list[Text]:
 
 
 def _remark(stage: StageResult, found: Finding | None) -> str:
-    """What else is known where no cause is: the second note of a confirmed point, else the stage's first warning or note."""
+    """What else is known where no cause is: a note of the point, else the stage's first warning or note."""
     fault = stage.divergence
     if found is not None or (fault is not None and (fault.repeats or fault.value is not None)):
         return ""
     if fault is not None and fault.what:
         return say(fault.notes[1]) if fault.confirmed and len(fault.notes) > 1 else ""
+    notes = [] if fault is None else fault.notes or ([] if fault.pair is None else fault.pair.notes)
+    if notes and notes[0] not in [note for pair in _wrong(stage)[:1] for note in pair.notes]:  # which the sentence has
+        return say(notes[0])
     return say(next(iter((*stage.warnings, *stage.notes)), ""))
 
 
@@ -197,12 +200,16 @@ def _sentence(stage: StageResult, found: Finding | None) -> str:
         said = _of_kind(fault)
         said += "" if fault.confirmed else say(" (not confirmed)")
         return said if found is None else f"{said}; {say('suspected cause: ')}{words(found)[0]}"
-    wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict not in (ALIGNED, NOT_TESTED)]
+    wrong = _wrong(stage)
     if not wrong:
         return say(next(iter((*stage.warnings, *stage.notes)), "it differs"))
     more = say(", and {count} more values", count=len(wrong) - 1) if len(wrong) > 1 else ""
     note = f" ({say(wrong[0].notes[0])})" if wrong[0].notes else ""
     return say("{key} differs", key=wrong[0].key) + note + more
+
+
+def _wrong(stage: StageResult) -> list[Pair]:
+    return [pair for pair in stage.pairs if pair.judged and pair.verdict not in (ALIGNED, NOT_TESTED)]
 
 
 def _of_kind(fault: Divergence) -> str:
@@ -249,7 +256,7 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
         return say("proven: with this changed the error goes from {before} to {after}", before=before, after=after)
     if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
         return measured(stage.divergence)
-    wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict not in (ALIGNED, NOT_TESTED)]
+    wrong = _wrong(stage)
     return pair_line(wrong[0]).plain.splitlines()[0] if wrong and wrong[0].error is not None else ""
 
 

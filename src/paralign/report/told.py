@@ -54,6 +54,7 @@ class Fault:
     evidence: str
     kind: str
     rule: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,9 @@ def _faults(stage: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _fault(fault: dict[str, Any], prefix: str) -> Fault:
     first, second = (None if fault.get(side) is None else _place(side, fault[side], prefix) for side in ("reference", "candidate"))
-    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), _line(fault.get("what", "")), _line(fault.get("rule", "")))
+    notes = tuple(note.replace(prefix, "") if prefix else note for note in _sentences(fault, "notes"))
+    kind, rule = (_line(fault.get(key, "")) for key in ("what", "rule"))
+    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes)
 
 
 def _place(side: str, point: dict[str, Any], prefix: str) -> Place:
@@ -352,7 +355,7 @@ def _said(fault: Fault) -> str:
     own, step = ("" if place is None else operation(place.module, place.operation) for place in (fault.candidate, fault.reference))
     said = SENTENCES.get(fault.kind)
     if said is None:
-        return say("right inputs and another result")
+        return fault.notes[0] if fault.notes else say("right inputs and another result")
     return say(said, op=own or step or say("the model itself"), step=step or say("something"))
 
 
@@ -360,6 +363,9 @@ def _of_pairs(stage: StageTold) -> str:
     wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict == DIVERGED]
     place = next((fault.candidate for fault in stage.faults if fault.candidate is not None and fault.candidate.file), None)
     at = f" ({where(place)}: {place.code})" if place is not None else ""
+    told = next((note for fault in stage.faults for note in fault.notes), "")
+    if told:
+        return told
     if not wrong:
         return say("it differs") + at
     more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
