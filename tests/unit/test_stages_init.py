@@ -192,6 +192,10 @@ def test_where_a_checkpoint_is_loaded_the_untrained_model_is_judged():
     assert (result.verdict, wrong(result)) == (DIVERGED, ["init parameters.weight"])
     without = Side(framework="numpy", functions={"build_model": from_checkpoint().functions["build_model"]})
     assert checked(without, without).verdict == UNDERPOWERED
+    loaded = checked(without, side())
+    assert (loaded.verdict, loaded.findings, loaded.divergence) == (UNDERPOWERED, [], None), "no line of the candidate's is blamed for it"
+    assert any("the reference's values do not depend on the seed, the candidate's do" in note for note in loaded.notes)
+    assert checked(side(), without).verdict == DIVERGED, "a port that does not draw what the reference draws"
     assert checked(from_checkpoint(), side()).verdict == ALIGNED, "each side is built by what it has"
 
 

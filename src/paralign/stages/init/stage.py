@@ -35,6 +35,12 @@ NO_DRAWS = (
     "build it as a training from scratch begins it"
 )
 
+#: what is said where only the candidate draws
+LOADED = (
+    "the reference's values do not depend on the seed, the candidate's do: a checkpoint is loaded in the reference, or a seed is set where "
+    "its model is built; build_untrained() may build it as a training from scratch begins it"
+)
+
 #: the error of a scale that is to show
 SCALE = 0.1
 
@@ -250,6 +256,8 @@ def _conclude(context: Context, result: StageResult, judged: list[Judged], answe
         result.notes.append(f"too small for {seeds} seeds to show a wrong scale, not judged: {_some(weak)}; raise [init] seeds")
     _say_insensitive(result, judged)
     _say_other_laws(result, judged)
+    if _is_loaded(judged) and answers[0].function != "build_untrained":
+        _leave_open(result)
     verdict = overall([p.verdict for p in result.pairs if p.judged])
     if verdict == ALIGNED and seeds < SEEDS:
         verdict = UNDERPOWERED
@@ -285,6 +293,22 @@ def _all_fixed(judged: list[Judged]) -> bool:
     if any(law.drawn for law in laws):
         return False
     return any(law.family is Family.FIXED for law in laws)
+
+
+def _is_loaded(judged: list[Judged]) -> bool:
+    """Whether the reference draws nothing where the candidate does: what its training begins with from scratch is not known."""
+    laws = [each.laws for each in judged if each.laws is not None]
+    fixed = any(one.family is Family.FIXED for one, _ in laws)
+    return fixed and not any(one.drawn for one, _ in laws) and any(other.drawn for _, other in laws)
+
+
+def _leave_open(result: StageResult) -> None:
+    """Say that the reference's laws are not known, and blame no line of the candidate's for them."""
+    for pair in result.pairs:
+        if pair.verdict == DIVERGED:
+            pair.verdict = UNDERPOWERED
+    result.findings, result.divergences, result.divergence = [], [], None
+    result.notes.append(LOADED)
 
 
 def _some(names: list[str]) -> str:
