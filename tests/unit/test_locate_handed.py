@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from paralign.locate.runs import construction
-from paralign.locate.source.call_arguments import argument_line, bound_line, differing, table_line
+from paralign.locate.source.call_arguments import argument_line, bound_line, differing
 
 TEXT = """\
 class Block:
@@ -110,65 +107,3 @@ def test_an_argument_that_was_bound_to_what_is_called(tmp_path, way, found):
     path.write_text(BOUND, encoding="utf-8")
     line = bound_line([f"{path}:{number}" for number in way], {"momentum"})
     assert line == (None if found is None else f"{path}:{found}")
-
-
-TABLES = """\
-ROWS = ((1, 2), (3, 4))
-
-
-class Net:
-    def __init__(self, given):
-        rows = [
-            (1, 2),
-            (3, 4),
-        ]
-        for deep, step in rows:
-            for i in range(deep):
-                stride = step if i == 0 else 1
-                self.add(Conv2D(8, 8, 3, stride))
-                self.add(Conv2D(8, 8, 3, stride=2))
-        for deep, step in ROWS:
-            self.add(Conv2D(8, 8, 3, stride=step * 2))
-        for step in (1, 2):
-            self.add(Conv2D(8, 8, 3, stride=step))
-        for step in given:
-            self.add(Conv2D(8, 8, 3, stride=step))
-        self.add(Conv2D(8, 8, 3, stride=step))
-"""
-
-
-@pytest.mark.parametrize(("line", "table"), [(13, 6), (14, None), (16, 1), (18, 17), (20, None), (21, None), (99, None)])
-def test_a_table_that_a_loop_runs_over_gives_arguments_their_values(tmp_path, line, table):
-    path = tmp_path / "net.py"
-    path.write_text(TABLES, encoding="utf-8")
-    found = table_line([f"{path}:{line}"], {"stride"})
-    assert found == (None if table is None else (f"{path}:{line}", f"{path}:{table}"))
-
-
-@pytest.mark.parametrize(
-    ("strides", "guilty", "found"),
-    [
-        ((2, 1, 2), {1}, True),  # one row is wrong, another round makes what is due in it
-        ((1, 1, 1), {1}, False),  # none does: the call may be wrong
-        ((2, 1, 2, 1), {1, 3}, False),  # a right round between: not one row
-        ((2, 1, 1), {1, 2}, True),
-    ],
-)
-def test_a_table_is_at_fault_where_its_other_rows_are_right(tmp_path, strides, guilty, found):
-    path = tmp_path / "net.py"
-    path.write_text(TABLES, encoding="utf-8")
-    lines = (f"{path}:13",)
-    places = [f"body.{number}" for number in range(len(strides))]
-    graph = SimpleNamespace(kinds=dict.fromkeys(places, "Conv2D"), built=dict.fromkeys(places, lines))
-    made = [
-        SimpleNamespace(kind="convolution", number=number, module=places[number], arguments={"strides": stride})
-        for number, stride in enumerate(strides)
-    ]
-    right = [(graph, operation) for operation in made if operation.number not in guilty]
-    due = SimpleNamespace(kind="convolution", arguments={"stride": 2})
-    passage = construction.Passage(None, None, made[1], lines, by_construction=True)
-    vars(passage).update(counterpart=due, guilty=guilty, right=right)  # what a run would have told
-    assert passage.table() == (f"{path}:6" if found else None)
-    alone = construction.Passage(None, None, made[1], lines, by_construction=True)
-    vars(alone).update(counterpart=None, guilty=guilty, right=right)
-    assert alone.table() is None

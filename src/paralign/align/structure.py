@@ -1,4 +1,4 @@
-"""Records that stand at the same place of the same structure: by key, and where keys differ by order."""
+"""Records at the same place of one structure: by key, else by order."""
 
 from __future__ import annotations
 

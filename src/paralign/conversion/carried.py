@@ -1,4 +1,4 @@
-"""What an optimizer remembers, from one framework's file to the other's: read by the side that saved it, written by the other."""
+"""What an optimizer remembers, from one framework's file to the other's."""
 
 from __future__ import annotations
 

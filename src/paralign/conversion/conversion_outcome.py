@@ -71,7 +71,7 @@ class Conversion:
         return sum(1 for way in self.ways if way.source == way.destination and way.transform is None and way.into is None)
 
     def shapes_of(self, way: Way) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The shapes of a tensor in the source and in the destination, there of the whole tensor that it may be a part of."""
+        """A tensor's shapes in source and destination, there of the whole."""
         here = self.shapes[way.source]
         return here, way.shape if way.shape is not None else reached(way.transform, here)
 

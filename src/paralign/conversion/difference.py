@@ -118,7 +118,7 @@ def diff_weights(
     strip: str | None = None,
     step: Callable[[int, int, str], None] = lambda *_: None,
 ) -> Difference:
-    """Compare two checkpoints tensor by tensor, of any formats, about two tensors in memory at a time; nothing is run.
+    """Compare two checkpoints of any formats tensor by tensor; nothing is run.
 
     Args:
         reference: the first.

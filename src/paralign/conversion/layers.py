@@ -1,4 +1,4 @@
-"""Two trained models, layer by layer: what every module gives on the same inputs, each model with the weights of its own file.
+"""Two trained models layer by layer, on the same inputs.
 
 Two trainings of one program end with other weights and other outputs of layers: elements say nothing then. Sizes do, and so does linear CKA
 (Kornblith et al. 2019, with the unbiased estimator of Nguyen et al. 2021), which is 1 for outputs that tell the inputs apart in the same
@@ -144,7 +144,7 @@ def _outputs(context: Context, side: str, checkpoint: Checkpoint, name: str) -> 
 
 
 def _held(state: Capture, checkpoint: Checkpoint, side: str) -> list[tuple[Record, str]]:
-    """The model's tensors with their names in the file: their own, or one that shares its values; buffers may be missing.
+    """The model's tensors with their names in the file; buffers may be missing.
 
     Raises:
         UsageError: a parameter is missing, or of another shape.
@@ -225,7 +225,7 @@ def _gram(values: Array) -> Array:
 
 
 def _hsic(one: Array, other: Array) -> float:
-    """The unbiased estimator of Song et al. (2012), up to the factor that only depends on the number of samples."""
+    """The unbiased estimator of Song et al. (2012), but for a factor of the sample size."""
     count = len(one)
     one, other = (gram - np.diag(np.diag(gram)) for gram in (one, other))
     ends = float(one.sum()) * float(other.sum()) / ((count - 1) * (count - 2))

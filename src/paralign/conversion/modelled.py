@@ -1,4 +1,4 @@
-"""A plan for a file whose two models are at hand: by layer type, and proven by running both where they have inputs."""
+"""A plan for a file whose two models are at hand: by layer type, proven by a run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _turned(pair: dict[str, Any]) -> dict[str, Any]:
 
 
 def _side(context: Context, checkpoint: Checkpoint, states: dict[str, Capture], origin: str | None) -> str:
-    """Whose weights a checkpoint holds: by the user's word, the framework of the file, or names and shapes."""
+    """Whose weights a checkpoint holds: told by user, framework, names or shapes."""
     frameworks = {side: context.framework(side) for side in SIDES}
     fitting = {side: _fitting(checkpoint, states[side].records) for side in SIDES}
     if not any(fitting.values()):
@@ -129,7 +129,7 @@ def _stray(checkpoint: Checkpoint, records: Sequence[Record], rules: mapping.Rul
 
 
 def _without(rules: mapping.Rules | None, stray: Sequence[str], records: Sequence[Record]) -> mapping.Rules | None:
-    """The rules for the models alone: without those that leave out only what the file holds besides."""
+    """The rules for the models, without those for what only the file holds."""
     if rules is None:
         return None
     known = [r.name for r in records]
@@ -151,7 +151,7 @@ def _wanted(planned: mapping.Plan) -> list[mapping.Move]:
 
 
 def _held(checkpoint: Checkpoint, state: Capture, planned: mapping.Plan, found: Conversion) -> dict[str, str]:
-    """Under which name the file holds each tensor that is wanted: its own, or one that it shares its values with.
+    """Under which name the file holds each wanted tensor: its own, or a shared one.
 
     Buffers that the file lacks are taken from the model; all else that is missing or of another shape is unplaced.
     """

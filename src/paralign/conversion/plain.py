@@ -65,7 +65,7 @@ def reader(destination: Path) -> str:
 
 
 def opened(path: str | Path, within: str | None, strip: str | None) -> Checkpoint:
-    """A checkpoint without a prefix in its names: that which the user gives, or one that a wrapper put there.
+    """A checkpoint without a prefix in its names, given or left by a wrapper.
 
     Raises:
         As :func:`paralign.formats.open_checkpoint`.
@@ -157,7 +157,7 @@ def carry(
 
 
 def spelling(checkpoint: Checkpoint, here: str, there: str) -> Rules:
-    """The rules for names that differ between frameworks whatever the model: statistics of norms, counters of calls."""
+    """The rules for names that frameworks spell otherwise whatever the model."""
     ends = dict(zip(STATISTICS.get(here, ()), STATISTICS.get(there, ()), strict=False))
     ways, dropped = [], []
     for name in checkpoint.names:

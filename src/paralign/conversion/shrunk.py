@@ -62,7 +62,7 @@ class Group:
 
 @dataclass
 class _Members:
-    """The tensors of a group while it is looked at: how they are spread, and the logarithms of their factors."""
+    """A group's tensors: how they are spread, and the logarithms of their factors."""
 
     kind: tuple[str, bool]
     spreads: list[tuple[Spread, Spread]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A small set drawn from a data set: deterministic, every class kept where possible, annotations cut to what is kept, with a manifest."""
+"""A small set drawn from a data set: deterministic, with annotations and a manifest."""
 
 from paralign.lite.example import make
 from paralign.lite.hashes import Checked, check_files, read_manifest

@@ -1,4 +1,4 @@
-"""A small data set that comes with paralign: pictures of four shapes, drawn by whole-number formulas, the same bytes on every machine."""
+"""A small data set that comes with paralign, the same bytes on every machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SHAPES: dict[str, Callable[[int, int, int], bool]] = {"cross": _cross, "disc": _
 
 
 def make(out: Path, *, count: int = 16, seed: int = 0, largest: int = LARGEST) -> Drawn:
-    """Write the example's pictures, lists of labels, archive and manifest; the same arguments give the same bytes everywhere.
+    """Write the example's pictures, lists, archive and manifest, always the same bytes.
 
     Args:
         out: a folder that is not there yet: ``{train,val}/CLASS/NN.png``, ``train_list.txt`` and ``val_list.txt`` of lines ``path label``.
@@ -103,13 +103,13 @@ def picture(shape: str, key: str) -> tuple[int, int, bytes]:
 
 
 def _drawn(key: str) -> Iterator[int]:
-    """Whole numbers below 65536 that a text draws: the same in every version of every language."""
+    """Whole numbers below 65536 that a text draws, the same everywhere."""
     digest = hashlib.sha512(key.encode()).digest()
     return iter(struct.unpack(f">{2 * _DRAWS}H", digest))
 
 
 def png(width: int, height: int, pixels: bytes) -> bytes:
-    """Pixels of 8 bits and three colours as a PNG whose data is stored, not compressed: no library decides about its bytes."""
+    """Pixels of 8 bits and three colours as an uncompressed PNG, always the same bytes."""
     rows = b"".join(b"\0" + pixels[3 * width * y : 3 * width * (y + 1)] for y in range(height))
     blocks = [rows[at : at + _BLOCK] for at in range(0, len(rows), _BLOCK)]
     stream = b"\x78\x01" + b"".join(_stored(block, final=number == len(blocks) - 1) for number, block in enumerate(blocks))

@@ -1,4 +1,4 @@
-"""The manifest of a small data set: what every file holds, so that both sides can be shown to read the same."""
+"""The manifest of a small data set: what every file holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 10 << 20
 
 @dataclass
 class Checked:
-    """What became of the files of a manifest: how many are right, which are missing, which hold something else, which are not in it."""
+    """What became of a manifest's files: right, missing, other, or not in it."""
 
     right: int = 0
     missing: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Checked:
 
     @property
     def fine(self) -> bool:
-        """Whether every file is there and holds what the manifest says, and no other is beside them."""
+        """Whether every file holds what the manifest says, and no other is there."""
         return not (self.missing or self.other or self.beside)
 
 

@@ -1,4 +1,4 @@
-"""What a small set is drawn from: a folder of images, COCO or VOC annotations, or lists of files, read as samples with classes."""
+"""What a small set is drawn from: folders, COCO, VOC or lists, read as samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST = 2 << 30
 
 @dataclass(frozen=True)
 class Item:
-    """One sample: its files below the source (the first is the sample itself), and its classes."""
+    """One sample: its files (the first is the sample itself), and its classes."""
 
     name: str
     files: tuple[str, ...]
@@ -45,7 +45,7 @@ class Split:
 
 @dataclass
 class Source:
-    """A data set that can be drawn from: its form (``folder``, ``coco``, ``voc``, ``list``), its folder and its splits."""
+    """A data set to draw from: ``folder``, ``coco``, ``voc`` or ``list``; its splits."""
 
     form: str
     root: Path

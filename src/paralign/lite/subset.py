@@ -1,4 +1,4 @@
-"""Draw a small set: which samples, copied with their annotations cut to them, packed, and written down with hashes."""
+"""Draw a small set: samples chosen, copied with annotations, packed, hashed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TAIL = 10_240
 
 @dataclass
 class Drawn:
-    """What was drawn: the folder, its archive, samples and classes of every split, and what had to be left out."""
+    """What was drawn: folder, archive, samples and classes, and what was left out."""
 
     folder: Path
     archive: Path
@@ -42,7 +42,7 @@ class Drawn:
 def draw(
     root: Path, out: Path, *, form: str = "auto", lists: list[Path] | None = None, count: int = 16, seed: int = 0, largest: int = LARGEST
 ) -> Drawn:
-    """Draw ``count`` samples of every split into the folder ``out`` and ``out``.tar; the same call draws the same bytes.
+    """Draw ``count`` samples of every split into ``out`` and ``out``.tar, the same bytes.
 
     Args:
         root: the data set.
@@ -88,7 +88,7 @@ def draw(
 
 
 def choose(split: Split, count: int, seed: int, budget: int) -> list[Item]:
-    """Samples of a split: classes in turn, the rarest first, within a class in an order that ``seed`` draws; small ones where bytes lack.
+    """Samples of a split: classes in turn, the rarest first, in an order of ``seed``.
 
     Raises:
         UsageError: even the smallest samples do not fit.
@@ -116,7 +116,7 @@ def _bytes(items: list[Item]) -> int:
 
 
 def _covering(ranked: list[Item], wanted: int) -> list[Item]:
-    """Greedy: a sample of the class that has the fewest so far, rare classes first, and of those the one that brings most that is new."""
+    """A greedy choice for the class with the fewest, rare first, of most new classes."""
     frequency: dict[str, int] = {}
     for item in ranked:
         for name in item.classes:
@@ -140,7 +140,7 @@ def _covering(ranked: list[Item], wanted: int) -> list[Item]:
 
 
 def _smaller(item: Item, ranked: list[Item], taken: list[Item]) -> Item | None:
-    """The smallest sample of at least the same classes; where there is none, of any class that the others have."""
+    """The smallest sample of at least the same classes, else of any that remain."""
     kept = set().union(*(other.classes for other in taken if other is not item))
     free = [other for other in ranked if other not in taken and other.size < item.size]
     alike = [other for other in free if other.classes >= item.classes] or [other for other in free if item.classes - other.classes <= kept]
@@ -194,7 +194,7 @@ def _text(path: Path, text: str) -> None:
 
 
 def _cut_coco(split: Split, items: list[Item], out: Path) -> None:
-    """The annotations of the images that are kept; categories stay whole, so that numbers mean what they meant."""
+    """The annotations of the images that are kept; categories stay whole."""
     file, table, ids = split.about
     kept = {ids[item.name] for item in items}
     cut = {
@@ -206,7 +206,7 @@ def _cut_coco(split: Split, items: list[Item], out: Path) -> None:
 
 
 def _cut_voc(source: Source, split: Split, items: list[Item], out: Path) -> None:
-    """Every list of the image sets, cut to the samples that are kept, those of single classes too."""
+    """Every list of the image sets, cut to the samples that are kept."""
     lists = source.root / split.about / "ImageSets"
     kept = {Path(item.name).stem for item in items}
     for file in sorted(lists.rglob("*.txt")) if lists.is_dir() else []:
@@ -235,7 +235,7 @@ def _manifest(source: Source, chosen: dict[str, list[Item]], out: Path, how: dic
 
 
 def _pack(folder: Path, archive: Path) -> None:
-    """An archive that is the same whenever and wherever it is made: names in order, no times, no owners."""
+    """An archive that is always the same: names in order, no times, no owners."""
     with tarfile.open(archive, "x", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             info = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")

@@ -1,4 +1,4 @@
-"""Faults as they are reported: the points of both sides, the line that the strongest rule proposes, and what speaks for it."""
+"""Faults as they are reported: both sides' points, and the line of the strongest rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that go along another axis than the reference's on the same values: softmax, loss, argmax, sums."""
+"""Calls along another axis than the reference's on the same values."""
 # ruff: noqa: RUF001 - Chinese punctuation
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NAMED = ("axis", "dim")
 
 
 def of_operations(judgement: Judgement, operation: Operation, other: Operation | None) -> OtherAxis | None:
-    """The axis of a wrong operation, where the reference does the same with the same values along another one.
+    """The axis of a wrong operation, where the reference does the same along another.
 
     Args:
         judgement: of the run.
@@ -89,7 +89,7 @@ def _counted(given: Any, count: int) -> int | None:
 
 
 def of_values(sides: Sides, candidate: str, reference: str) -> tuple[OtherAxis, Expression, Expression] | None:
-    """The axis of a call that led to a wrong value, where the reference's same call on the same values has another; and both calls.
+    """The axis of a call behind a wrong value, where the reference's call has another.
 
     Args:
         sides: what both sides' programs recorded.
@@ -115,7 +115,7 @@ def _calls_behind(root: Expression) -> list[_Call]:
 
 
 class _Call:
-    """A call of a function that goes along an axis: its kind, what it takes, and its axis; None where it names none."""
+    """A call along an axis: its kind, what it takes, and the axis if it names one."""
 
     def __init__(self, expression: Expression, kind: str, operand: Expression) -> None:
         self.expression, self.kind, self.operand = expression, kind, operand
@@ -141,7 +141,7 @@ class _Call:
 
 
 def name(divergence: Divergence, found: tuple[OtherAxis, Expression, Expression]) -> None:
-    """Put a call along another axis in the place of what a divergence points at; its first line stays among the further ones."""
+    """Point a divergence at a call along another axis, with its first line further down."""
     axis, call, due = found
     point = divergence.candidate
     before = [] if point is None else [line for line in (point.source, *point.lines) if line and line != call.source]
@@ -154,7 +154,7 @@ def name(divergence: Divergence, found: tuple[OtherAxis, Expression, Expression]
 
 
 def add(result: CheckResult) -> None:
-    """Say of every stage that diverges along another axis than the reference which axis is due; suspected, as nothing was tried."""
+    """Say of every stage that diverges along another axis which axis is due."""
     for stage in result.stages:
         axis = stage.divergence.axis if stage.divergence is not None else None
         if stage.verdict == DIVERGED and axis is not None:

@@ -1,4 +1,4 @@
-"""Where a stage diverges, by single operations: both sides are watched, compared by content, and every guilty operation is confirmed."""
+"""Where a stage diverges, by single operations, each confirmed by an experiment."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Searched:
 
 
 def forward(context: Context, *, diverged: bool = False) -> Searched:
-    """The guilty operations of the forward pass in eval mode, and remarks; nothing where a side's operations cannot be watched.
+    """The guilty operations of the forward pass in eval mode, and remarks.
 
     Args:
         context: of the check.
@@ -82,7 +82,7 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
 
 
 def _is_clean(watched: Watched, fine: Judgement, found: list[Guilt], notes: list[str]) -> bool:
-    """Whether a search of every operation found no fault, nor a result that is off by more than the rounding of one constant.
+    """Whether a search found no fault, nor a result off by more than a constant's rounding.
 
     Args:
         watched: both sides.
@@ -98,7 +98,7 @@ def _is_clean(watched: Watched, fine: Judgement, found: list[Guilt], notes: list
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
-    """The forward pass in train mode with everything random in it replayed: the candidate draws what the reference drew.
+    """The forward pass in train mode, the candidate drawing what the reference drew.
 
     Returns:
         Guilty operations, differences in what is random, and remarks; nothing where neither side is random or cannot be watched.
@@ -112,7 +112,7 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
 
 @dataclass
 class Replay:
-    """What a pass with the reference's draws came to: guilty operations, differences in what is random, remarks, wrong outputs.
+    """What a pass with the reference's draws came to.
 
     ``use`` says which of the reference's draws each of the candidate's random operations takes, by their numbers among the random ones;
     ``mirrored`` which of them count from above. ``whole``: every draw of both sides was used.
@@ -133,7 +133,7 @@ class Replay:
 
 
 def replayed(context: Context, mode: str, attempt: str = "", *, backward: bool = False) -> Replay | None:
-    """A pass of both sides in ``train`` or ``eval`` mode, the candidate with the reference's draws; in train mode with the backward pass.
+    """A pass of both sides in one mode, the candidate with the reference's draws.
 
     None where neither side is random or cannot be watched. ``attempt`` names a run with other weights, not to be used again.
     ``backward`` asks for loss and backward pass in eval mode too.
@@ -239,7 +239,7 @@ def _least_wrong(
 
 
 class _Replayed(Watched):
-    """Watched sides of which the candidate draws what the reference drew; the reference runs as it did (``plainly``)."""
+    """Watched sides of which the candidate draws what the reference drew (``plainly``)."""
 
     plainly: tuple[Operations, dict[str, Capture]] = Operations([]), {}
 
@@ -298,7 +298,7 @@ def backward(context: Context, mode: str, after: int = 0, *, slight: bool = Fals
 
 
 def recorded(reference: Capture, candidate: Capture) -> CheckResult:
-    """Where two captures of operations part, without running anything: suspects, which only a run could confirm.
+    """Where two captures part, without a run: suspects, which only a run could confirm.
 
     Raises:
         UsageError: a capture that holds no operations.

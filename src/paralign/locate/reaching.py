@@ -1,4 +1,4 @@
-"""Everything that can be reached from some starts: values from what they were made of, operations from what takes their results."""
+"""Everything that can be reached from some starts, for graphs of any kind."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Point:
 
 @dataclass(frozen=True)
 class TracedValue:
-    """A number, text or list of the candidate's that is wrong, and what the reference has in its place.
+    """A wrong number, text or list of the candidate's, and the reference's.
 
     ``reference`` is None where that is not known; ``source`` is the reference's line, ``file:line``.
     """
@@ -96,7 +96,7 @@ class Divergence:
 
 @dataclass
 class Finding:
-    """A cause, with the evidence of the experiment that showed it (``proven``) or without (suspected).
+    """A cause, ``proven`` by an experiment or suspected.
 
     ``patch`` is a unified diff of the candidate that was applied to a copy and checked; ``gone`` and ``stays`` name the other stages
     that were aligned with it, or still diverged. ``cause_zh`` and ``fix_zh`` are the texts in Chinese, '' where there are none.

@@ -51,7 +51,7 @@ class Stats:
 
 @dataclass
 class Noise:
-    """How far the reference is from itself, as a relative L2 distance, and how that was measured."""
+    """How far the reference is from itself, as a relative L2 distance; how measured."""
 
     value: float
     how: str

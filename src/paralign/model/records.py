@@ -73,7 +73,7 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Pass:
-    """Which pass a record is of: its precision (``native``, ``float64``, ``perturbed-0``), and in training its mode, else ''."""
+    """A record's pass: precision (``native``, ``float64``, ``perturbed-0``) and mode."""
 
     precision: str
     mode: str = ""

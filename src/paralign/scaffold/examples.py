@@ -1,4 +1,4 @@
-"""Tensors that a repository's own code gives to a model or a loss: what ``[inputs]`` and ``[labels]`` can be. Read, never run."""
+"""Tensors that a repository's code gives to a model or a loss. Read, never run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPERATORS = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.s
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that code makes: its shape, its type, and the parameter that it is given for, '' by position."""
+    """A tensor that code makes: shape, type, and the parameter it is given for."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -44,7 +44,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Example:
-    """A call of a model (its class, '' where only its variable is known), or of a loss, with tensors."""
+    """A call of a model (its class, '' where unknown) or of a loss, with tensors."""
 
     called: str
     path: Path

@@ -1,4 +1,4 @@
-"""``[inputs]`` and ``[labels]`` of a project whose reference was read: from an example in its code, else what is to be filled in."""
+"""``[inputs]`` and ``[labels]`` of a project, from an example in the reference's code."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _values(dtype: str, classes: int | None) -> str:
 
 
 def _classes(found: Survey, model: Definition) -> int | None:
-    """The number of classes: as the model is called, else its parameter's default, else an option of the command line."""
+    """The number of classes: of the call, a default, or the command line."""
     known = {each.name: each.default for each in model.parameters if each.default is not None}
     call = _first_call(found, model)
     for each in [] if call is None else call.keywords:

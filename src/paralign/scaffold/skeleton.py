@@ -1,4 +1,4 @@
-"""The files of a project whose reference repository was read: two sides with its names, and the port's tree as comments."""
+"""The files of a project: two sides with the reference's names, the port's tree."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _reference(found: Survey, chosen: Chosen) -> str:
 
 
 def _build_model(found: Survey, model: Definition, what: str) -> str:
-    """``build_model()`` of either side: the import stands inside, so that other functions work without it."""
+    """``build_model()`` of either side, with the import inside."""
     others = [each for each in found.models if each is not model][:MOST]
     listed = "".join(f"    # also there: {each.name}  {each.place}\n" for each in others)
     arguments = ", ".join(str(each) for each in model.parameters)
@@ -296,7 +296,7 @@ def _commented(found: Survey, prefix: str) -> str:
 
 
 def _tree(found: Survey, back: str) -> dict[str, str]:
-    """Path -> text of the port's files: every file of the reference that defines something, as a list of what to port."""
+    """Path -> text of the port's files, each a list of what to port."""
     return {path.path.as_posix(): _mirrored(path, back) for path in found.files}
 
 

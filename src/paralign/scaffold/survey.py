@@ -1,4 +1,4 @@
-"""What a repository of PyTorch code defines and uses: model classes, data sets, losses, optimizers, schedules. Read, never run."""
+"""What a repository of PyTorch code defines and uses. Read, never run."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Survey:
 
     @property
     def models(self) -> list[Definition]:
-        """Model classes, whole models before their parts: those that no other model builds, and that a program builds, first."""
+        """Model classes, whole models before their parts, built ones first."""
         built = [(file, each) for file in self.files for each in [*file.factories, *file.classes] if each.kind is Kind.MODEL]
         found = [each for _, each in built]
         parts = {name for file, each in built for name in self._inner(file, each)}
@@ -242,7 +242,7 @@ def _file(path: Path, tree: ast.Module) -> File:
 
 
 def _factory(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, aliases: dict[str, str]) -> list[Definition]:
-    """A function that gives ``nn.Sequential(…)``, as a model of its own: no class stands for the whole."""
+    """A function that gives ``nn.Sequential(…)``, as a model of its own."""
     given = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
     if not any(isinstance(value, ast.Call) and _dotted(value.func, aliases) == "torch.nn.Sequential" for value in given):
         return []
@@ -312,7 +312,7 @@ _LOSSES = ("Loss", "Criterion", "loss", "criterion")
 
 
 def _assign_kinds(found: Survey) -> None:
-    """Give every class the kind of the framework's class that it goes back to, through classes of the repository."""
+    """Give every class the kind of the framework's class that it goes back to."""
     by_name: dict[str, Definition] = {each.name: each for file in found.files for each in file.classes}
 
     def kind_of(definition: Definition, seen: frozenset[str]) -> Kind | None:
@@ -376,14 +376,14 @@ def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -
 
 
 def _is_whole(call: ast.Call) -> bool:
-    """Whether an optimizer is given ``model.parameters()``: groups have settings of their own, which must not be lost."""
+    """Whether an optimizer is given ``model.parameters()``, without groups."""
     named = [each.value for each in call.keywords if each.arg == "params"]
     given = next(iter([*call.args, *named]), None)
     return isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "parameters"
 
 
 def filled(node: ast.expr, defaults: dict[str, ast.expr]) -> ast.expr:
-    """An expression with ``args.lr`` and the like replaced by the default that the command line has for it."""
+    """An expression with ``args.lr`` and the like as the command line's defaults."""
 
     class Filler(ast.NodeTransformer):
         def visit_Attribute(self, each: ast.Attribute) -> ast.AST:

@@ -1,4 +1,4 @@
-"""Models that do not fit: the port judged block by block, its checkpoint against the reference's tensor by tensor."""
+"""Models that do not fit: judged block by block, checkpoints tensor by tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A check of a model that does not fit: one block of each kind run as a model of its own, on the reference's input of that block.
+"""A check of a model that does not fit: one block of each kind, run alone.
 
 The reference runs block by block, each block's weights read from its checkpoint and let go. What the chosen blocks were called with is what
 both sides are given (teacher forcing): a fault of one block does not hide those behind it. Each chosen block, and the shell that is left
@@ -212,7 +212,7 @@ def add(whole: StageResult, stage: StageResult, title: str) -> None:
 
 
 def _compare_arguments(run: _Check, given: Capture, told: list[Streamed], chosen: list[int]) -> None:
-    """What the chosen blocks are called with beside the values that go through: tables of angles and masks, which the shell makes."""
+    """What the chosen blocks are called with besides: tables of angles, masks."""
     own = _stream(run, "candidate", chosen)
     for number in chosen:
         _compare_call(run, (given, own), number, told[0].blocks[number])
@@ -238,7 +238,7 @@ def _compare_call(run: _Check, captures: tuple[Capture, Capture], number: int, p
 
 
 def _compare_weights(run: _Check, blocks: int) -> None:
-    """The candidate's checkpoint against the reference's, tensor by tensor, by the plans that the units proved."""
+    """The candidate's checkpoint against the reference's, by the proven plans."""
     if run.project.candidate.checkpoint is None:
         run.weights.notes.append("the candidate names no checkpoint: only what its blocks make of the reference's weights was judged")
         run.weights.coverage.append(Coverage("blocks' stored weights compared", 0, blocks))

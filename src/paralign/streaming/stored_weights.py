@@ -1,4 +1,4 @@
-"""Two sharded checkpoints compared where they lie, block by block, with about one tensor of each in memory."""
+"""Two sharded checkpoints compared where they lie, block by block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOREIGN = "it holds no other tensor of this block: another checkpoint's, or trai
 
 @dataclass(frozen=True)
 class Kept:
-    """How the tensors of one unit correspond, what their names begin with on each side, and the candidate's recorded state."""
+    """How a unit's tensors correspond, their prefixes, and the candidate's state."""
 
     plan: Plan
     prefixes: tuple[str, str]
@@ -35,7 +35,7 @@ class Kept:
 
 
 def compare_stored(project: Project, units: dict[str, Kept], result: StageResult) -> int:
-    """Compare every tensor of the candidate's checkpoint that a plan speaks of with what the reference's makes of it.
+    """Compare every tensor that a plan speaks of with what the reference's makes of it.
 
     Args:
         project: whose sides name their checkpoints.
@@ -95,7 +95,7 @@ def _record(name: str, value: Typed) -> Record:
 def _tell(
     result: StageResult, stored: tuple[Checkpoint, Checkpoint], case: tuple[str, Kept, str, Pair], foreign: dict[str, Divergence]
 ) -> None:
-    """Note a tensor that differs: the block, what it holds instead, and the line that made the layer.
+    """Note a tensor that differs: the block, what it holds, the layer's line.
 
     ``foreign``: of each unit, where the first of its tensors is told that hold nothing of the unit: the others are counted there.
     """

@@ -1,4 +1,4 @@
-"""Logs of trainings: read, whatever tool wrote them, held against each other, written again in another form."""
+"""Logs of trainings: read, compared, written again in another form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading TensorBoard's event files: the scalars, by tag and step. Nothing of TensorBoard is needed, and nothing in a file is run.
+"""Reading TensorBoard's event files, scalars by tag and step, without TensorBoard.
 
 A file is a row of records: length, checksum, a protocol buffer ``Event``, checksum. Read are ``step`` and, of ``summary.value``, ``tag``
 with ``simple_value`` (PyTorch, Keras) or a ``tensor`` of one number (TensorFlow 2). A record that cannot be read is ``damaged``, with its
@@ -54,7 +54,7 @@ def is_event_file(raw: bytes) -> bool:
 
 @dataclass
 class Read:
-    """What a file holds: rows, damaged records with the number of each, and how many hold no scalar."""
+    """What a file holds: rows, damaged records, and how many hold no scalar."""
 
     rows: list[Row] = field(default_factory=list)
     damaged: list[tuple[int, str]] = field(default_factory=list)
@@ -85,7 +85,7 @@ def read(raw: bytes, costs: dict[str, str]) -> Read:
 
 
 def _records(raw: bytes) -> Iterator[tuple[bytes, str]]:
-    """The events of a file, each with what is wrong with it; those too large for scalars as empty ones."""
+    """The events of a file, each with what is wrong with it."""
     at = 0
     while at < len(raw):
         head = raw[at : at + HEAD]
@@ -140,7 +140,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """The fields of a message: number, how it is stored, and its value as a number or as bytes."""
+    """The fields of a message: number, how it is stored, and its value."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -193,7 +193,7 @@ def _of_tensor(message: bytes) -> float | None:
 
 
 def _rows(scalars: list[Scalar], costs: dict[str, str]) -> list[Row]:
-    """The scalars of each step as a row of the training and one of the evaluation, in their order.
+    """The scalars of each step as a row of the training and one of the evaluation.
 
     A step that the file has twice, as after a resumed training, has the last value. Evaluations without an epoch are numbered by steps.
     """
@@ -214,7 +214,7 @@ def _rows(scalars: list[Scalar], costs: dict[str, str]) -> list[Row]:
 
 
 def _names(tags: set[str]) -> dict[str, tuple[str, str]]:
-    """Of each tag the part of the training that it is of, and the figure: without the word that says so, if one tag alone has that."""
+    """Each tag's part of the training and figure, without the word that says so."""
     found = {}
     for tag in tags:
         words = [word for word in re.split(r"[/_. -]", tag.lower()) if word]

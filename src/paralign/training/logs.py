@@ -1,4 +1,4 @@
-"""Reading the log of a training: the guides' two formats, PaddleClas's, reprod_log's two, plain logging, JSON lines, event files.
+"""Reading the log of a training, in any of seven forms.
 
 A line is never dropped silently: it is a row, or it says nothing of a training (``other``), or it is ``damaged``, with its number.
 """
@@ -77,7 +77,7 @@ class Damaged:
 
 @dataclass
 class Log:
-    """A log that was read. ``other`` counts lines that say nothing of a training; ``rows`` are in the order of the file."""
+    """A log that was read: ``rows`` in order; ``other`` counts lines of no training."""
 
     path: Path
     rows: list[Row] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Log:
         return list(dict.fromkeys(name for row in self.rows for name in row.values))
 
     def series(self, name: str, kind: str = TRAIN) -> dict[tuple[int, int], float]:
-        """A figure by (epoch, batch); where a log has a place twice, as after a resumed training, the last one counts."""
+        """A figure by (epoch, batch); the last counts where a place is there twice."""
         return {(row.epoch, row.iteration): row.values[name] for row in self.rows if row.kind == kind and name in row.values}
 
 

@@ -1,4 +1,4 @@
-"""The other assignments that the shapes allow, most likely first: whole orders, roles exchanged, heads interleaved, parts reordered."""
+"""The other assignments that the shapes allow, most likely first."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
 
 
 def _whole(plan: Plan, options: Sequence[Option]) -> list[Choice]:
-    """Whole plans: those that only change what names leave open, then those that names of any tensor speak against."""
+    """Whole plans: first those within what names leave open, then those against names."""
     unsure = {name for ambiguity in plan.ambiguous for name in ambiguity.reference}
     free = {m.slot for m in plan.moves if m.reference is not None and m.reference.name in unsure}
     note = "all that names do not decide"
@@ -67,7 +67,7 @@ def _whole(plan: Plan, options: Sequence[Option]) -> list[Choice]:
 
 
 def _instead(plan: Plan, other: Plan, note: str) -> Option | None:
-    """Another plan as an option of this one, if it fills the same slots from the same sources, some of them otherwise."""
+    """Another plan as an option of this one, if it fills the same slots otherwise."""
     ours = {m.slot: m for m in plan.moves if m.how != SHARED}
     theirs = {m.slot: m for m in other.moves if m.how != SHARED}
     at = {m.source.place: slot for slot, m in ours.items() if m.source is not None}
@@ -103,7 +103,7 @@ def _uneven(plan: Plan) -> Choice:
 
 
 def _role(path: str) -> tuple[str, str]:
-    """What leads to a layer's block, and its name in there: the last two parts of its path, without the block's number.
+    """The path to a layer's block, and the layer's name in there, without numbers.
 
     >>> _role("layer2.1.bn2"), _role("layer2.1.downsample.1")
     (('layer2.1.', 'bn2'), ('layer2.1.', 'downsample.1'))
@@ -186,7 +186,7 @@ def _taking(group: Group, slots: dict[Tensor, Slot], place: int, origin: int) ->
 
 
 def _moved(plan: Plan) -> list[Choice]:
-    """Parts of unequal sizes, and of inputs, in other orders: equal ones of outputs are exchanged as layers are."""
+    """Parts of unequal sizes, and of inputs, in other orders."""
     packs: dict[tuple[str, tuple[int, ...]], list[Move]] = defaultdict(list)
     for move in plan.moves:
         sizes, axis = _sizes(move), AXES[_across(move)]
@@ -246,7 +246,7 @@ def _fusion(move: Move) -> int:
 
 
 def _packed(source: Tensor, target: Tensor) -> int:
-    """How many projections are fused on both sides, as the names of one say and those of the other do not deny; 0 for all others."""
+    """How many projections are fused on both sides, as names say; 0 for all others."""
     counts = {len(parts_of(t)) for t in (source, target)} - {0}
     return counts.pop() if len(counts) == 1 else 0
 
@@ -288,7 +288,7 @@ def _regrouped(move: Move, heads: int) -> Way | None:
 
 
 def _regrouped_there(move: Move, heads: int) -> Way | None:
-    """The same for a candidate that is fused as the reference is, and has the heads apart where that has not."""
+    """The same for a fused candidate that has the heads apart where the reference has not."""
     source, target = move.source, move.target
     if source is None or target is None or source.sizes or target.sizes:
         return None
@@ -306,7 +306,7 @@ def _shuffled(source: Tensor, target: Tensor, counts: tuple[int, int]) -> Way | 
 
 
 def _reordered(plan: Plan) -> list[Choice]:
-    """Fused projections, and the gates of recurrent layers, whose parts come in another order on the other side."""
+    """Fused projections and recurrent gates whose parts come in another order."""
     found: dict[tuple[int, str], list[Move]] = defaultdict(list)
     for move in plan.moves:
         if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
@@ -334,7 +334,7 @@ def _orders(moves: list[Move], count: int) -> list[Option]:
 
 
 def _gates(source: Tensor, target: Tensor) -> int:
-    """How many gates lie in a tensor of a recurrent layer that one of the sides has made itself; 0 for all others."""
+    """How many gates lie in a recurrent tensor that a side has made itself; else 0."""
     kinds = {layer(t.record.attrs.get("kind") or "").removesuffix("cell") for t in (source, target)}
     gates = kinds & GATES.keys()
     return GATES[gates.pop()] if len(kinds) > 1 and len(gates) == 1 else 0
@@ -345,7 +345,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _flattened(plan: Plan) -> Choice:
-    """Kernels of convolutions that the other side holds as matrices, with the axes of patches in another order, often channels last."""
+    """Convolution kernels that the other side holds as matrices, axes in another order."""
     orders: dict[tuple[int, ...], dict[Slot, Way]] = defaultdict(dict)
     for move in plan.moves:
         if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
@@ -367,7 +367,7 @@ def _flattened(plan: Plan) -> Choice:
 
 
 def _patch_orders(shape: Sequence[int]) -> list[tuple[int, ...]]:
-    """Other orders of a kernel's axes that order its elements otherwise, that of channels last first.
+    """Orders of a kernel's axes that order its elements otherwise, channels last first.
 
     >>> _patch_orders((8, 3, 4)), _patch_orders((8, 1, 4))
     ([(0, 2, 1)], [])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def assign(costs: Costs) -> list[int]:
-    """For every row its column, so that the sum of costs is least (shortest augmenting paths, in cubic time).
+    """For every row its column, for the least sum of costs (shortest augmenting paths).
 
     Args:
         costs: finite, shape (rows, columns) with no more rows than columns.
@@ -43,7 +43,7 @@ def assign(costs: Costs) -> list[int]:
 
 
 def _search(costs: Costs, of_row: Costs, of_column: Costs, taken: np.ndarray[Any, Any]) -> tuple[int, np.ndarray[Any, Any]]:
-    """The free column at the end of the cheapest path from the row without a place, and the column before each column on it."""
+    """The free column on the cheapest path from a row, and the column before each."""
     rows, columns = costs.shape
     least = np.full(columns, np.inf)
     before = np.full(columns, columns)

@@ -1,4 +1,4 @@
-"""Modules that are copies of others (averaged weights, teachers, target networks): what outputs do not show follows from the original."""
+"""Modules that are copies of others: what outputs do not show follows from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST = 2
 
 @dataclass(frozen=True)
 class Copy:
-    """Two modules of the reference and two of the candidate: the first of each is a copy of the second.
+    """Two modules of each side: the first is a copy of the second.
 
     ``names`` are the tensors of the reference whose places follow from it.
     """
@@ -42,7 +42,7 @@ class Copy:
 
 
 def follow(plan: Plan, unseen: Collection[str], equal: tuple[Equal, Equal]) -> tuple[Plan, list[Copy]]:
-    """The plan with tensors that no output depends on placed as those that they are copies of, and what was placed so.
+    """The plan with unseen tensors placed as those that they are copies of, and these.
 
     Args:
         plan: under which the outputs are equal.
@@ -68,7 +68,7 @@ def follow(plan: Plan, unseen: Collection[str], equal: tuple[Equal, Equal]) -> t
 
 
 def _modules(records: Iterable[Record]) -> dict[str, dict[str, tuple[int, ...]]]:
-    """Every path of a module -> the tensors below it, by the rest of their names, with their shapes."""
+    """Every module's path -> the tensors below it by the rest of their names, with shapes."""
     found: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for record in records:
         parts = record.name.split(".")
@@ -78,7 +78,7 @@ def _modules(records: Iterable[Record]) -> dict[str, dict[str, tuple[int, ...]]]
 
 
 def _alike(modules: dict[str, dict[str, tuple[int, ...]]], unseen: Collection[str], equal: Equal) -> list[tuple[str, str]]:
-    """Modules with tensors that no output depends on, each beside one without that holds the same; outer modules first."""
+    """Modules without effect on outputs, each beside one with effect that holds the same."""
     groups: dict[frozenset[tuple[str, tuple[int, ...]]], list[str]] = defaultdict(list)
     for path, tensors in modules.items():
         if len(tensors) >= LEAST:
@@ -96,7 +96,7 @@ def _counterparts(
     theirs: dict[str, dict[str, tuple[int, ...]]],
     equal: Equal,
 ) -> list[tuple[str, str]]:
-    """The candidate's modules that are copies of what an original of the reference went to, each with that."""
+    """The candidate's copies of what an original of the reference went to."""
     targets = [m.slot[0] for suffix in ours[original] for m in plan.moves_of(f"{original}.{suffix}")]
     origin = _common(targets)
     if not origin or origin not in theirs:

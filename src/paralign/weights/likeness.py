@@ -1,4 +1,4 @@
-"""Which of several layers of one kind and shape is which: by words, numbers, neighbours and order, all at once."""
+"""Which of several alike layers is which, by words, numbers, neighbours and order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NEAR = 0.34
 
 @dataclass(eq=False)
 class Unit:
-    """A layer (or a single tensor) that is paired as a whole, and where it stands in the order of definition and execution."""
+    """A layer (or single tensor) that is paired as a whole, and its place in the orders."""
 
     tensors: list[Tensor]
     place: int
@@ -87,7 +87,7 @@ class Group:
         return self._open(self.evidence)
 
     def nameless(self) -> list[list[int]]:
-        """Pairs (by number) among which nothing but order and neighbours decides, in groups of two and more."""
+        """Pairs among which only order and neighbours decide, in groups of two and more."""
         return self._open(self.names)
 
     def _open(self, evidence: Costs | None) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Which tensor of the candidate takes which tensor of the reference: by the user's rules, by name, by all that speaks for it."""
+"""Which tensor of the candidate takes which of the reference: rules, names, likeness."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _shape_key(tensors: list[Tensor]) -> Hashable:
 
 
 def _patch_key(tensors: list[Tensor]) -> Hashable:
-    """Of a convolution: of the Linear layer, or the matrix of the user's own, that computes the same from its patches, channels first."""
+    """The key of a convolution that a Linear layer or matrix computes from its patches."""
     tensor = tensors[0]
     own = not tensor.kind and len(tensor.shape) >= MATRIX
     if tensor.part or not tensor.shape or not (own or (tensor.leaf == "weight" and (tensor.kind == _LINEAR or is_convolution(tensor)))):
@@ -269,7 +269,7 @@ class _Matching:
         ]
 
     def _in_cells(self, tensors: list[Tensor], own: set[str], other: set[str]) -> list[Tensor]:
-        """Recurrent layers that the other side has as cells as such, and both as the products of a cell by hand where it has neither."""
+        """Recurrent layers as cells, and cells as products, where the other side has these."""
         layers: set[str] = set()
         cells: set[str] = set()
         for layer, cell in CELLS.items():
@@ -283,7 +283,7 @@ class _Matching:
         return [as_products(t) if t.kind in cells and self._free(t) else t for t in found]
 
     def take_apart(self) -> None:
-        """Take apart what one side has fused and the other has not: recurrent layers into cells, cells into the products of one by hand."""
+        """Take apart what one side has fused and the other has not."""
         kinds = [{t.kind for t in side if self._free(t)} for side in (self.reference, self.candidate)]
         self.reference = self._in_cells(self.reference, *kinds)
         self.candidate = self._in_cells(self.candidate, *reversed(kinds))
@@ -303,7 +303,7 @@ class _Matching:
                 self.by_name()
 
     def turn(self) -> None:
-        """Turn bare matrices and tables where the other side lacks any of their shape, but has some that lie the other way."""
+        """Turn bare matrices that the other side only has lying the other way."""
         self.reference = self._turned(self.reference, {t.shape for t in self.candidate if self._free(t)})
         self.candidate = self._turned(self.candidate, {t.shape for t in self.reference if self._free(t)})
 
@@ -389,7 +389,7 @@ class _Matching:
                 break
 
     def _units(self, tensors: Iterable[Tensor], side: int, unit: Callable[[Tensor], Hashable]) -> list[Unit]:
-        """Units in order of definition, each with its tensors in an order that is the same on both sides."""
+        """Units in order of definition, their tensors in one order on both sides."""
         executed = {} if self.calls is None else {path: n for n, path in reversed(list(enumerate(self.calls[side])))}
         places = {t: n for n, t in enumerate((self.reference, self.candidate)[side])}
         found = []
@@ -407,11 +407,11 @@ class _Matching:
         return tensor not in self.placed and tensor.name == tensor.root and tensor not in self.clashing
 
     def _again(self, tensor: Tensor) -> bool:
-        """Whether a tensor is the second name of another, not only the cell of the recurrent layer that holds it."""
+        """Whether a tensor is another's second name, not only the cell of a layer."""
         return tensor not in self.placed and tensor.name != tensor.root and tensor.kind not in CELLS.values()
 
     def finish(self) -> None:
-        """Give the rest their places: aliases follow the entry that they share with, what remains is missing or extra."""
+        """Give the rest their places: aliases follow, the others are missing or extra."""
         used = {t.place for t in self.reference if t in self.placed} | self._whole(self.reference)
         given = {t.place for t in self.candidate if t in self.placed} | self._whole(self.candidate)
         left = [(t, m) for t, m in self._open() if t in self.clashing or t.place not in (used if m.reference else given)]
@@ -457,7 +457,7 @@ def grouped_tensors(tensors: Iterable[Tensor], unit: Callable[[Tensor], Hashable
 
 
 def _module(tensor: Tensor) -> str:
-    """The module whose execution uses a tensor: for a part of a fused one that which holds all of it."""
+    """The module whose execution uses a tensor, for parts the fused one."""
     return str(tensor.record.attrs.get("owner", tensor.owner)) if tensor.sizes else tensor.owner
 
 

@@ -1,4 +1,4 @@
-"""What a module's path says: words that mean the same whoever writes them, numbers, and the roles that must not be mixed up."""
+"""What a module's path says: words of one meaning, numbers, roles."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ CONTRARY, SILENT = 2.0, 0.5
 
 
 class Path(NamedTuple):
-    """A module's path: its words and numbers in order, and numbers that stand alone (the places in lists of modules)."""
+    """A module's path: its words, its numbers, and numbers that stand alone."""
 
     words: tuple[str, ...]
     numbers: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Layers that one side has apart and the other as one: heads and tables whose outputs stand beside each other, products whose inputs do.
+"""Layers that one side has apart and the other as one: outputs or inputs joined.
 
 Names speak of queries, keys and values (:mod:`paralign.weights.projections`). Here only sizes and order do: a layer is taken apart
 where the layers of the other side that stand in its place have as many outputs together, or as many inputs.
@@ -178,7 +178,7 @@ def _cut_columns(whole: Unit, pieces: Sequence[Unit]) -> Parts:
 
 
 def _numbered(path: str, number: int) -> str:
-    """A module's path with the number of a part, where no number of a list stands: else it would be taken for one of another block.
+    """A module's path with a part's number, where no number of a list stands.
 
     >>> _numbered("blocks.0.head", 1), _numbered("heads.0", 1), _numbered("0", 1)
     ('blocks.0.head_1', 'heads_1.0', 'part_1.0')

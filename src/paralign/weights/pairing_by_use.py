@@ -1,4 +1,4 @@
-"""Assignments by use: the k-th tensor that both runs take, and what their operations do with it, where names tell nothing."""
+"""Assignments by use: what both runs' operations do with the k-th tensor they take."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Use:
 
 @dataclass
 class _Unit:
-    """Moves that are exchanged together: those of a layer of a known kind, or a tensor of the user's own."""
+    """Moves that are exchanged together: a known layer's, or a tensor's alone."""
 
     moves: list[Move]
 
@@ -76,7 +76,7 @@ def open_moves(plan: Plan) -> list[Move]:
 
 
 def by_use(plan: Plan, reference: Mapping[str, Use], candidate: Mapping[str, Use]) -> list[Choice]:
-    """Other assignments of what names leave open, told by how both sides' runs use their tensors; to be proven by running.
+    """Other assignments of what names leave open, by use; to be proven by a run.
 
     Containers need not be alike for this: layers in one list on one side and in a list for each kind on the other are used in the same
     order. Tensors that names decide stay where they are; where names speak against a whole assignment, it says so (``decided``).
@@ -164,7 +164,7 @@ def _unlike(ours: Sequence[Use], theirs: Sequence[Use]) -> Costs:
 
 
 def _exchanges(moves: Sequence[Move]) -> list[Option]:
-    """Two roles of equal shape exchanged in every module that has them: ``affine.{}.gain`` and ``affine.{}.shift``, say."""
+    """Two roles of equal shape exchanged in every module: ``gain`` and ``shift``, say."""
     found = []
     for units in _alike(moves):
         roles: dict[str, list[_Unit]] = defaultdict(list)

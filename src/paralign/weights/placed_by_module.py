@@ -16,7 +16,7 @@ NUMBER = re.compile(r"\d+")
 
 
 def undecided(plan: Plan, alikes: Iterable[Alike]) -> list[str]:
-    """The tensors of the reference that no output depends on and whose module does not tell their place either.
+    """The tensors whose place neither an output nor their module tells.
 
     Args:
         plan: where each tensor went.
@@ -34,7 +34,7 @@ def undecided(plan: Plan, alikes: Iterable[Alike]) -> list[str]:
 
 
 def numbered_alike(plan: Plan, names: Sequence[str]) -> bool:
-    """Whether tensors are one and the same of several blocks on both sides, and each went to that of its own block.
+    """Whether tensors of several blocks each went to their own block.
 
     So the bias of keys in every block of a transformer, on which no output depends: softmax takes no notice of it.
 
@@ -66,7 +66,7 @@ def _varying(rows: list[list[int]]) -> list[int] | None:
 
 
 def beside_its_siblings(plan: Plan, name: str, rivals: Sequence[str], open_: Collection[str]) -> bool:
-    """Whether a tensor went where the rest of its module went, and nothing else that it could have become lies there.
+    """Whether a tensor went where the rest of its module went, without alternative.
 
     So the flag of a layer that only its first call reads: its scale and shift are known by what they do, and it lies beside them.
 

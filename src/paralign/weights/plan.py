@@ -57,7 +57,7 @@ class Move:
 
     @property
     def slot(self) -> Slot:
-        """What the move fills: a name for it that stays the same when another part is chosen for it."""
+        """What the move fills, named the same whichever part is chosen for it."""
         part = self.target.part if self.target is not None else None
         return (self.candidate.name if self.candidate is not None else "", part or self.into)
 
@@ -81,7 +81,7 @@ class Ambiguity:
 
 @dataclass
 class Option:
-    """Another way to fill some slots: ``takes[slot]`` is the slot whose source goes there, ``routes[slot]`` another way to it."""
+    """Another way to fill slots: ``takes[slot]`` is where its source was."""
 
     note: str
     takes: dict[Slot, Slot] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Choice:
 
 @dataclass
 class Plan:
-    """Every tensor of both sides, each in exactly one place (parts of a packed tensor: each in one).
+    """Every tensor of both sides (or part of one), each in exactly one place.
 
     Args:
         moves: tensors of the reference that have a twin.
@@ -141,7 +141,7 @@ class Plan:
 
     @property
     def transfers(self) -> list[tuple[Record, Move]]:
-        """What to write, part by part: the reference's record that *holds* the values, and the move.
+        """What to write, part by part: the record that *holds* the values, and the move.
 
         An alias is recorded without values; the record that holds them is the entry which it shares with.
         """
@@ -168,7 +168,7 @@ class Plan:
 
     @property
     def sources(self) -> list[Record]:
-        """Every tensor of the reference that has a place in the candidate, all of it, once each, in the order of the moves."""
+        """Every reference tensor that has a place in the candidate, in the order of moves."""
         found = self._indexed()[1].values()
         return [_ends(moves[0])[0] for moves in found if _size(moves, 0) == math.prod(_ends(moves[0])[0].shape)]
 
@@ -272,7 +272,7 @@ class Plan:
         return chosen
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """The plan as a table: reference, transform, candidate (with the part that is filled), how, note."""
+        """The plan as a table: reference, transform, candidate, how, note."""
         found = []
         for move in (*self.moves, *self.missing, *self.extra, *self.dropped):
             ends = [r.name if r is not None else "" for r in (move.reference, move.candidate)]
@@ -296,7 +296,7 @@ def apply(move: Move, value: Typed) -> Typed:
 
 
 def invert(move: Move, value: Typed) -> Typed:
-    """The candidate's values in the reference's layout: what :func:`apply` did, undone bit by bit.
+    """The candidate's values in the reference's layout, bit by bit as before :func:`apply`.
 
     Raises:
         UsageError: as for :func:`apply`, or the move carries only a part (:meth:`Plan.restore` joins the parts).
@@ -344,7 +344,7 @@ def _joined(record: Record, pieces: list[tuple[str | None, Typed]]) -> Typed:
 
 
 def _size(moves: list[Move], end: int) -> int:
-    """How many elements of the reference (end 0) or the candidate (end 1) several moves speak of."""
+    """How many elements of the reference (end 0) or the candidate (end 1) moves cover."""
     paths = ((move.transform, move.into)[end] for move in moves)
     return sum(math.prod(reached(path, _ends(move)[end].shape)) for path, move in zip(paths, moves, strict=True))
 
@@ -370,7 +370,7 @@ def _check(value: Typed, record: Record) -> None:
 
 
 def _passable(move: Move, transform: str | None, into: str | None) -> bool:
-    """Whether another way leads from a move's source to its target: an earlier choice may have given the slot another source."""
+    """Whether another way leads from a move's source to its target."""
     reference, candidate = _ends(move)
     try:
         return math.prod(reached(transform, reference.shape)) == math.prod(reached(into, candidate.shape))
@@ -391,7 +391,7 @@ def _taken(transform: str | None, value: Typed, record: Record) -> Typed:
 
 
 def _rules_of(plan: Plan) -> Rules:
-    """The rules behind a plan's moves: renamings of modules (or of tensors that stand alone), and ways of parts."""
+    """The rules behind a plan's moves: renamings, and ways of parts."""
     modules: dict[tuple[str, str], None] = {}
     ways: dict[tuple[str | None, str | None], list[tuple[str, str]]] = defaultdict(list)
     for move in plan.moves:

@@ -39,7 +39,7 @@ def parts_of(tensor: Tensor) -> tuple[str, ...]:
 
 
 def split(mine: list[Tensor], other: Sequence[Tensor], placed: set[Tensor]) -> list[Tensor]:
-    """The tensors of a side with fused ones taken apart, where the other side has none that are fused alike but separate ones.
+    """A side's tensors, fused ones taken apart where the other side has separate ones.
 
     Args:
         mine: tensors of one side.
@@ -61,7 +61,7 @@ def split(mine: list[Tensor], other: Sequence[Tensor], placed: set[Tensor]) -> l
 
 
 def _guessed(tensor: Tensor, other: Sequence[Tensor], placed: set[Tensor]) -> tuple[str, ...]:
-    """What a Linear layer whose name does not tell may fuse: as many rows as separate layers of the other side have together."""
+    """What an unnamed Linear layer may fuse, by the rows of the other side's layers."""
     if tensor.kind not in ("linear", "") or tensor.leaf not in ("weight", "bias") or len(tensor.shape) > MATRIX or not tensor.shape:
         return ()
     if any(t.shape == tensor.shape and t.leaf == tensor.leaf for t in other if t not in placed):
@@ -98,7 +98,7 @@ def _separate(role: str, family: tuple[str, ...], other: Sequence[Tensor]) -> bo
 
 
 def _sizes(tensor: Tensor, family: tuple[str, ...], other: Sequence[Tensor]) -> tuple[int, ...]:
-    """How many rows each part has: as on the other side, where keys and values may be fewer than queries; else equal."""
+    """How many rows each part has: as on the other side, else equally many."""
     rows = tensor.shape[0]
     if family == QKV:
         seen = {
@@ -141,7 +141,7 @@ def cut(tensor: Tensor, owners: Sequence[str], sizes: Sequence[int], called: Seq
 
 
 def by_head(tensor: Tensor, heads: int) -> str | None:
-    """The part of a fused tensor when every head's (or group's) query, key and value lie together; None where that does not fit.
+    """The part of a fused tensor whose heads each hold query, key and value.
 
     >>> from paralign.model import Record
     >>> from paralign.weights.tensors import Tensor

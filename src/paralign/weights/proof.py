@@ -28,7 +28,7 @@ SHOWN = 6
 
 @dataclass
 class Alike:
-    """Tensors of the candidate that the run cannot tell apart: it is right whichever of their sources each of them takes.
+    """Tensors that the run cannot tell apart: it is right whichever source each takes.
 
     ``seen`` says that the outputs do depend on them (branches that are added up, say): then each assignment is as right as the other.
     Else nothing shows which is right (heads that only training uses). ``laid_out`` says that it is their layout that is open, not only
@@ -149,7 +149,7 @@ def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | Non
 
 
 def _nearest(plan: Plan, search: _Search) -> Plan | None:
-    """The plan's own likely option under which the outputs are clearly nearer, as with patches in the right order; None without."""
+    """The plan's likely option under which the outputs are clearly nearer."""
     first = search.error(plan)
     chosen = [plan.choose(option) for choice in plan.alternatives if choice.likely for option in choice.options]
     told = [(error, number) for number, each in enumerate(chosen) if (error := search.error(each)) is not None]
@@ -161,7 +161,7 @@ def _nearest(plan: Plan, search: _Search) -> Plan | None:
 
 
 def _without_computed(plan: Plan) -> Plan:
-    """A plan under which the outputs are equal, without the tables that need no twin then: a model computes them when it is built."""
+    """A plan with equal outputs, without the tables that a model computes itself."""
     computed = [m for m in (*plan.missing, *plan.extra) if is_computed(m)]
     if not computed:
         return plan
@@ -207,7 +207,7 @@ class _Search:
 
 
 def _descend(proof: Proof, search: _Search) -> None:
-    """Take the option that lowers the error most, again and again, until one is right or none is clearly better."""
+    """Take the option that lowers the error most, until one is right or none helps."""
     while proof.error > ALLOWED:
         best: tuple[float, Choice, Option] | None = None
         for choice, option in [(c, o) for c in proof.plan.alternatives for o in c.options]:
@@ -225,7 +225,7 @@ def _descend(proof: Proof, search: _Search) -> None:
 
 
 def _doubt(proof: Proof, search: _Search) -> None:
-    """Make every open choice otherwise, the nearest way first, and note what comes out as right as well."""
+    """Make every open choice otherwise, and note what comes out as right as well."""
     found: list[tuple[Option, set[Slot]]] = []
     for choice in (c for c in proof.plan.alternatives if not c.decided):
         for number, option in enumerate(choice.options):
@@ -247,7 +247,7 @@ def _doubt(proof: Proof, search: _Search) -> None:
 
 
 def _seen(plan: Plan, option: Option, search: _Search) -> bool:
-    """Whether the outputs depend on the tensors of an exchange: they change where two take the same source."""
+    """Whether the outputs depend on the tensors of an exchange."""
     from paralign.weights.plan import Option
 
     order = {slot: number for number, slot in enumerate(option.takes)}

@@ -1,4 +1,4 @@
-"""Renamings and routes as a short table of regular rules: learned from pairs, saved as TOML, edited, applied again.
+"""Renamings and routes as a short table of rules: learned, saved, edited, applied.
 
 A pattern is a path in which ``{a}``, ``{b}``, … stand for whole numbers; in the candidate's pattern ``{a+1}`` is the number
 after. ``encoder.layer.{a}.*`` speaks of everything below.

@@ -1,4 +1,4 @@
-"""Tensors of the user's own that hold those of several equal layers, one behind the other: experts, blocks, levels."""
+"""Own tensors that stack those of several equal layers: experts, blocks, levels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def taken_apart(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tens
 
 
 def _in_turn(tensors: Sequence[Tensor], likes: dict[Tensor, Tensor]) -> list[Tensor]:
-    """Stacks taken apart, those of one module by turns: the first of each, then the second of each, as layers would be defined."""
+    """Stacks taken apart by turns: the first of each, then the second of each."""
     together: dict[Hashable, list[Tensor]] = defaultdict(list)
     for tensor in likes:
         together[tensor.owner, tensor.shape[0]].append(tensor)

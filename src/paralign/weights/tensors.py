@@ -1,4 +1,4 @@
-"""State records in neutral terms: what layer each tensor belongs to, by which names it goes, which part of a record it is."""
+"""State records in neutral terms: the layer, names and part of each tensor."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _root(name: str, shared: dict[str, str | None], side: str) -> str:
 
 
 def _unpacked(tensor: Tensor) -> Tensor:
-    """The projections of PyTorch's MultiheadAttention, which are no layers there, as the Linear layers that they are elsewhere."""
+    """The projections of PyTorch's MultiheadAttention as Linear layers."""
     found = re.fullmatch(r"(in_proj|q_proj|k_proj|v_proj)_(weight|bias)", tensor.leaf)
     if tensor.kind != "multiheadattention" or found is None:
         return tensor
@@ -140,7 +140,7 @@ def _unpacked(tensor: Tensor) -> Tensor:
 
 
 def _cells(tensors: list[Tensor]) -> list[Tensor]:
-    """Weights of recurrent layers by the cell that uses them, which tells more than the name that Paddle gives them beside it.
+    """Recurrent weights under the cell that uses them, not Paddle's second name.
 
     With ``proj_size`` that list of names runs out of step with the weights: ``weight_ih_l0_reverse`` is a projection there.
     """
@@ -177,7 +177,7 @@ def _cells(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def as_cell(tensor: Tensor) -> Tensor:
-    """A weight of a recurrent layer under the name of the cell that it would be, for another side that has only cells."""
+    """A recurrent layer's weight under the name of the cell that it would be."""
     found = _STACKED.fullmatch(tensor.leaf) if tensor.kind in CELLS else None
     if found is None:
         return tensor
@@ -186,7 +186,7 @@ def as_cell(tensor: Tensor) -> Tensor:
 
 
 def as_products(tensor: Tensor) -> Tensor:
-    """A weight of a recurrent cell as that of one of two Linear layers, of the input and of the state: a cell that is written by hand."""
+    """A recurrent cell's weight as that of one of two Linear layers, input and state."""
     found = _PRODUCT.fullmatch(tensor.leaf) if tensor.kind in CELLS.values() else None
     if found is None:
         return tensor
@@ -195,7 +195,7 @@ def as_products(tensor: Tensor) -> Tensor:
 
 
 def _own_matrices(tensors: list[Tensor]) -> list[Tensor]:
-    """Layers of the user's own with a matrix and a bias, as Linear layers laid out as the bias says.
+    """Own layers with a matrix and a bias as Linear layers, laid out by the bias.
 
     A bias has one element an output. Square matrices follow the others of the side, if those are all of one mind.
     """
@@ -216,7 +216,7 @@ def _own_matrices(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def as_linear(tensor: Tensor, axes: tuple[int, int]) -> Tensor:
-    """A tensor of a layer of the user's own as one of a Linear layer, its matrix laid out as said."""
+    """A tensor of an own layer as a Linear layer's, its matrix laid out as said."""
     if tensor.leaf == "bias":
         return replace(tensor, kind="linear")
     shape = permuted(tensor.record.shape, inverse(axes))
@@ -243,7 +243,7 @@ def bare(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def route(reference: Tensor, candidate: Tensor) -> tuple[str | None, str | None]:
-    """The transform of the reference's values, and into which part of the candidate they go (None: all of it).
+    """The transform of the reference's values, and the candidate's part that they fill.
 
     Where one of two whole tensors is of a layer of the user's own, what it means by its layout is not known: nothing is turned, unless
     it fits in no other way.
@@ -266,13 +266,13 @@ def is_convolution(tensor: Tensor) -> bool:
 
 
 def linear_twins(reference: Tensor, candidate: Tensor) -> bool:
-    """Whether one is a Linear layer's and the other a convolution's: by 1, or of patches, they compute the same."""
+    """Whether a Linear layer and a convolution may compute the same: by 1, or patches."""
     two = (reference, candidate)
     return any(t.kind == "linear" for t in two) and any(is_convolution(t) for t in two)
 
 
 def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
-    """Whether one is a convolution's, the other one of the user's own that may hold its kernels flat."""
+    """Whether one is a convolution's, the other an own one that may hold it flat."""
     two = (reference, candidate)
     return all(t.shape for t in two) and any(not t.kind for t in two) and any(is_convolution(t) for t in two)
 

@@ -1,4 +1,4 @@
-"""What may happen to a tensor on its way to the other side: written as text, so that plans can be stored, read and edited.
+"""What may happen to a tensor on its way, written as text to store and edit.
 
 Steps are joined by `` then `` and done from left to right; None leaves a tensor as it is.
 
@@ -219,7 +219,7 @@ def _step(step: Step, value: Array) -> Array:
 
 
 def _slots(step: Step, value: Array) -> Array:
-    """The chosen slots of every head, the heads still apart: a view of shape (heads, chosen, rows, …)."""
+    """The chosen slots of every head: a view of shape (heads, chosen, rows, …)."""
     heads, slots, first = step.numbers[:3]
     last = (*step.numbers, first + 1)[3]
     apart = value.reshape(heads, slots, value.shape[0] // (heads * slots), *value.shape[1:])  # splitting an axis never copies

@@ -62,7 +62,7 @@ class Given:
             yield from found
 
     def renames(self, reference: Sequence[Tensor], candidate: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Tensors and what the first rename that speaks of them or their module calls them, where the candidate has that.
+        """Tensors, and what the first rename that speaks of them calls them.
 
         Raises:
             UsageError: a rename speaks of no tensor.

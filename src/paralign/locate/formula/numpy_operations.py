@@ -89,7 +89,7 @@ ALONG: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One step: what is done (``name``, a key of the tables above or the kind of an operation), to what, and with which settings.
+    """One step: its ``name`` (of the tables above, or a kind), operands and settings.
 
     ``shape`` and ``dtype`` are those of the result, and ``place`` is its place among the operation's. ``along`` are the axes of a
     reduction or a softmax.
@@ -175,12 +175,12 @@ _ARRANGED: dict[str, Callable[..., Any]] = {
 
 
 def same(one: Any, other: Any, tolerance: float = SAME) -> bool:
-    """Whether two arrays have as many elements, and are no further apart than a share of the greater one's root mean square."""
+    """Whether two arrays of one size differ by less than a share of their root mean square."""
     return apart(one, other) <= tolerance
 
 
 def apart(one: Any, other: Any) -> float:
-    """How far two arrays are apart, as a share of the greater one's root mean square; infinite for other counts."""
+    """How far two arrays are apart, relative to the greater root mean square."""
     first, second = np.asarray(one, np.float64), np.asarray(other, np.float64)
     if first.size != second.size:
         return math.inf

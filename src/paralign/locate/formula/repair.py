@@ -1,4 +1,4 @@
-"""Which single change of a formula makes its result the reference's: tried out in numpy, on the values that the candidate recorded.
+"""Which single change of a formula makes its result right, tried on recorded values.
 
 Of a formula that stands for one operation of the reference, no step has a counterpart that could be compared. What can be asked is
 which step, done otherwise, leads to the reference's result.
@@ -66,7 +66,7 @@ OTHER, LESS, KNOWN, NUMBER, VALUE, MORE = range(6)
 
 @dataclass(frozen=True)
 class Repair:
-    """A change that makes the result right: at which operation and line, what it is, and how far-fetched.
+    """A change that makes the result right: its operation, line, words and cost.
 
     ``number`` is one that stands in several lines, and is another in all of them; ``taken`` the number that is changed, wherever it stands.
     """
@@ -81,9 +81,9 @@ class Repair:
 
 @dataclass(frozen=True)
 class _Change:
-    """Another step in the place of one; or, where ``after`` is given, a further step on a value before it is used.
+    """Another step in the place of one, or a further step on the value ``after``.
 
-    ``more`` are steps that are changed with it: where one ``number`` stands several times, or another is what it leaves of one. ``taken``
+    ``more`` are steps that are changed with it: where one number stands several times, or another is what it leaves of one. ``taken``
     is the number that is another now.
     """
 
@@ -204,7 +204,7 @@ class Formula:
             yield from self._of_weights(step, place, old)
 
     def _of_weights(self, step: Step, place: int, old: float) -> Iterator[_Change]:
-        """Another weight of one term, and of another term what that leaves of one: both are computed of one number."""
+        """Another weight of one term, and what that leaves of one for another term."""
         others = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name == "multiply"]
         for other in others:
             rest = _number(other, place)
@@ -215,7 +215,7 @@ class Formula:
                 yield _Change(NUMBER, f"{number:g} in place of {abs(old):g}", changed, None, (left,), abs(old), taken=abs(old))
 
     def _alike(self, step: Step, place: int, old: float, number: float) -> tuple[Step, ...]:
-        """The further steps of a kind with the number, which a name may stand for in all of them, changed alike; those before it: none."""
+        """The further steps with the same number, changed alike; none for those before it."""
         alike = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name and _number(s, place) == old]
         return tuple(_with(s, place, number) for s in alike if s is not step) if alike[:1] == [step] else ()
 
@@ -229,7 +229,7 @@ class Formula:
                     yield _Change(VALUE, "another value is taken", _with(step, place, other))
 
     def _of_more(self) -> Iterator[_Change]:
-        """A step that is missing: a value joined with another one before it is used, or a function of it taken."""
+        """A step that is missing: a value joined with another one, or a function of it."""
         for value in self._values:
             users = [o for o in self._operations if value in o.inputs]
             maker = value.maker if value.maker in self._operations else None
@@ -303,7 +303,7 @@ def _of_operands(step: Step) -> Iterator[_Change]:
 
 
 def _of_divisor(step: Step) -> Iterator[_Change]:
-    """The sum of a product, divided by what one of its factors adds up to: by how much is kept, and not by how many there are."""
+    """The sum of a product, divided by the sum of one factor: a mean of what is kept."""
     operand = step.operands[0] if step.name in ("mean", "sum") else 0.0
     product_of = None if isinstance(operand, float) else operand.maker
     if product_of is None or product_of.kind != "multiply":
@@ -345,7 +345,7 @@ def _leads(operation: Operation, value: Value) -> bool:
 
 
 def operations_of(value: Value, region: Sequence[Operation]) -> list[Operation]:
-    """The operations that a value was computed with in the functions of a region, in the order in which they were done."""
+    """The operations in a region's functions that made a value, in their order."""
     functions = {function_of(o.source) for o in region if o.source is not None}
 
     def inside(values: Iterable[Value]) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""The one change of a candidate's formula that makes its result the reference's: found by trying changes on recorded values."""
+"""The one change of a candidate's formula that makes its result the reference's."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -
 
 
 def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -> list[Guilt] | None:
-    """What was found guilty, with the one change that makes the loss right; None without one, or where more than the loss is wrong."""
+    """What was found guilty, with the one change that makes the loss right."""
     candidate, reference = judgement.candidate.loss, judgement.reference.loss
     if candidate is None or candidate.maker is None or reference is None:
         return None
@@ -74,7 +74,7 @@ def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Gui
 
 
 def _is_plain(guilt: Guilt) -> bool:
-    """Whether a fault is known without trying: one operation that the reference has as well, and that takes the same."""
+    """Whether a fault is known without trying: the reference has the operation too."""
     what, other, operation = classify(guilt)
     if what in (Kind.ORDER, Kind.GIVEN):
         return True
@@ -84,7 +84,7 @@ def _is_plain(guilt: Guilt) -> bool:
 def _repair(
     laboratory: Laboratory, judgement: Judgement, ends: tuple[Value, Value], region: list[Operation], found: list[Guilt]
 ) -> Repair | None:
-    """The least far-fetched change; of several equally so, one of a line that is suspected already, else the first."""
+    """The least far-fetched change; among equals one of a suspected line, else the first."""
     value, due = ends
     operations = operations_of(value, region)
     layered = any(o.module in judgement.candidate.kinds for o in operations)  # what a layer of the framework does is no formula
@@ -106,7 +106,7 @@ def _repair(
 
 
 def _values_beside(graph: Graph, operations: list[Operation]) -> list[Value]:
-    """What a formula could take in place of something else: outputs, labels, and what is made beside it."""
+    """What a formula could take instead: outputs, labels, what is made beside it."""
     labels = [v for v in graph.values.values() if v.record.role == "input" and v.record.name.partition(".")[0] == "labels"]
     given = {*graph.outputs.values(), *labels}
     return [v for v in (*given, *made_beside(graph, operations)) if v.size <= LARGEST]

@@ -1,4 +1,4 @@
-"""The gradients of the values that a user names: by a tensor, a module or a line of either side; and where the backward passes part.
+"""Gradients that a user names by tensor, module or line, and where they part.
 
 Which values of both sides belong together, their contents say, so that the name of one side is enough.
 """
@@ -39,7 +39,7 @@ COLUMNS = ["value", "side", "shape", "mean", "rms", "least", "greatest", "error"
 
 
 def asked(context: Context, what: str, mode: str) -> StageResult:
-    """Both sides' gradients of what is named, after one forward and backward pass from equal weights and inputs.
+    """Both sides' gradients of what is named, of one pass from equal weights and inputs.
 
     Args:
         context: of both sides, with weights carried over.
@@ -142,7 +142,7 @@ def _names(graph: Graph) -> Iterable[str]:
 
 
 def _compare(result: StageResult, gradients: Gradients, found: tuple[list[Value], list[Value]]) -> None:
-    """A pair and two rows of the table for every value that is named; what only one side has stands alone."""
+    """A pair and two rows for every named value; what only one side has stands alone."""
     wanted = dict.fromkeys(found[1])
     partners = set(found[0])
     for value in _values(gradients.judgement.candidate):
@@ -221,7 +221,7 @@ def _called(value: Value) -> str:
 
 
 def _locate(result: StageResult, watched: Watched) -> None:
-    """Where values, or else gradients, start to differ: on the way from the loss, each confirmed by a run."""
+    """Where values or gradients start to differ, each place confirmed by a run."""
     found, _ = guilty(watched, watched.judgement())
     if found:
         result.divergences = merged([divergence(guilt, watched) for guilt in found])

@@ -1,4 +1,4 @@
-"""Which value an operation takes, and whether a gradient goes back from it: asked of the operation that stands there in the reference.
+"""Which value an operation takes, and whether a gradient goes back, as in the reference.
 
 Values alone do not tell: a value and its detached copy hold the same. What follows from them does, and the gradients of that.
 """
@@ -43,7 +43,7 @@ class Edges:
         self._counterparts: dict[Operation, Operation | None] = {}
 
     def counterpart(self, operation: Operation) -> Operation | None:
-        """The reference's operation that makes the same with the same gradient; None where it is not known."""
+        """The reference's operation that makes the same with the same gradient, if known."""
         if operation not in self._counterparts:
             self._counterparts[operation] = self._find(operation)
         return self._counterparts[operation]
@@ -85,7 +85,7 @@ def _gradients_apart(one: Value, other: Value) -> float:
 
 
 def cut(graph: Graph, value: Value, expects: Callable[[Value], bool]) -> Operation | None:
-    """The operation at which the gradient of a value without one ends: what it takes has a place for a gradient, what it makes has none.
+    """The operation at which a gradient ends: its inputs can have one, its results cannot.
 
     Args:
         graph: of the value's side.
@@ -103,14 +103,14 @@ def cut(graph: Graph, value: Value, expects: Callable[[Value], bool]) -> Operati
 
 
 def factor_of(due: Value, value: Value) -> float | None:
-    """The number by which the reference's gradient is multiplied, where that is all; None where it is not."""
+    """The one number that makes the reference's gradient the candidate's, if there is one."""
     if due.gradient is None or value.gradient is None:
         return None
     return _factor(due.gradient.digest or "", value.gradient.digest or "")
 
 
 def multiplied(judgement: Judgement, value: Value, factor: float, follow: Callable[[Value], bool]) -> Operation | None:
-    """What makes, in a function with a backward of its own, a multiple of a value of the reference; None where nothing does.
+    """What makes a multiple of a reference's value in a function with a backward of its own.
 
     A normalisation after it hides that from all but the gradients, which are so much smaller. The backward is not to blame.
 

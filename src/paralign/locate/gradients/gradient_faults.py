@@ -1,4 +1,4 @@
-"""Where the gradients of two runs part: operations whose incoming gradient matches and whose outgoing gradient does not.
+"""Where gradients part: what comes in matches, what goes out does not.
 
 The values of the forward pass say which gradients belong together. The search starts from wrong gradients of parameters and follows
 the values towards the loss for as long as their gradients are wrong or not comparable.
@@ -102,7 +102,7 @@ class Gradients:
         self._nothing = VANISHING * max(sizes, default=0.0)
 
     def status(self, value: Value) -> tuple[float | None, Value | None]:
-        """How far a value's gradient is from the reference's (infinite where it is missing), and the reference's value.
+        """How far a gradient is from the reference's (infinite if missing), and that value.
 
         0 for what is within noise, None where there is nothing to compare it with.
         """
@@ -131,7 +131,7 @@ class Gradients:
         return (None, None) if self._is_part(value) else (far, partner)
 
     def _computed(self, value: Value) -> list[Value]:
-        """The partners of a value; where one on each side was computed, not moved, that alone: copies of it have a part of its gradient."""
+        """A value's partners; where one on each side was computed, not moved, that one alone."""
         partners = self._partners(value)
         if not _is_computed(value):
             return partners
@@ -143,7 +143,7 @@ class Gradients:
         return value in self._useful and self.status(value)[0] != 0.0
 
     def _is_part(self, value: Value) -> bool:
-        """Whether a value was only moved from one that others take too: then its gradient is a part that the reference may not have."""
+        """Whether a value was moved from one that others take: its gradient is then a part."""
         if value.maker is None or _is_computed(value):
             return False
         for before in value.maker.inputs:
@@ -160,7 +160,7 @@ class Gradients:
         return [user for user in value.users if any(o in self._useful for o in user.outputs)]
 
     def _takers(self, value: Value) -> list[tuple[Operation, Value]]:
-        """The operations that compute with a value, and what they take of it: the value, or what was only moved from it."""
+        """The operations that compute with a value, and what they take of it, moved or not."""
         found: list[tuple[Operation, Value]] = []
         todo, seen = [value], {value}
         while todo:
@@ -175,7 +175,7 @@ class Gradients:
         return found
 
     def _lacks(self, value: Value) -> bool:
-        """Whether a value without gradient stands where the reference's has one: by what takes it, or else by its values alone."""
+        """Whether a value lacks the gradient that the reference's counterpart has."""
         taken = [t for user in value.users for t in self._edges.taken(user, value)]
         if taken:
             return any(_rms(t) > 0.0 for t in taken)
@@ -200,7 +200,7 @@ class Gradients:
         return None if any(p.gradient is not None for p in partners) else next(iter(partners), None)
 
     def wrong_parameters(self) -> list[Value]:
-        """The parameters whose gradients are wrong, missing, or there although the reference has none."""
+        """The parameters whose gradients are wrong, missing, or one too many."""
         given = [v for v in self.judgement.candidate.values.values() if v.maker is None and v.is_parameter]
         return [v for v in given if self.status(v)[0]]
 
@@ -226,7 +226,7 @@ class Gradients:
         return [made for user in value.users for made in user.outputs if made in self._useful]
 
     def _leads_on(self, value: Value) -> bool:
-        """Whether on the way to the loss there is another wrong gradient, through what cannot be compared."""
+        """Whether a further gradient on the way is wrong, past what cannot be compared."""
         way = reached([value], lambda each: self._onward(each) if self.status(each)[0] is None else [])
         return any(self.status(each)[0] for each in way)
 
@@ -244,7 +244,7 @@ class Gradients:
         return self._one_too_many(value, due, takers) or self._wrong_backward(value, due, far, users)
 
     def _one_too_many(self, value: Value, due: Value, takers: list[tuple[Operation, Value]]) -> Fault | None:
-        """The fault of a gradient to which something adds that the reference keeps out; None without such a thing."""
+        """The fault of a gradient to which something adds that the reference keeps out."""
         kept = self._kept_by(value, takers, due)
         if kept is not None:
             return kept
@@ -254,7 +254,7 @@ class Gradients:
         return None
 
     def _wrong_backward(self, value: Value, due: Value, far: float, users: list[Operation]) -> Fault:
-        """The fault of a gradient that is a multiple of the right one, cut off further on, or just another one."""
+        """The fault of a gradient that is a multiple, cut off further on, or another one."""
         factor = factor_of(due, value)
         if factor is not None:
             scaled = multiplied(self.judgement, value, factor, self._not_right)
@@ -265,7 +265,7 @@ class Gradients:
         return Fault(Wrong.DIFFERENT, value, due, self._guilty(value, users), far)
 
     def _where_it_ends(self, value: Value, users: list[Operation]) -> Operation | None:
-        """The operation of the candidate that cuts a value off from what follows; None where none does at once."""
+        """The operation of the candidate that cuts a value off from what follows."""
         if value.gradient is not None:
             return self._cutting(users)
         return cut(self.judgement.candidate, value, self._expects) or self._cut_behind(value)
@@ -276,7 +276,7 @@ class Gradients:
         return not partners or any(p.gradient is not None and _rms(p) > self._nothing for p in partners)
 
     def _cutting(self, users: list[Operation]) -> Operation | None:
-        """The operation that hands a value on without its gradient, where the reference's has one there, or does nothing of the kind."""
+        """The operation that hands a value on without gradient, unlike the reference's."""
         graph = self.judgement.candidate
         for user in users:
             dead = [o for o in user.outputs if o in self._useful and o.record.id not in graph.hooked]
@@ -285,7 +285,7 @@ class Gradients:
         return None
 
     def _cut_behind(self, value: Value) -> Operation | None:
-        """The operation that cuts off what was computed with a value, where nothing of that has a gradient."""
+        """The operation that cuts off what was computed with a value."""
 
         def without_gradient(each: Value) -> list[Value]:
             return [o for user in self._useful_users(each) for o in user.outputs if o.gradient is None]
@@ -302,7 +302,7 @@ class Gradients:
         return any(user.kind == "copy" and o.record.id not in hooked for user in due.users for o in user.outputs)
 
     def _is_cut_too(self, value: Value) -> bool:
-        """Whether the reference hands a value on without gradient as well, to the same operations as far as they are known."""
+        """Whether the reference also hands a value on without gradient, as far as known."""
         if any(self._edges.live(user, value) for user in value.users):
             return False
         if any(self._edges.dead(user, value) is not None for user in value.users):
@@ -311,7 +311,7 @@ class Gradients:
         return any(p.maker is not None and p.users and p.record.id not in hooked for p in self._partners(value))
 
     def _kept_by(self, value: Value, takers: list[tuple[Operation, Value]], due: Value) -> Fault | None:
-        """The fault of a value that an operation takes with its gradient, where the reference's operation takes it without."""
+        """The fault of a gradient that an operation lets through and its counterpart does not."""
         reference, candidate = self.judgement.reference, self.judgement.candidate
         if value.record.id not in candidate.hooked:
             return None
@@ -330,7 +330,7 @@ class Gradients:
         return None
 
     def _all_kept(self, value: Value) -> dict[Value, Fault]:
-        """Where a gradient comes from that the reference does not have: the last values on the way to the loss that have one too many."""
+        """Where a gradient comes from that the reference has not: the last values with one."""
         due = self.kept(value)
         if due is not None and value.maker is None and due.record.name in self.judgement.reference.frozen:
             return {value: Fault(Wrong.KEPT, value, due, None, math.inf)}
@@ -368,7 +368,7 @@ class Gradients:
         return None
 
     def _guilty(self, value: Value, users: list[Operation]) -> Operation | None:
-        """Of several operations that a gradient comes from, the likeliest: one that the reference does in another way.
+        """The likeliest of several operations that a wrong gradient comes from.
 
         A backward function of one's own comes first, or what takes the value where the reference has one.
         """
@@ -388,7 +388,7 @@ class Gradients:
         return likeliest[-1] if likeliest else None
 
     def _behind_custom(self, value: Value, users: list[Operation]) -> list[Operation]:
-        """The operations that stand where the reference takes what a backward function of its own let through."""
+        """What stands where the reference takes the result of a backward function of its own."""
         theirs: set[Value] = set()
         for partner in self._partners(value):
             for user in partner.users:
@@ -412,7 +412,7 @@ def _is_computed(value: Value) -> bool:
 
 
 def told_otherwise(operation: Operation, twin: Operation) -> bool:
-    """Whether two operations of one kind have another value for an argument that frameworks name alike."""
+    """Whether two operations of one kind differ in an argument of both frameworks."""
     return bool(differing_values(operation.arguments, twin.arguments))
 
 

@@ -31,10 +31,10 @@ class Laboratory(Protocol):
     """What runs the two sides again, with a backward pass."""
 
     def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
-        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
+        """The candidate's run with replaced gradients and undone operations; None if it fails."""
 
     def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
-        """The gradients of values of the reference's run, whole; without those that it does not make again when it is run again."""
+        """The whole gradients of the reference's values, as far as it makes them again."""
 
 
 def proven(laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], most: int = 8, runs: int = 24) -> list[Fault]:
@@ -58,7 +58,7 @@ def proven(laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph]
 
 
 class _Hunt:
-    """The search for one fault after the other, with the reference's gradients in place of those that were found."""
+    """The search for one fault after the other, found ones put right."""
 
     def __init__(self, laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], runs: int) -> None:
         self.laboratory, self.current, self.judge, self.runs = laboratory, gradients, judge, runs

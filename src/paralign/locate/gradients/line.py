@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def of_parameter(fault: Fault, judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The lines of both sides, the candidate's first, for a parameter that is frozen on one side only, the line to look at first.
+    """Both sides' lines, the candidate's first, for a parameter frozen on one side only.
 
     That is the line that froze it; on the other side, the one of the parameter's construction that is as deep in the calls.
     """
@@ -57,12 +57,12 @@ def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tu
 
 
 def of_cut(cut: Operation) -> tuple[str, ...]:
-    """The lines of an operation that hands on no gradient: of the block around it that keeps none, else its own."""
+    """The lines of an operation that hands on no gradient, or of the block around it."""
     return _without_gradients(cut) or cut.stack
 
 
 def _handed_on(cut: Operation, beside: Operation | None, operation: Operation) -> int:
-    """Which of an operation's lines is as deep in the calls as the line at which the reference cuts its result off."""
+    """Which of an operation's lines is as deep in calls as the reference's cut."""
     block = _without_gradients(cut)
     near = common(cut, beside) if beside is not None else 0
     depth = len(block) if block is not None else min(near + 1, len(cut.stack))
@@ -70,7 +70,7 @@ def _handed_on(cut: Operation, beside: Operation | None, operation: Operation) -
 
 
 def _without_gradients(operation: Operation) -> tuple[str, ...] | None:
-    """The lines of the block that an operation stands in and that keeps no gradients, the innermost first; None outside of one.
+    """The lines of the block around an operation that keeps no gradients, innermost first.
 
     What cuts a value off by itself is looked for in no block.
     """

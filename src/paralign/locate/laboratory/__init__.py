@@ -1,4 +1,4 @@
-"""Run the sides again: watched operation by operation, with values of the reference put in place of the candidate's.
+"""Run the sides again: watched, or with the reference's values put in place.
 
 In: a context, which records. Out: graphs of one pass, and values of the reference on demand.
 """

@@ -1,4 +1,4 @@
-"""Values of a recorded run, whole, from another run of the same side: by what they hold, not by where they stood."""
+"""Values of a recorded run, whole, from another run: found by what they hold."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fetch(wanted: Sequence[Value], run: str, record: Callable[[list[Place]], Cap
 
 
 def repeated(recorded: Graph, again: Graph, until: int) -> bool:
-    """Whether a run did what the recorded one did, operation by operation, before the operation of number ``until``."""
+    """Whether a run did what the recorded one did, up to operation number ``until``."""
     pairs = [[o for o in graph.operations if o.number < until] for graph in (recorded, again)]
     if len(pairs[0]) != len(pairs[1]):
         return False
@@ -109,7 +109,7 @@ class _Run:
         return value.gradient
 
     def counterpart(self, value: Value, *, kept: bool) -> Value | None:
-        """The new run's value that holds the same: the one at the same place before others; ``kept``: of those that are there whole."""
+        """The new run's value that holds the same, at the same place if possible."""
         same = [other for other in self._values.get(_kind(value), ()) if self._is_same(value, other)]
         if kept:
             same = [other for other in same if self.held(other).location is not None]
@@ -127,7 +127,7 @@ class _Run:
         )
 
     def _alike(self, one: Any, other: Any) -> bool:
-        """Whether two sketches are of the same values in the same order; a side that makes none is known by digests alone."""
+        """Whether two sketches are of the same values in the same order; True without one."""
         if one is None or other is None:
             return one is other
         first, second = (np.asarray(sketch, dtype=np.float64) for sketch in (one, other))
@@ -147,7 +147,7 @@ def _distance_in_order(one: Value, other: Value) -> int:
 
 
 def _agree(one: str | None, other: str | None, tolerance: float) -> bool:
-    """Whether two digests are of the same values; values that cannot be read are not known to be."""
+    """Whether two digests are of the same values; unreadable ones are not."""
     if one is None or other is None:
         return one is other
     return one == other or digests.distance(one, other) <= tolerance

@@ -1,4 +1,4 @@
-"""Both sides watched operation by operation: what was recorded, and a laboratory for experiments on it."""
+"""Both sides watched operation by operation, and a laboratory for experiments."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import numpy as np
 
     from paralign.context import Context
     from paralign.dtypes import Typed
@@ -62,7 +60,7 @@ class Recorded:
         return self._again, Graph(self.candidate, NATIVE) if NATIVE in runs else None
 
     def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
-        """The candidate's run, or another run of it; ``fine``: an operation is granted no more than the rounding of one constant."""
+        """A run of the candidate's, judged; ``fine``: by the rounding of one constant."""
         scale = COARSE if self.run_name != DOUBLE else FINE if fine else Scale()
         homes = {reference: candidate for candidate, reference in self._names().items()}
         return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale, homes=homes)
@@ -76,7 +74,7 @@ class Recorded:
         return {v.record.name: v.record.name for v in self._graph.values.values() if v.is_parameter}
 
     def _noise(self) -> dict[int, float]:
-        """How far the reference's native run is from its float64 run, value by value; where coordinates are computed, in order."""
+        """How far the reference's native run is from its float64 run, value by value."""
         found = self._distances(lambda value: value.digest)
         if self._again is None:
             return found
@@ -102,7 +100,7 @@ class Recorded:
 
 
 class Watched(Recorded):
-    """Both sides' operations of one pass, recorded now by ``order``, in both precisions; a laboratory for experiments on it."""
+    """Both sides' operations of one pass, recorded by ``order``; a laboratory on them."""
 
     def __init__(
         self,
@@ -136,7 +134,7 @@ class Watched(Recorded):
         return found
 
     def origin(self, digests_of: Sequence[str], certain: bool) -> str | None:
-        """The candidate's line that makes one of some given values of numbers alone, which the reference makes otherwise."""
+        """The candidate's line that makes a given value of numbers alone otherwise."""
         sides = [_constants(recorder, self.given) for recorder in (self.context.reference, self.context.candidate)]
         return None if sides[0] is None or sides[1] is None else tables.culprit(sides[0], sides[1], digests_of, certain=certain)
 
@@ -145,21 +143,16 @@ class Watched(Recorded):
         found = _constants(self.context.candidate, self.given)
         return None if found is None else tables.number_line(found, source, number)
 
-    def numbers(self) -> list[np.ndarray]:
-        """What the reference makes of numbers alone."""
-        found = _constants(self.context.reference, self.given)
-        return [] if found is None else tables.values(found)
-
     def run(self, patches: Sequence[Patch]) -> Graph | None:
         """The candidate's run with some results replaced; None where it fails with them."""
         return self._repeat(self._write(patches), [], min((patch.number for patch in patches), default=0))
 
     def backward(self, gradients: Sequence[GradientPatch], undo: Sequence[int]) -> Graph | None:
-        """The candidate's run with gradients replaced, and operations made to hand on their input; None where it fails."""
+        """The candidate's run with replaced gradients and undone operations; None if it fails."""
         return self._repeat(self._write((), gradients), undo, min(undo, default=sys.maxsize))
 
     def _repeat(self, patches: Capture, undo: Sequence[int], first: int) -> Graph | None:
-        """The candidate's run with patches, of which the first changes the operation of number ``first``."""
+        """The candidate's run with patches, the first at the operation of number ``first``."""
         watch = replace(self.order.watch, undo=list(undo)) if undo else self.order.watch
         order = replace(self.order, runs=[self.run_name], watch=watch, attempt=str(self._attempts))
         try:
@@ -186,7 +179,7 @@ class Watched(Recorded):
         return Capture.open(folder)
 
     def values(self, wanted: Sequence[Value], *, own: bool = False) -> dict[Value, Typed]:
-        """The values of the reference's run, whole; ``own``: of the candidate's. Without those that the side does not make again.
+        """Whole values of the reference's run, or ``own`` ones, as far as they are made again.
 
         Raises:
             Outdated: the reference's run was recorded in another process, and it does other operations in this one.
@@ -194,7 +187,7 @@ class Watched(Recorded):
         return self._fetched(wanted, self.context.candidate if own else self.context.reference)
 
     def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
-        """The gradients of values of the reference's run, whole; without those that it does not make again.
+        """The whole gradients of the reference's values that it makes again.
 
         Raises:
             Outdated: as :meth:`values`.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fault:
-    """What rules about a line are asked: a fault, its kind, the reference's operation concerned, and the candidate's."""
+    """What rules about a line are asked: a fault, its kind and both sides' operations."""
 
     guilt: Guilt
     kind: Kind
@@ -62,7 +62,7 @@ class Fault:
 
     @cached_property
     def construction(self) -> Passage | None:
-        """The lines that constructed the operation's layer, where its arguments or its place in a container may be at fault."""
+        """The lines that constructed an operation's layer, where that may be at fault."""
         by_layer = self.kind in (Kind.DIFFERENT, Kind.GIVEN) and self.simple_input is None
         if not by_layer and not is_container_line(self.judgement.candidate, self.operation):
             return None
@@ -78,7 +78,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class MissingStep:
-    """What rules about a missing step are asked: the reference's operation, the candidate's that goes on without it.
+    """What rules about a missing step are asked: the step, and what goes on without it.
 
     ``after`` is the reference's operation beside the candidate's.
     """
@@ -113,7 +113,7 @@ SAME = 1e-6
 
 
 def candidate_lines(guilt: Guilt) -> list[Proposal[str]]:
-    """The candidate's line to look at first, as the strongest rule proposes it, and what the other rules propose.
+    """The candidate's line to look at first, and what all other rules propose.
 
     A layer of the framework that does something else with right inputs is wrong in how it was constructed; an operation that has
     other inputs than its counterpart is wrong where it is called; a missing one where its input was handed on too early.
@@ -131,7 +131,7 @@ def candidate_lines(guilt: Guilt) -> list[Proposal[str]]:
 
 
 def _lacking_lines(guilt: Guilt, missing: Operation, operation: Operation) -> list[Proposal[str]]:
-    """The lines at which a step of the reference may be missing, of whose result the candidate's operation makes something else."""
+    """The lines at which a step of the reference may be missing."""
     judgement, after = guilt.judgement, guilt.trial.due.maker
     if guilt.trial.why is Reason.END:
         return proposals(MISSING_AT_END_RULES, MissingStep(guilt, missing, operation, None))
@@ -151,7 +151,7 @@ def _region_lines(fault: Fault) -> list[Proposal[str]]:
 
 
 def _numbers_of_region(fault: Fault) -> str | None:
-    """What a region takes that was computed of numbers alone, where no other operation of it stands out."""
+    """What a region takes that was computed of numbers alone, if nothing else stands out."""
     trial = fault.guilt.trial
     return _of_numbers(fault.judgement, trial.region) if fault.operation is trial.suspect else None
 
@@ -179,14 +179,14 @@ def _input_shape(fault: Fault) -> str | None:
 
 
 def _made_in_its_place(asked: Wired) -> str | None:
-    """The line that made, for this operation alone, the value that it takes in place of the reference's."""
+    """The line that made, for this operation alone, the value that it takes wrongly."""
     if asked.other.kind != asked.operation.kind:
         return None
     return _made_for_it(asked.judgement, asked.operation, asked.other, asked.guilt.trial.due)
 
 
 def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) -> str | None:
-    """The line that gave a value, which others rightly take, a further name for an operation that takes it in place of the reference's."""
+    """The line that gave a value a second name, by which an operation wrongly takes it."""
     known = {v.digest for v in other.inputs}
     for value in operation.inputs if operation.stack else ():
         if not judgement.is_established(value) or not known.isdisjoint(p.digest for p in judgement.partners(value)):
@@ -226,13 +226,13 @@ def _handed_on(judgement: Judgement, missing: Operation, user: Operation, after:
 
 
 def _outside(operation: Operation, shared: int, missing: Operation) -> str:
-    """The line of an operation one further in than the outermost ``shared``; the missing step may stand on the line that calls it."""
+    """The line of an operation just inside the outermost ``shared`` lines."""
     level = min(shared + 1, len(missing.stack))
     return operation.stack[max(0, min(len(operation.stack) - level, len(operation.stack) - 1))]
 
 
 def _taken_without(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> tuple[Value | None, Value | None]:
-    """What the missing operation takes in the reference, and the candidate's value that is handed on without the step."""
+    """What the missing step takes, and the candidate's value that is handed on without it."""
     candidates = [v for v in user.inputs if v.maker is not None and judgement.is_established(v)]
     due = computing(after)
     taken = set() if due is None else {v.digest for v in due.inputs}
@@ -258,7 +258,7 @@ def _first_had(judgement: Judgement, values: list[Value]) -> Value | None:
 
 
 def _of_numbers(judgement: Judgement, region: list[Operation]) -> str | None:
-    """The line that computed, of numbers alone, what a region's first operation on right values takes beside these: a mask, a table.
+    """The line that computed, of numbers alone, what a region takes beside right values.
 
     None where there is no such operation.
     """
@@ -284,7 +284,7 @@ def _computed_at(maker: Operation | None) -> str | None:
 
 
 def _as_listed(operation: Operation, other: Operation | None) -> str | None:
-    """The one line that made all that is put together, where it was made in that very order: that line decided on it."""
+    """The one line that made all joined parts, in that very order."""
     if other is None or operation.kind != other.kind or operation.kind not in ("concatenate", "stack"):
         return None
     made_by = makers(operation.inputs)
@@ -297,19 +297,8 @@ def _as_listed(operation: Operation, other: Operation | None) -> str | None:
     return lines.pop() if orders == sorted(set(orders)) else None
 
 
-def _given_back(operation: Operation, missing: Operation, judgement: Judgement) -> str | None:
-    """The candidate's line that gave back an output without what the reference does to it last."""
-    if not operation.stack:
-        return None
-    before = _first_had(judgement, missing.inputs)
-    shared = len(operation.stack) - 1
-    if before is not None and before.maker is not None:
-        shared = common(missing, before.maker)
-    return operation.stack[max(0, len(operation.stack) - 1 - shared)]
-
-
 def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | None, due: Value) -> str | None:
-    """The line that made the value which an operation takes in place of the reference's, where nothing else uses that value rightly.
+    """The line that made the wrong value of an operation, if nothing else rightly uses it.
 
     None where the value is right for others: then it was only taken at the wrong place.
     """
@@ -332,7 +321,7 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
 
 
 def _plain_mask(operation: Operation, other: Operation) -> str | None:
-    """The line that computed the mask which an operation takes in place of another one's, where it holds nothing particular."""
+    """The line that computed the plain mask that an operation takes for another one."""
     for due in other.inputs:
         mask = other_mask(operation, due)
         if mask is not None:
@@ -341,7 +330,7 @@ def _plain_mask(operation: Operation, other: Operation) -> str | None:
 
 
 def _laid_out(operation: Operation, other: Operation) -> str | None:
-    """The line that gave a value of the right elements another shape than the reference's operation takes it in, so that it acts elsewhere.
+    """The line that gave a value of the right elements another shape.
 
     None where no input is so.
     """
@@ -359,7 +348,7 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
 
 
 def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:
-    """The line at which an operation, or the module that it belongs to, is given another value than the reference's.
+    """The line at which an operation or its module is given another value.
 
     In the reference, the calls of the operation part somewhere from those that made the value that it takes; the candidate's line is at
     the same depth.
@@ -382,7 +371,7 @@ _OWN = 2
 
 
 def _rightly_handed(judgement: Judgement, operation: Operation, other: Operation) -> int:
-    """How many of its outermost lines an operation shares with one that rightly takes the value which is wrong for it.
+    """How many outermost lines an operation shares with right users of its wrong value.
 
     So far the value was handed on rightly. Where a loop calls one module after the other the lines are the same: then what is wrong is
     inside the loop, at the call of the module.
@@ -419,19 +408,9 @@ CALL_SITE: Rule[Fault, str] = Rule("call-site", "where the operation is called",
 #: lines of an operation that stands for one of the reference
 OPERATION_RULES: tuple[Rule[Fault, str], ...] = (
     Rule(
-        "construction-table",
-        "the table that a loop takes a layer's argument from",
-        lambda f: f.construction.table() if f.construction is not None else None,
-    ),
-    Rule(
         "construction-argument",
         "the call that gave a layer the argument that differs",
         lambda f: f.construction.argument() if f.construction is not None else None,
-    ),
-    Rule(
-        "construction-bound",
-        "where an argument was bound to what constructs the layer",
-        lambda f: f.construction.bound() if f.construction is not None else None,
     ),
     Rule(
         "construction-site",
@@ -463,7 +442,6 @@ REGION_LINE_RULES: tuple[Rule[Fault, str], ...] = (
 #: where a step of the reference is missing after all others
 MISSING_AT_END_RULES: tuple[Rule[MissingStep, str], ...] = (
     Rule("end-placed", "between the counterparts of the reference's neighbouring operations", _placed),
-    Rule("end-given-back", "where the output is given back", lambda m: _given_back(m.user, m.step, m.judgement)),
 )
 
 #: where a step of the reference is missing before an operation

@@ -1,4 +1,4 @@
-"""The order of elements: where the reference brings them into another one than the candidate before it goes on alike."""
+"""The order of elements: where the reference changes it before both go on alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def before(judgement: Judgement, lacked: Operation | None) -> tuple[Operation, Operation, bool] | None:
-    """What brings elements into an order that the candidate has not, before both sides do the same with them; None where that is not so.
+    """What gives elements an order that the candidate lacks, before both go on alike.
 
     The candidate's order is not wrong in itself where the reference has the elements in it too, one step earlier.
 
@@ -43,7 +43,7 @@ def _is_in_order_of(value: Value, moves: list[Operation]) -> bool:
 
 
 def _taken_otherwise(judgement: Judgement, due: Value, kind: str) -> tuple[Value, Operation] | None:
-    """The value of the elements of another one, in another order, that an operation of a kind takes; None where the candidate has both."""
+    """The value of the same elements in another order that an operation of a kind takes."""
     same = [v for v in judgement.backwards.equals(due) if is_telling(due) and same_shape(v, due)]
     if any(far is None or far <= ALIKE for far in (ordered_distance(due, v) for v in same)):
         return None
@@ -51,7 +51,7 @@ def _taken_otherwise(judgement: Judgement, due: Value, kind: str) -> tuple[Value
 
 
 def otherwise_shaped(operation: Operation, other: Operation | None) -> str | None:
-    """The first line on the way to elements in a wrong order that gives them another shape than the reference's step in its place.
+    """The first line that shapes elements otherwise than the reference's step does.
 
     None where both sides do not take the same steps.
     """

@@ -1,4 +1,4 @@
-"""Operations of PyTorch that the candidate's framework spells otherwise: said by name where one of them is at fault."""
+"""Operations of PyTorch that the candidate's framework spells otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def say(result: StageResult, framework: str) -> None:
-    """Add to each divergence what the reference's operation is in a framework, where one of the guides' questions speaks of it."""
+    """Add to each divergence what the reference's operation is called in a framework."""
     for divergence in {id(d): d for d in result.divergences}.values():
         _say(divergence, framework)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> str:
-    """The layer of the candidate with the parameters of a reference's operation, where it is never called; else ''.
+    """The candidate's layer with an operation's parameters that is never called; else ''.
 
     ``user`` takes what the reference's operation takes, but plainly. Where nothing is called of the module that the layer is a part of,
     it is that module. The parameters of an operation without any are those of the next one, if both are parts of such a module.
@@ -39,7 +39,7 @@ def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> s
 
 
 def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
-    """The parameters that a reference's operation takes; or the first that takes some of those after it whose results are lacking."""
+    """The parameters of a reference's operation, or of the first lacking one after it."""
     after = reached([operation], lambda o: users_of(v for v in o.outputs if judgement.lacking(v)), nearest_first=True)
     for step in islice(after, CONTEXT):
         parameters = [v for v in step.inputs if v.is_parameter]
@@ -75,7 +75,7 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
 
 
 def _givers(judgement: Judgement, missing: Operation, user: Operation, called: list[Operation]) -> list[Operation]:
-    """Of some operations those that make what the missing step takes; if possible those whose results ``user`` takes."""
+    """The operations that make what a missing step takes, if possible for ``user`` too."""
     same = {maker for v in missing.inputs for maker in makers(judgement.backwards.equals(v))}
     givers = [o for o in called if o in same and o.stack != user.stack]
     taken = set(makers(user.inputs))
@@ -83,13 +83,13 @@ def _givers(judgement: Judgement, missing: Operation, user: Operation, called: l
 
 
 def _last_called_before(called: list[Operation], user: Operation) -> Operation | None:
-    """The last of some operations that is done before another one, in another line; None without one."""
+    """The last of some operations that is done before another one, in another line."""
     earlier = [o for o in called if o.order < user.order and o.stack != user.stack]
     return earlier[-1] if earlier else None
 
 
 def _called_after(called: list[Operation], before: Operation | None, user: Operation) -> Operation | None:
-    """The first of some operations from another one on, in another line; without that one, from ``user`` on."""
+    """The first of some operations from another one on, or from ``user``, in another line."""
     begin = user.order if before is None else before.order
     for operation in called:
         if operation.order >= begin and (before is None or operation.stack != before.stack):
@@ -98,7 +98,7 @@ def _called_after(called: list[Operation], before: Operation | None, user: Opera
 
 
 def _between_parts(judgement: Judgement, module: str, user: Operation) -> str | None:
-    """The line before the call of ``user``'s part, in a module that only calls parts of the user's own.
+    """The line before the call of ``user``'s part, in a module that only calls parts.
 
     All operations of such parts have the calls outside of the module in common; the next line further in is the module's.
     """
@@ -138,7 +138,7 @@ def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
 
 
 def _made_later(user: Operation, before: Operation | None) -> str | None:
-    """The line in an operation's function where what it takes was made, if that was after another operation."""
+    """The line that made an operation's input in its function, after another operation."""
     for value in user.inputs if user.stack else ():
         maker = computing(value.maker)
         if maker is None or maker.stack[1:] == user.stack[1:]:

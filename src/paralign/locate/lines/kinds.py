@@ -128,7 +128,7 @@ def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple
 
 
 def _turned(judgement: Judgement, maker: Operation, twin: Operation | None) -> Operation | None:
-    """What brought elements, which the twin takes in their order, into another before a guilty operation; None without such a thing."""
+    """What brought the inputs of an operation into an order that its twin does not take."""
     if twin is None:
         return None
     for value in maker.inputs:
@@ -139,7 +139,7 @@ def _turned(judgement: Judgement, maker: Operation, twin: Operation | None) -> O
 
 
 def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Kind, Operation] | None:
-    """What the reference does to the elements that an operation takes as they are, so that the twin has them in another order.
+    """The reference's reordering that an operation's inputs lack or have elsewhere.
 
     The candidate either lacks the step or has the elements in that order too, but takes them in another one. None where orders agree.
     """
@@ -196,7 +196,7 @@ def _by_lacked(judgement: Judgement, maker: Operation, twin: Operation, lacked: 
 
 
 def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Operation, Operation]:
-    """Back along steps that both sides take alike, one of the right value and one of another: where they come to take these."""
+    """Back along steps that both sides take alike, to where their values part."""
     for _ in range(ALIKE_STEPS):
         due = [v for v in foreign(judgement, maker, twin) if judgement.lacking(v) and v.maker is not None]
         theirs = computing(due[0].maker) if due else None
@@ -211,7 +211,7 @@ def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) ->
 
 
 def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due: Value) -> list[Value]:
-    """What an operation takes that has no part in what the reference makes of its own to come to what is due there.
+    """What an operation takes that has no part in making what is due there.
 
     Empty where it takes something that has: then a step is missing.
     """
@@ -233,13 +233,13 @@ def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due
 
 
 def other_mask(operation: Operation, due: Value) -> Value | None:
-    """The mask of booleans that an operation takes in place of the reference's; None where it takes none, or the reference's is no mask."""
+    """The boolean mask that an operation takes in place of the reference's boolean mask."""
     masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
     return masks[0] if masks and due.record.dtype == "bool" else None
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
-    """Whether the candidate's module does what the reference's does, but with another value: then it was given the wrong one."""
+    """Whether the candidate's module does the step too, but with another value."""
     if not operation.module or lacked.module != operation.module:
         return False
     for other in judgement.candidate.operations:
@@ -256,7 +256,7 @@ def _in_one_layer(judgement: Judgement, region: list[Operation]) -> bool:
 
 
 def _is_one(trial: Trial) -> bool:
-    """Whether a region is one operation of the reference, after which only a parameter is joined: a convolution, and its bias."""
+    """Whether a region is one operation of the reference: a convolution and its bias."""
     if trial.why is not Reason.TWIN or trial.twin is None or trial.suspect not in trial.region:
         return False
     if trial.twin.kind != trial.suspect.kind:
@@ -302,5 +302,4 @@ REGION_RULES: tuple[Rule[Region, Operation], ...] = (
         "what takes a value or a number that the reference does not use there",
         lambda r: regions.odd(r.judgement, r.trial.region, r.trial.due),
     ),
-    Rule("region-busiest", "the line of a loss's formula where most of it is computed", lambda r: regions.busiest(r.judgement, r.trial)),
 )

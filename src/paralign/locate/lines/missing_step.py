@@ -55,7 +55,7 @@ class _Neighbour:
 
 
 def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
-    """The candidate's line at which a step is missing; None where no operation around it is known on both sides.
+    """The candidate's line at which a step is missing, told by the operations around it.
 
     Of the reference's operations around the missing one, those are its neighbours that share most of its calls: they were done in the
     function that it was done in. The candidate's function is that of their counterparts. A step that shares its line with a neighbour is
@@ -93,7 +93,7 @@ def place(judgement: Judgement, mended: Judgement, missing: Operation, user: Ope
 def _known_counterparts(
     judgement: Judgement, missing: Operation, user: Operation, after: Operation | None
 ) -> tuple[dict[Operation, Operation], dict[Operation, Operation]]:
-    """The reference's operations that ``user`` stands for: behind the missing one, and before it where the run ends."""
+    """The reference's operations that ``user`` stands for, behind the step or at the end."""
     if after is not None:
         return ({} if after is missing else {after: user}), {}
     ended = {}
@@ -130,7 +130,7 @@ def _located(missing: Operation, pairs: list[_Pair], partner: Operation | None, 
 
 
 def _in_one_function(first: list[_Neighbour], second: list[_Neighbour]) -> tuple[list[_Neighbour], list[_Neighbour]]:
-    """The neighbours in the function that most of the deepest are in: the nearest tell which that is."""
+    """The neighbours in the function that most of the deepest are in."""
     deepest = max((found.depth for found in (*first[:1], *second[:1])), default=0)
     counts = Counter(function_of(found.line) for found in (*first, *second) if found.depth == deepest)
     if not counts:
@@ -141,7 +141,7 @@ def _in_one_function(first: list[_Neighbour], second: list[_Neighbour]) -> tuple
 
 
 def _latest_before(first: list[_Neighbour], user: Operation) -> _Neighbour | None:
-    """The last neighbour that is done before an operation; without one the nearest, None where there is none at all."""
+    """The last neighbour that is done before an operation, else the nearest."""
     earlier = [found for found in first if found.order < user.order]
     if earlier:
         return max(earlier, key=lambda found: found.order)
@@ -155,7 +155,7 @@ def _soonest_after(second: list[_Neighbour], latest: _Neighbour | None) -> _Neig
 
 
 def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
-    """The line of a helper that makes, for several calls, what the missing step is always done to; None without one."""
+    """The line of a helper called several times that lacks the step each time."""
     around = {function_of(line) for line in user.stack}
     for value in user.inputs:
         maker = value.maker
@@ -170,7 +170,7 @@ def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str 
 
 
 def _is_called_often(maker: Operation, alike: list[Operation]) -> bool:
-    """Whether the helper that an operation is in is called from several lines, or several times in one."""
+    """Whether an operation's helper is called from several lines, or often in one."""
     callers = {o.stack[1] for o in alike if len(o.stack) > 1}
     return len(callers) > 1 or calls(maker.stack[1], maker.stack[0]) > 1
 
@@ -187,7 +187,7 @@ def _each_lacks_its_own(judgement: Judgement, alike: list[Operation], missing: O
 
 
 def _lacked(judgement: Judgement, operation: Operation, missing: Operation) -> list[Operation]:
-    """The steps like another one that the reference does with what an operation makes, and the candidate does not."""
+    """The reference's steps on a value, like another one, that the candidate lacks."""
     found = []
     for value in operation.outputs:
         for partner in judgement.partners(value):
@@ -197,7 +197,7 @@ def _lacked(judgement: Judgement, operation: Operation, missing: Operation) -> l
 
 
 def left_unused(judgement: Judgement, missing: Operation) -> str | None:
-    """The line after that which makes in vain what a missing operation should take; None without one.
+    """The line after that which makes in vain what a missing operation should take.
 
     What a function gives back is its caller's. A line that does something else does not count: the step may belong behind it.
     """
@@ -218,7 +218,7 @@ def left_unused(judgement: Judgement, missing: Operation) -> str | None:
 
 
 def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
-    """The line where a missing step is done instead: it does something else with the step's other operand.
+    """The line where a missing step is done instead, with its other operand.
 
     None where the value is used as the reference uses it, or not at all.
     """
@@ -240,7 +240,7 @@ def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str 
 
 
 def _uses_elsewhere(judgement: Judgement, values: list[Value], missing: Operation) -> set[Operation]:
-    """What else the reference does with some values of the candidate, as far as the candidate lacks it."""
+    """What else the reference does with some values, as far as the candidate lacks it."""
     found = set()
     for partner in judgement.partners_of(values):
         for user in computing_users(partner):
@@ -251,7 +251,7 @@ def _uses_elsewhere(judgement: Judgement, values: list[Value], missing: Operatio
 
 
 def _other_uses(judgement: Judgement, values: list[Value], user: Operation) -> list[Operation]:
-    """What the candidate does wrongly with some values, and with what it rightly makes of them."""
+    """What the candidate does wrongly with some values and what it makes of them."""
     todo = list(values)
     found = []
     for value in todo:
@@ -274,7 +274,7 @@ def _is_right(judgement: Judgement, operation: Operation) -> bool:
 
 
 def _unmatched(others: list[Operation], theirs: set[Operation]) -> list[Operation]:
-    """Operations besides those that the reference does as well, by their kind; none where it does as many: they follow from the fault."""
+    """Operations by kind, beyond as many as the reference does as well."""
     known = {o.kind for o in theirs}
     strange = [o for o in others if o.kind not in known]
     left = known - {o.kind for o in others}
@@ -282,7 +282,7 @@ def _unmatched(others: list[Operation], theirs: set[Operation]) -> list[Operatio
 
 
 def taken_plainly(judgement: Judgement, missing: Operation, user: Operation) -> Operation:
-    """The first operation on the way to a candidate's one that takes what a missing step should have taken.
+    """The first operation on the way that takes what a missing step should have taken.
 
     It comes before ``user`` where what it makes tells nothing: the sum of shares is one, whatever they are shares of.
     """
@@ -304,7 +304,7 @@ def _takes_the_same(judgement: Judgement, operation: Operation, missing: Operati
 
 
 def _is_around(operation: Operation, user: Operation, missing: Operation) -> bool:
-    """Whether an operation is done in the function of ``user``, or is the missing step in one that calls it.
+    """Whether an operation is done around ``user``, or is the missing step further out.
 
     The latter lies as deep in calls as the reference's.
     """
@@ -318,7 +318,7 @@ def _is_around(operation: Operation, user: Operation, missing: Operation) -> boo
 
 
 def between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
-    """The line between two lines of a function: one in which nothing is done, one behind a loop that ended; else one of the two."""
+    """The line between two lines of a function: an idle one, one behind a loop, or an end."""
     done = {line for o in judgement.candidate.operations for line in o.stack}
     begin, end = SourceLine.of(first), SourceLine.of(second)
     if first is not None:
@@ -338,13 +338,13 @@ def between(judgement: Judgement, first: str | None, second: str | None, *, late
 
 
 def _is_residual(judgement: Judgement, user: Operation, missing: Operation) -> bool:
-    """Whether others take a value as in the reference: it was handed on rightly, and the step is missing later."""
+    """Whether others take a value as the reference's do: then the step is missing later."""
     taken = [v for v in user.inputs if v.maker is not None and judgement.is_established(v)]
     return any(taken_besides(judgement, value, user, missing) for value in taken)
 
 
 def _around(judgement: Judgement, missing: Operation, step: int) -> Iterator[tuple[Operation, int]]:
-    """The reference's operations before or after one, the nearest first, and how many of its calls they were done in.
+    """The reference's operations around one, nearest first, with the calls they share.
 
     Two rounds of a loop have the same lines: behind what lies further out, nothing lies further in.
     """
@@ -359,7 +359,7 @@ def _around(judgement: Judgement, missing: Operation, step: int) -> Iterator[tup
 def _counterparts(
     judgements: tuple[Judgement, Judgement], operations: Iterable[tuple[Operation, int]], known: dict[Operation, Operation]
 ) -> list[_Pair]:
-    """Of operations of the reference those that the candidate does too, as it is or mended, with what does them there."""
+    """The reference's operations that the candidate does too, as it is or mended."""
     reference, candidate = (max(1, len(graph.operations)) for graph in (judgements[0].reference, judgements[0].candidate))
     found = []
     for other, shared in operations:
@@ -375,7 +375,7 @@ def _counterparts(
 
 
 def _makers_in_either(judgements: tuple[Judgement, Judgement], other: Operation) -> list[Operation]:
-    """What makes the results of a reference's operation in the candidate's run as it is, or else in the mended one."""
+    """What makes a reference operation's results, in the run as it is, else the mended one."""
     for judgement in judgements:
         makers = makers_of(judgement, other.outputs)
         if makers:
@@ -384,7 +384,7 @@ def _makers_in_either(judgements: tuple[Judgement, Judgement], other: Operation)
 
 
 def _alike(makers: list[Operation], other: Operation) -> list[Operation]:
-    """Of some operations those of the kind of another one, else those that compute; with a line of the user's.
+    """Of some operations those of the other's kind, else computing ones; with a line.
 
     What moves a value is no neighbour by what another operation makes. The framework's own step lies at no line of the user's.
     """
@@ -395,13 +395,13 @@ def _alike(makers: list[Operation], other: Operation) -> list[Operation]:
 
 
 def _nearest(pairs: list[_Pair]) -> list[_Pair]:
-    """Those of the pairs that were done in most of the missing operation's calls; what only moves values, anyone's, comes last."""
+    """The pairs that share most of the missing operation's calls; moves last."""
     most = max((pair.shared for pair in pairs), default=0)
     return sorted((pair for pair in pairs if pair.shared == most), key=lambda pair: pair.counterpart.kind in MOVES)
 
 
 def _lines(missing: Operation, pair: _Pair, partner: Operation | None, deep: int) -> _Neighbour | None:
-    """A missing step's neighbour in the function where their calls part; None where they part in none.
+    """A missing step's neighbour in the function where their calls part.
 
     The candidate's function lies ``deep`` calls within, at most.
     """

@@ -1,4 +1,4 @@
-"""Rules about where numbers came from that enter a fault: they ask how both programs made them."""
+"""Rules about numbers that enter a fault: they ask how both programs made them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
     from paralign.locate.laboratory.watched import Watched
     from paralign.locate.lines.choose import Fault
     from paralign.locate.provenance.blame import Blamed
-    from paralign.locate.runs.dataflow import Operation
     from paralign.locate.runs.judgement import Judgement
 
-#: ids of the rules on whose answers others build
-TABLE, REGION = "origin-of-numbers", "region-of-numbers"
+#: the id of the rule on whose answer others build
+TABLE = "origin-of-numbers"
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A fault, and the programs that may be run again to see how they make the numbers which enter it."""
+    """A fault, and the programs that may be run again to see how they make numbers."""
 
     fault: Fault
     program: Watched
@@ -49,18 +48,9 @@ class Numbers:
         return self.program.origin(own, True) if own else None
 
     @cached_property
-    def first_of_region(self) -> Operation | None:
-        """The first operation of a region that makes, of numbers alone, what the reference has nowhere."""
-        if self.table is not None or self.fault.kind is not Kind.REGION or REGION in ablated():
-            return None
-        return tables.of_region(self.fault.guilt, self.program.numbers)
-
-    @cached_property
     def seen(self) -> Fault:
         """The fault, in the light of where its numbers came from."""
-        if self.table is not None:
-            return replace(self.fault, kind=Kind.GIVEN)
-        return self.fault if self.first_of_region is None else replace(self.fault, operation=self.first_of_region)
+        return self.fault if self.table is None else replace(self.fault, kind=Kind.GIVEN)
 
     @cached_property
     def number(self) -> str | None:
@@ -70,7 +60,7 @@ class Numbers:
 
     @cached_property
     def traced(self) -> Blamed | None:
-        """The expression that made a number, or what an operation or a region is given besides tensors."""
+        """The expression that made a number, or what is given besides tensors."""
         repair = self.fault.guilt.repair
         if repair is None:
             return self._of_kind()
@@ -95,13 +85,13 @@ class Numbers:
         return None if fault.kind is Kind.MISSING and found is not None and not found.is_table else found
 
     def _recorded(self) -> tracing_back.Sides | None:
-        """Both sides' expressions of construction and of a pass, with the loss where one is watched."""
+        """Both sides' expressions of construction and of a pass, with a watched loss."""
         values = {name: capture for name, capture in self.program.given.items() if name in ("inputs", "labels")}
         return tracing_back.recorded(self.program.context, "model", values)
 
 
 def _sound_numbers(judgement: Judgement) -> dict[str, set[float]]:
-    """Line of the candidate -> the numbers that its right operations take as the reference's do."""
+    """Line of the candidate -> numbers that its right operations take as the reference's."""
     sound: dict[str, set[float]] = defaultdict(set)
     for operation in judgement.candidate.operations:
         if not operation.stack or not operation.numbers or not all(judgement.is_right(value) for value in operation.outputs):
@@ -122,9 +112,4 @@ NUMBER_RULES: tuple[Rule[Numbers, str], ...] = (
     ),
     Rule("origin-of-number", "where a number came from that a repair changes in several lines", lambda n: n.number),
     Rule(TABLE, "what made a table, an index or a mask of numbers alone", lambda n: n.table),
-    Rule(
-        REGION,
-        "the first of a region's operations on numbers alone that is wrong",
-        lambda n: None if n.first_of_region is None else n.first_of_region.source,
-    ),
 )

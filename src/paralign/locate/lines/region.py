@@ -1,8 +1,7 @@
-"""Which of several operations that stand for others of the reference deserves to be looked at first."""
+"""Which of several operations of a region deserves to be looked at first."""
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def likeliest(judgement: Judgement, trial: Trial) -> Operation | None:
-    """The operation of a region that is the likeliest by what the reference does with the same values; None where nothing tells.
+    """A region's likeliest operation, by what the reference does with the same values.
 
     The first that the reference does too, with another result. In a loss of which all gradients are the reference's times a number: the
     last, as what comes after has no part in the gradients' proportions.
@@ -39,7 +38,7 @@ def likeliest(judgement: Judgement, trial: Trial) -> Operation | None:
 
 
 def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operation, Operation] | None:
-    """The first operation of a region that makes something else than the reference's with the same parameters and inputs; that one first.
+    """The first pair of one layer's operations whose results differ; the reference's first.
 
     The two are the same layer, otherwise constructed: what comes of it may fit nowhere, so that only a later value can be put in place.
     """
@@ -53,33 +52,21 @@ def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operati
 
 
 def _is_same_layer(judgement: Judgement, operation: Operation, twin: Operation) -> bool:
-    """Whether two operations take parameters, and nothing but parameters is foreign to the first."""
+    """Whether two operations take parameters, and only parameters are foreign."""
     taken = judgement.partners_of(operation.inputs)
     foreign = [v for v in twin.inputs if v not in taken and is_telling(v)]
     return any(v.is_parameter for v in operation.inputs) and all(v.is_parameter for v in foreign)
 
 
 def _makes_something_else(judgement: Judgement, operation: Operation, twin: Operation) -> bool:
-    """Whether results have another size, or differ although the inputs are the same: a bias may be added by a step of its own."""
+    """Whether results differ in size, or in value although the inputs are the same."""
     if operation.outputs[0].size != twin.outputs[0].size:
         return True
     return judgement.same_inputs(operation, twin) and judgement.partners_of(operation.outputs).isdisjoint(twin.outputs)
 
 
-def busiest(judgement: Judgement, trial: Trial) -> Operation | None:
-    """The first operation of the line of a loss's formula where most of it is computed; None where the region does not end in a loss.
-
-    Of a formula in place of one operation of the reference nothing is known but that it is wrong somewhere.
-    """
-    if trial.due is not judgement.reference.loss or trial.due is None:
-        return None
-    computing = [o for o in trial.region if o.kind not in MOVES and o.source is not None]
-    counts = Counter(o.source for o in computing)
-    return max(computing, key=lambda o: (counts[o.source], -o.order), default=None)
-
-
 def idle(judgement: Judgement, trial: Trial) -> Operation | None:
-    """The operation that hands on to a region what it takes, where the reference's makes something else of it; None without one."""
+    """The idle operation before a region, where the reference's has an effect."""
     right = [v for o in trial.region for v in o.inputs if judgement.is_right(v)]
     for operation in (trial.suspect, *makers(map(before_any_moves, right))):
         if is_idle(judgement, operation):
@@ -88,7 +75,7 @@ def idle(judgement: Judgement, trial: Trial) -> Operation | None:
 
 
 def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
-    """The operation of a region that repeats values against each other, so that more come of it than the reference ever has there."""
+    """The operation that repeats values against each other, more than the reference has."""
     sizes = {v.size for v in judgement.reference.values.values()}
     before = [maker for o in region for maker in makers(o.inputs) if maker not in region]  # right, but for the number
     for operation in (*before, *region):
@@ -103,7 +90,7 @@ def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
 
 
 def without_term(judgement: Judgement, user: Operation, twin: Operation | None) -> str | None:
-    """The line of an operation, where the reference's joins in something that was not made of what the operation takes; None elsewhere."""
+    """The line of an operation whose counterpart joins in a term of its own."""
     if twin is None or twin.kind != user.kind or user.kind not in JOINING:
         return None
     taken = judgement.partners_of(user.inputs)
@@ -122,7 +109,7 @@ def without_term(judgement: Judgement, user: Operation, twin: Operation | None) 
 
 
 def made_plain(judgement: Judgement, operation: Operation, lacked: Operation | None) -> Operation | None:
-    """What made a plain value, of numbers alone, of which the reference's operation makes another one: of other numbers, perhaps.
+    """What made a plain value of numbers alone, where the reference makes another.
 
     Or, of the values that the reference's takes, few simple numbers, which are found everywhere and count as right.
     """
@@ -141,7 +128,7 @@ def made_plain(judgement: Judgement, operation: Operation, lacked: Operation | N
 
 
 def _plainly_made(lacked: Operation, values: list[Value]) -> list[Operation]:
-    """The operations of the kind of one that is lacking that make plain values, of its result's shape, out of some values."""
+    """The operations like a lacking one that make plain values of its result's shape."""
     found: list[Operation] = []
     for user in dict.fromkeys(users_of(values)):
         is_alike = user.kind == lacked.kind and user.outputs[0].shape == lacked.outputs[0].shape
@@ -151,7 +138,7 @@ def _plainly_made(lacked: Operation, values: list[Value]) -> list[Operation]:
 
 
 def without_effect(judgement: Judgement, lacked: Operation | None) -> Operation | None:
-    """What stands where the reference does what is lacking, and hands on what it takes; None where nothing does."""
+    """What stands where the reference does what is lacking, and hands on what it takes."""
     if lacked is None:
         return None
     for operation in judgement.candidate.operations:
@@ -161,7 +148,7 @@ def without_effect(judgement: Judgement, lacked: Operation | None) -> Operation 
 
 
 def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation | None:
-    """The operation of a region that stands out: it takes a value that the reference does not use on the same way, or a number.
+    """The operation that takes a value or number that the reference does not use there.
 
     None where none does.
     """
@@ -171,7 +158,7 @@ def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation 
 
 
 def _with_odd_value(judgement: Judgement, region: list[Operation], taken: set[Value]) -> Operation | None:
-    """The first operation of a region that takes an established value of which the reference takes no counterpart."""
+    """The first operation that takes an established value foreign to the reference's way."""
     digested = {v.digest for v in taken}
     for operation in region:
         for value in operation.inputs:
@@ -184,7 +171,7 @@ def _with_odd_value(judgement: Judgement, region: list[Operation], taken: set[Va
 
 
 def _with_odd_number(region: list[Operation], way: list[Operation]) -> Operation | None:
-    """The first operation of a region that takes a number which the reference does not take on the way, and which is no simple one."""
+    """The first operation with a number, no simple one, that the reference does not take."""
     known = {number for operation in way for number in _numbers_taken(operation)}
     for operation in region if known else ():
         for number in _numbers_taken(operation):
@@ -200,7 +187,7 @@ def _numbers_taken(operation: Operation) -> set[float]:
 
 
 def _used_otherwise(judgement: Judgement, region: list[Operation], way: list[Operation]) -> Operation | None:
-    """The operation of a region that does something else with a value that comes in on the way than the reference does."""
+    """The operation that does with a value what the reference does not do with it."""
     begun = set(region[0].inputs)
     for operation in region[1:]:
         for value in operation.inputs:
@@ -230,7 +217,7 @@ def constant(value: Value) -> list[float]:
 
 
 def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Operation | None:
-    """Where a step is one too many, but the reference has just done the very same: the step before that stands for it; None elsewhere.
+    """The same step done before, where one is too many and the reference does it there.
 
     A factor that is there twice may be taken off in either place, and the one that stands where the reference's stands is right.
     """
@@ -244,7 +231,7 @@ def done_before(judgement: Judgement, maker: Operation, twin: Operation) -> Oper
 
 
 def comes_first(maker: Operation, twin: Operation) -> bool:
-    """Whether the reference takes steps of the same kind with other numbers before the one that an operation stands for."""
+    """Whether the reference first takes steps of the kind with other numbers."""
     wanted, step = maker.numbers, twin
     if twin.kind != maker.kind or not wanted or twin.numbers == wanted:
         return False
@@ -259,7 +246,7 @@ def comes_first(maker: Operation, twin: Operation) -> bool:
 
 
 def beside(judgement: Judgement, missing: Operation, user: Operation, after: Operation | None) -> str | None:
-    """The candidate's line that does what else the reference does in the line of a missing operation; None where that is not one line.
+    """The one line that does what else the reference does in the missing step's line.
 
     The candidate's function may lie deeper in calls than the reference's: ``user`` takes in it what ``after`` takes in the reference.
     """
@@ -293,13 +280,13 @@ def beside(judgement: Judgement, missing: Operation, user: Operation, after: Ope
 
 
 def _makers(judgement: Judgement, other: Operation) -> list[Operation]:
-    """What makes in the candidate what an operation of the reference makes: its like, or else another that computes."""
+    """What makes what a reference's operation makes: its like, or else what computes."""
     computing = [m for m in makers_of(judgement, other.outputs) if m.kind not in MOVES]
     return [m for m in computing if m.kind == other.kind] or computing
 
 
 def _idle(user: Operation, kind: str) -> list[Operation]:
-    """The steps of a kind that hand on, as it came, what an operation takes: a mask of ones, a factor of one."""
+    """The steps of a kind without effect before an operation: a mask or factor of ones."""
     found: list[Operation] = []
     for value in user.inputs:
         maker = value.maker
@@ -314,7 +301,7 @@ def _idle(user: Operation, kind: str) -> list[Operation]:
 
 
 def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
-    """Whether the gradients of all that a region takes are the reference's times one number other than one."""
+    """Whether the gradients that a region takes are a multiple of the reference's."""
     factors = []
     for value in _taken_from_outside(judgement, region):
         partners = [p for p in judgement.partners(value) if p.gradient is not None]
@@ -338,7 +325,7 @@ def _taken_from_outside(judgement: Judgement, region: list[Operation]) -> set[Va
 
 
 def _first_factor(value: Value, partners: list[Value]) -> float | None:
-    """By which number a value's gradient is that of one of its partners; None where it is a multiple of none."""
+    """By which number a value's gradient is that of one of its partners."""
     for partner in partners:
         factor = factor_of(partner, value)
         if factor is not None:

@@ -1,4 +1,4 @@
-"""Rules that choose a line: each has an id, so that a report names the one that spoke and a benchmark can leave it out."""
+"""Rules that choose a line, each with an id that reports name and benchmarks leave out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def proposals(rules: Sequence[Rule[Asked, Answer]], asked: Asked) -> list[Propos
 
 
 def strongest(rules: Sequence[Rule[Asked, Answer]], asked: Asked) -> Proposal[Answer] | None:
-    """The answer of the first rule that has one, after which none is asked. None where no rule answers."""
+    """The answer of the first rule that has one; the rules after it are not asked."""
     return next(_answers(rules, asked), None)
 
 

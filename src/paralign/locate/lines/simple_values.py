@@ -1,4 +1,4 @@
-"""Plain values, of few simple numbers: they are met everywhere and count as right, and yet may be what an operation should not take."""
+"""Plain values, which are met everywhere, count as right, and yet may be wrong here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAME = 1e-6
 
 
 def input_line(operation: Operation, other: Operation | None, reference: Sequence[Operation] = ()) -> str | None:
-    """The line that named or made what an operation takes where the reference's takes something else: a constant, or few simple numbers.
+    """The line that made or named the plain value that an operation takes wrongly.
 
     None where there is no such value, or none of several.
 
@@ -48,7 +48,7 @@ def input_line(operation: Operation, other: Operation | None, reference: Sequenc
 
 
 def _first_of(value: Value) -> Operation | None:
-    """What made a plain value, those looked through that only hand on or cut out of the same constant."""
+    """What made a plain value, past what hands it on or cuts it out."""
     maker = computing(value.maker)
     while maker is not None and maker.kind == "slice" and maker.inputs and _is_same(maker.inputs[0], value):
         maker = computing(maker.inputs[0].maker)

@@ -1,4 +1,4 @@
-"""The line that made a table, an index or a mask which the candidate computes of numbers alone, other than the reference does."""
+"""The line that made a wrong table, index or mask of numbers alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.data.array_difference import apart, same
 from paralign.locate.data.trace import LEAST, Step, Way
-from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.slices import Slices
 from paralign.locate.source.bindings import Code
 from paralign.locate.source.statements import function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from paralign.capture import Capture
     from paralign.locate.data.array_difference import Array
@@ -41,7 +39,7 @@ RESEMBLING = 0.5
 
 
 def given(guilt: Guilt, *operations: Operation) -> list[str]:
-    """Digests of what operations at fault take that is neither computed, nor an input, nor a parameter."""
+    """Digests of what operations take that was not computed, and is no input or parameter."""
     found: dict[str, None] = {}
     todo = [value for taker in operations for value in taker.inputs]
     seen: set[Value] = set()
@@ -64,28 +62,8 @@ def _is_number(value: Value) -> bool:
 
 
 @np.errstate(all="ignore")
-def of_region(guilt: Guilt, numbers: Callable[[], Sequence[Array]]) -> Operation | None:
-    """The first operation of a region that makes, of numbers alone, what the reference has nowhere; None where nothing tells.
-
-    Args:
-        guilt: a region at fault.
-        numbers: asks for what the reference makes of numbers alone.
-    """
-    judgement, region = guilt.judgement, guilt.trial.region
-    bare: set[Value] = set()
-    first: list[Operation] = []
-    for operation in region:
-        if all(v in bare or _is_number(v) or (judgement.is_right(v) and not is_telling(v)) for v in operation.inputs):
-            bare.update(operation.outputs)
-            first.append(operation)
-    computing = [o for o in first if o.kind not in MOVES]
-    told = guilt.slices is not None and guilt.slices.first_wrong(judgement, region) is not None
-    return None if told or len(computing) <= 1 else Slices(numbers()).first_wrong(judgement, first)
-
-
-@np.errstate(all="ignore")
 def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, certain: bool = True) -> str | None:
-    """The line of the candidate that makes, of right values, what the reference has not, on the way to one of the values wanted.
+    """The candidate's line that makes, of right values, what the reference has not.
 
     Of several that the reference lacks, the one that resembles a value of the reference most is at fault: others may only be another
     way to the same result. One that was made first where the reference makes a table of that shape, which the candidate has nowhere,
@@ -139,7 +117,7 @@ def values(capture: Capture) -> list[Array]:
 
 
 def _nearest(pool: Sequence[Array], value: Array) -> float:
-    """How far the nearest of some values is from one, by their elements in order of size; infinite where none has as many."""
+    """How far the nearest of some values is from one, whatever the order of elements."""
     ordered = np.sort(value, axis=None)
     whole = (apart(np.sort(other, axis=None), ordered) for other in pool if other.size == ordered.size)
     parts = (_of_beginning(pool, value, other, cut) for other in pool for cut in _begun(value, other))
@@ -147,14 +125,14 @@ def _nearest(pool: Sequence[Array], value: Array) -> float:
 
 
 def _of_beginning(pool: Sequence[Array], table: Array, other: Array, begun: Array) -> float:
-    """How far the beginning of a table is from another one; if it is that, how far the rest is from what may stand there."""
+    """How far the beginning of a table is from another; if it is that, how far the rest is."""
     far = apart(np.sort(other, axis=None), np.sort(begun, axis=None))
     rest = _rest(pool, table, other) if far <= EQUAL else None
     return far if rest is None else _nearest(pool, rest)
 
 
 def _stands_for_another(pool: Sequence[Array], own: Sequence[Array], table: Array) -> bool:
-    """Whether the reference has a table of the shape of one of the candidate's, or of its beginning, that the candidate has nowhere."""
+    """Whether the reference has a table of such a shape that the candidate has nowhere."""
     alike = [
         v for v in pool if v.size >= LEAST and float(np.ptp(v)) > 0 and (v.squeeze().shape == table.squeeze().shape or [*_begun(table, v)])
     ]
@@ -162,7 +140,7 @@ def _stands_for_another(pool: Sequence[Array], own: Sequence[Array], table: Arra
 
 
 def _begun(table: Array, other: Array) -> Iterator[Array]:
-    """As many rows of a table as another one has, where these are fewer: tables are made for more places than are used."""
+    """As many rows of a table as another has, where these are fewer."""
     long, short = table.squeeze(), other.squeeze()
     if long.ndim and long.ndim == short.ndim and long.shape[1:] == short.shape[1:] and FEW <= short.shape[0] < long.shape[0]:
         yield long[: short.shape[0]]
@@ -232,7 +210,7 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
 
 
 def _has(pool: Sequence[Array], table: Array) -> bool:
-    """Whether the reference has a table, or the beginning of it and nothing that should be the rest, or that too."""
+    """Whether the reference has a table, in one piece or in two."""
     if any(_equal(value, table) for value in pool):
         return True
     begun = next((value for value in pool if _holds(value, table)), None)
@@ -241,7 +219,7 @@ def _has(pool: Sequence[Array], table: Array) -> bool:
 
 
 def _rest(pool: Sequence[Array], table: Array, begun: Array) -> Array | None:
-    """The rows of a table behind those of another one, where the reference has something of that shape, or of the whole table's."""
+    """The rows of a table behind those of another, where the reference has such rows."""
     whole, first = table.squeeze(), begun.squeeze()
     rest: Array = whole[first.shape[0] :]
     shapes = (whole.shape, rest.squeeze().shape)
@@ -267,7 +245,7 @@ def _is_strange(pool: Sequence[Array], step: Step) -> bool:
 
 
 def _as_listed(pool: Sequence[Array], step: Step, made_of: Sequence[Step]) -> Step | None:
-    """The one step before another that made, in their order, those columns of its result which the reference has otherwise.
+    """The step that made, in their order, the columns that the reference has otherwise.
 
     What is put together as one line made it is in the order on which that line decided. None where there is no such line.
     """
@@ -283,7 +261,7 @@ def _as_listed(pool: Sequence[Array], step: Step, made_of: Sequence[Step]) -> St
 
 
 def _parts_like(pool: Sequence[Array], value: Array) -> Iterator[Array]:
-    """The values of the reference that have the shape of another one, and slices along one axis that have it."""
+    """The reference's values of another one's shape, and slices of that shape."""
     for whole in pool:
         if whole.shape == value.shape:
             yield whole

@@ -55,7 +55,7 @@ def first_module(reference: Capture, candidate: Capture, *, run: str, tolerance:
 
 
 def _wrong_roots(ours: Trace, theirs: Trace, tolerance: float) -> list[tuple[Call, list[str]]]:
-    """The candidate's outermost calls with outputs that differ from the reference's, and the digests of those."""
+    """The candidate's outermost calls with differing outputs, and the digests of those."""
     found: dict[Call, list[str]] = {}
     makers = {id(r): call for call in theirs.roots for r in call.outputs}
     pairs = leaves([r for c in ours.roots for r in c.outputs], [r for c in theirs.roots for r in c.outputs])
@@ -67,7 +67,7 @@ def _wrong_roots(ours: Trace, theirs: Trace, tolerance: float) -> list[tuple[Cal
 
 @dataclass
 class _Fault:
-    """A guilty call. ``between``: its own code made the wrong value, which ``consumer`` (None: the call's end) met first."""
+    """A guilty call. ``between``: its own code made the value that ``consumer`` met first."""
 
     call: Call
     wrong: list[str]
@@ -83,7 +83,7 @@ class _Fault:
 
 
 def _search(judge: Judge, root: Call, wrong: list[str]) -> _Fault:
-    """Step inwards from a call with right inputs and wrong outputs, for as long as a call inside it is guilty."""
+    """Step inwards from a guilty call for as long as a call inside it is guilty."""
     fault = _Fault(root, wrong)
     while fault.call.children and not fault.between:
         fault = _inside(judge, fault.call, fault.wrong)
@@ -94,7 +94,7 @@ def _search(judge: Judge, root: Call, wrong: list[str]) -> _Fault:
 
 
 def _inside(judge: Judge, container: Call, wrong: list[str]) -> _Fault:
-    """Walk back from the wrong outputs of a call through its children to the first of them that is guilty.
+    """Walk back from a call's wrong outputs to the first of its children that is guilty.
 
     Where a wrong value was made by no child, and no child before it could have spoilt it, the container's own code is guilty.
     """
@@ -122,7 +122,7 @@ def _inside(judge: Judge, container: Call, wrong: list[str]) -> _Fault:
 
 
 def _shortfall(judge: Judge, fault: _Fault) -> Call | None:
-    """The call that handed on a right value too early, without doing all that its twin does; None where there is none.
+    """The call that handed on a right value too early, without doing all that its twin does.
 
     Only asked where something is missing rather than wrong: the value is known to the reference, but it is used for
     something that the reference does not use it for.

@@ -1,4 +1,4 @@
-"""The module calls of one run, as a tree: which call was made inside which, and what went in and out."""
+"""The module calls of one run, as a tree."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Call:
 
 
 class Trace:
-    """All module calls of one run in order of completion, and where each value was made and consumed."""
+    """All module calls of one run in order of completion; who made and took each value."""
 
     def __init__(self, records: Iterable[Record], tolerance: float) -> None:
         self.calls = _calls(records)
@@ -91,7 +91,7 @@ def _calls(records: Iterable[Record]) -> list[Call]:
 
 
 def _nest(calls: list[Call]) -> list[Call]:
-    """Hang every call below the one that it was made in, and return the outermost: inner calls are completed first."""
+    """Hang every call below the one that it was made in; return the outermost."""
     waiting: list[Call] = []
     for order, call in enumerate(calls):
         call.order = call.start = order

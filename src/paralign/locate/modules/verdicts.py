@@ -83,7 +83,7 @@ class Judge:
         return self._present[digest]
 
     def bad_outputs(self, call: Call) -> list[str]:
-        """Digests of outputs that the reference does not have, or that differ from the twin's where they are no evidence."""
+        """Digests of outputs that the reference has not, or that differ from the twin's."""
         if call not in self._bad:
             self._bad[call] = [digest for digest in call.made if not self.known(digest)]
             if not all(is_evidence(digest) for digest in call.made):
@@ -110,7 +110,7 @@ class Judge:
         ]
 
     def foreign_inputs(self, call: Call) -> list[str]:
-        """Digests of inputs of the whole model that reach this call and that the reference does not have."""
+        """Digests of the whole model's inputs that reach this call, foreign to the reference."""
         return [digest for digest in call.consumed if digest in self._given and not self.known(digest)]
 
     def _siblings(self, call: Call, digest: str) -> list[Call]:
@@ -124,7 +124,7 @@ class Judge:
         return [max(found, key=lambda call: call.order)] if found else []
 
     def makers(self, container: Call, digest: str, consumer: Call | None) -> list[Call]:
-        """The wrong children of a container that a wrong value can come from, before a child that consumes it (None: its end).
+        """The wrong children of a container that a wrong value can come from.
 
         The child that made this very value, if there is one. Otherwise the container's own code made it, and any child before
         it that made something wrong can be behind it, unless its difference is known to do no harm.
@@ -141,7 +141,7 @@ class Judge:
         ]
 
     def harmless(self, container: Call) -> dict[Call, bool]:
-        """For every child with wrong outputs, whether all children that consume these make right values of them."""
+        """For every child with wrong outputs, whether all that take them make them right."""
         if container not in self._harmless:
             found: dict[Call, bool] = {}
             for child in reversed(container.children):  # those that consume come after those that make
@@ -162,7 +162,7 @@ class Judge:
         return any(self._lacking(other) for other in alike or found)
 
     def _absorbed(self, container: Call, child: Call, before: int) -> bool:
-        """Whether code after this child made a right value of what came before it, so that the child's difference may end there.
+        """Whether code after this child made a right value of what came before it.
 
         Only taken as such where nothing else speaks about the child: it consumes what the reference does not have, or makes what
         the reference makes nothing in place of.
@@ -174,7 +174,7 @@ class Judge:
         return following < len(cuts) and cuts[following].order < before
 
     def _made_by_code(self, container: Call) -> list[Call]:
-        """The children that consume a right value which no child made and which was not given to the container."""
+        """The children that take a right value which code made, and no child."""
         if container not in self._cuts:
             self._cuts[container] = [
                 call
@@ -194,7 +194,7 @@ class Judge:
         return not self.bad_outputs(call) and any(is_evidence(digest) for digest in call.made)
 
     def falls_short(self, call: Call) -> bool:
-        """Whether a call made a right value where its twin makes another, which the candidate has nowhere."""
+        """Whether a call is right where its twin makes something that the candidate lacks."""
         twin = self.twin(call)
         if twin is None or not self._lacking(twin) or len(twin.made) != len(call.made):
             return False

@@ -1,1 +1,1 @@
-"""The first expression of the user's own Python whose result is wrong although all that it is made of is right."""
+"""The first expression of the user's Python that is wrong although its operands are right."""

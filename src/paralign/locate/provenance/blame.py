@@ -1,4 +1,4 @@
-"""From a wrong value back to the expression that made it wrong: the first whose own result is wrong although its operands are right."""
+"""From a wrong value back to the first expression that is wrong of right operands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FAITHFUL = frozenset({"operation", "call"})
 
 @dataclass
 class Blamed:
-    """An expression at fault, what led from it to the wrong value (the nearest first), and what the reference has in its place."""
+    """An expression at fault, what led from it to the wrong value, and the reference's."""
 
     expression: Expression
     chain: list[Expression] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Search:
         return self._right[each]
 
     def is_excused(self, each: Expression) -> bool:
-        """Whether a right result of many numbers was computed of a value: then it was only written in another way."""
+        """Whether a value led to a right result of many numbers: written in another way only."""
         if each.numbers is not None and _known(each) in self._led:
             return True
         if each not in self._excused:
@@ -98,7 +98,7 @@ class Search:
         return self._excused[each]
 
     def _excuses(self, user: Expression) -> bool:
-        """Whether what was made of a value is right and has many numbers, or leads to such a result."""
+        """Whether what was made of a value is right with many numbers, or leads to that."""
         if user is self.root:
             return False
         if user.is_copy:
@@ -127,7 +127,7 @@ class Search:
         return _blamed(each, chain, due)
 
     def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
-        """What is wrong of what a wrong value was made of, and the reference's counterpart; None where all of it is right."""
+        """What is wrong of what a wrong value was made of, and the reference's counterpart."""
         while due is not None and due.is_copy:
             due = due.values[0][1]
         if each.is_copy:
@@ -171,7 +171,7 @@ class Search:
         return wrong
 
     def _is_wrong_part(self, each: Expression) -> bool:
-        """Whether a part was cut out of something that holds the right part: then where it was cut is wrong, not what it was cut out of."""
+        """Whether a wrong part was cut out of something that holds the right part."""
         held = _taken_as(each, "object") if each.kind == "item" else None
         due = None if self.reference is None else self.reference.numbers
         if held is None or held.numbers is None or each.numbers is None or due is None or due.size < TELLING:
@@ -179,7 +179,7 @@ class Search:
         return bool(np.isin(due, held.numbers).all()) and not bool(np.isin(due, each.numbers).all())
 
     def _is_call_at_fault(self, each: Expression) -> bool:
-        """Whether a call leaves an argument to a default that is right: other calls take it too, and the reference has it as a default."""
+        """Whether a call wrongly leaves an argument to a default that is right for others."""
         if each.kind != "omitted":
             return False
         default = each.values[0][1]
@@ -187,7 +187,7 @@ class Search:
         return elsewhere and any(e.kind == "default" and e.mark == default.mark for e in self.defaults)
 
     def _unseen_number(self, each: Expression, known: Sequence[tuple[str, Expression]]) -> Expression | None:
-        """The one number of those that stand in every program which what is right here was not made of: it must be at fault then."""
+        """The one common number that what is right here was not made of."""
         if each.kind != "call" and each not in self._strict:
             return None
         seen = Seen(behind(self.reference)) if self.reference is not None else self.seen
@@ -201,11 +201,11 @@ class Search:
         return unseen[0]
 
     def _is_written_alike(self, setting: Expression) -> bool:
-        """Whether the reference's files have the entry too: then the candidate took another one than it should have."""
+        """Whether the reference's files have the entry too: then another should be taken."""
         return any(e.kind == SETTING and e.label == setting.label and e.mark == setting.mark for e in self.defaults)
 
     def _has_wrong_number(self, each: Expression) -> bool:
-        """Whether a number is wrong in an object, and not only a text, which may be a name of the side's own."""
+        """Whether a number is wrong in an object; a text may be a side's own name."""
         return any(e.numbers is not None and self.is_right(e) is False and not self.is_excused(e) for e in behind(each))
 
     def _has_wrong_behind(self, each: Expression) -> bool:
@@ -229,7 +229,7 @@ class Search:
         return theirs
 
     def _first_disordered(self) -> Blamed | None:
-        """The first expression with the right numbers in an order that the reference has nowhere, of operands that it has in theirs."""
+        """The first expression with right numbers in an order that the reference has nowhere."""
         led = self._led_to(self.root)
         wrong = {e for e in led if _is_telling(e) and not self.seen.has_ordered(e)}
         firsts = [e for e in led if e in wrong and not e.is_copy and wrong.isdisjoint({*self._led_to(e)} - {e})]
@@ -242,7 +242,7 @@ class Search:
         return _blamed(firsts[0], [firsts[0]], None)
 
     def _led_to(self, root: Expression) -> list[Expression]:
-        """A value and what it was made of, but not what made a right number, or many in their right order."""
+        """A value and what it was made of, up to right numbers and right orders."""
         return list(reached([root], lambda each: each.operands if each is root or not self._is_settled(each) else []))
 
     def _is_settled(self, each: Expression) -> bool:
@@ -252,7 +252,7 @@ class Search:
         return each.mark[0] == "s" and bool(self.is_right(each))
 
     def _is_ordered(self, each: Expression) -> bool:
-        """Whether an operand, or the parts of a list that is one, has many numbers in an order that the reference has."""
+        """Whether an operand, or each part of a list, is in an order of the reference's."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
         return all(_is_telling(e) and self.seen.has_ordered(e) for e in parts)
 
@@ -273,7 +273,7 @@ def _is_length(each: Expression, user: Expression) -> bool:
 
 
 def stored_in(reading: Expression) -> Expression | None:
-    """What was put at the place that is read from an array, row by row; None where no such change was seen."""
+    """What was put at the place that is read from an array; None where that was not seen."""
     places = _places(reading)
     if reading.kind != "item" or not places or not all(type(place) is int for place in places):
         return None
@@ -306,12 +306,12 @@ def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -
 
 
 def _decisive(root: Expression) -> list[Expression]:
-    """A right value and what it was made of, but not what made a simple number: zero is zero times anything."""
+    """A right value and what decided on it: zero is zero times anything."""
     return list(reached([root], lambda each: each.operands if each.is_copy or not _is_simple(each) else []))
 
 
 def _is_telling(each: Expression) -> bool:
-    """Whether the order of an array's or list's elements tells something: several numbers, or few in many places."""
+    """Whether the order of an array's or list's elements tells something."""
     if each.mark[0] not in ("a", "l") or each.numbers is None:
         return False
     return each.numbers.size >= TELLING or (each.numbers.size > 1 and each.size >= 2 * TELLING)
@@ -328,7 +328,7 @@ def _known(each: Expression) -> tuple[str, str, str, str]:
 
 
 def _lacks_an_operand(each: Expression, inner: Expression, twin: Expression | None) -> bool:
-    """Whether a constant becomes the reference's number by one operation with another number that goes in: ``total`` for ``total - 4``."""
+    """Whether a constant lacks one operation with another number: ``total`` for ``total - 4``."""
     leaf = inner
     while leaf.is_copy:
         leaf = leaf.values[0][1]
@@ -356,7 +356,7 @@ def _word(each: Expression) -> str:
 
 
 def is_equal(one: Expression, other: Expression) -> bool | None:
-    """Whether two values are the same, arrays and lists but for their order; None where that cannot be told."""
+    """Whether two values are the same but for their order; None where nobody can tell."""
     if one.numbers is not None and other.numbers is not None:
         alike = Seen([other]).has_numbers(one.numbers) and Seen([one]).has_numbers(other.numbers)
         return alike and one.size == other.size and math.isclose(one.rms, other.rms, rel_tol=SAME_RMS)

@@ -15,7 +15,7 @@ SHOWN = 60
 
 
 def value_of(found: Blamed) -> TracedValue | None:
-    """What is wrong at an expression, and what the reference has there; None of what is no number, text or list."""
+    """What is wrong at an expression, and the reference's; None for tensors and objects."""
     marks = [None if each is None else each.mark for each in (found.expression, found.reference)]
     plain_values = [mark[1] if mark is not None and mark[0] in ("s", "l") else None for mark in marks]
     if plain_values[0] is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def follow(context: Context, divergence: Divergence, module: str, argument: str, note: str) -> None:
-    """Name the line that writes an argument of a layer of the candidate's; nothing where the layer was not seen to be given it."""
+    """Name the line that writes an argument of one of the candidate's layers, if seen."""
     sides = recorded(context, "model")
     found = None if sides is None else written(sides, module, argument)
     if found is not None:
@@ -23,7 +23,7 @@ def follow(context: Context, divergence: Divergence, module: str, argument: str,
 
 
 def written(sides: Sides, module: str, argument: str) -> Blamed | None:
-    """What an argument of a module's construction was taken from: a number in the code or in a file of settings."""
+    """What an argument of a construction was taken from: a number in code or settings."""
     built = sides.candidate.root(f"module:{module}")
     given = None if built is None else next((each for role, each in built.inputs if role == argument), None)
     if given is None:

@@ -1,4 +1,4 @@
-"""The condition that puts a parameter into the wrong group of an optimizer: it says of this one what it says of that group's own."""
+"""The condition that puts a parameter into the wrong group of an optimizer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters of the candidate in a wrong group, with those that are rightly there, and those that are rightly where they should be."""
+    """Parameters in a wrong group, those rightly there, and those rightly in their own."""
 
     wrong: Collection[str]
     joined: Collection[str]
@@ -35,7 +35,7 @@ class Choice:
 
 
 def follow(context: Context, divergence: Divergence | None, choice: Choice) -> None:
-    """Name the condition, or the list of names that it asks, which put parameters into a wrong group."""
+    """Name the condition, or its list of names, that put parameters into a wrong group."""
     if divergence is None or not choice.wanted:
         return
     sides = recorded(context, "optimizer")
@@ -47,7 +47,7 @@ def follow(context: Context, divergence: Divergence | None, choice: Choice) -> N
 
 
 def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
-    """The first condition that parts the wrong parameters from their own group; None where no condition is seen to."""
+    """The first condition that parts the wrong parameters from their own group."""
     if not choice.wrong or not choice.wanted:
         return None
     told = _truths(sides.candidate, {*choice.wrong, *choice.joined, *choice.wanted})
@@ -62,7 +62,7 @@ def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
 
 
 def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, str], dict[str, Expression]]:
-    """Each condition in the optimizer's building, with what it said last while the parameter of a name was looked at."""
+    """Each condition of the optimizer's building, with what it last said of a parameter."""
     said: dict[tuple[str, str, str], dict[str, Expression]] = defaultdict(dict)
     known, current = _ends(names), None
     for each in graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]:
@@ -85,7 +85,7 @@ def _ends(names: Iterable[str]) -> dict[str, str | None]:
 
 
 def _parts(said: dict[str, Expression], choice: Choice) -> bool:
-    """Whether a condition says one thing of the wrong parameters and of the group that they are in, and the other of their own."""
+    """Whether a condition says of the wrong parameters what it says of their group, wrongly."""
     if not all(each in said for each in choice.wrong):
         return False
     values = [{said[each].scalar for each in part if each in said} for part in (choice.wrong, choice.joined, choice.wanted)]
@@ -94,7 +94,7 @@ def _parts(said: dict[str, Expression], choice: Choice) -> bool:
 
 
 def _other_texts(condition: Expression, reference: Iterable[Expression]) -> Expression | None:
-    """The one list of texts behind a condition that has some texts of a list of the reference's, and not the others."""
+    """The one list of texts behind a condition that shares some texts with the reference's."""
     known = [set(e.mark[1]) for e in reference if _is_texts(e)]
     lists = [e for e in behind(condition) if e.kind == "display" and _is_texts(e)]
     strange = {e.source: e for e in lists if set(e.mark[1]) not in known and any(set(e.mark[1]) & held for held in known)}

@@ -1,4 +1,4 @@
-"""Which expression of the candidate's made a setting of its optimizer or a rate of its schedule wrong."""
+"""Which expression made a setting of an optimizer or a schedule's rate wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATES = ("lr", "learning_rate")
 
 
 def follow_rates(context: Context, divergence: Divergence | None) -> None:
-    """Name the expression that made a schedule's rates wrong: in a function that the schedule calls, else among what it was built of."""
+    """Name the expression that made a schedule's rates wrong."""
     _follow(context, divergence, (of_factor, of_rates, _of_rate_setting, of_building, of_computing))
 
 
@@ -32,17 +32,17 @@ def _of_rate_setting(sides: Sides) -> Blamed | None:
 
 
 def follow_setting(context: Context, divergence: Divergence | None, words: Sequence[str]) -> None:
-    """Name the expression that made a setting wrong which an optimizer may be given under some names."""
+    """Name the expression that made a setting wrong, known by some names."""
     _follow(context, divergence, (lambda sides: of_setting(sides, words), of_building, of_computing))
 
 
 def follow_computing(context: Context, divergence: Divergence | None) -> None:
-    """Name the line whose formula makes a setting of groups wrong, where there is one: no choice among right settings then."""
+    """Name the line whose formula makes a setting of groups wrong, where there is one."""
     _follow(context, divergence, (of_computing,))
 
 
 def _follow(context: Context, divergence: Divergence | None, searches: Iterable[Callable[[Sides], Blamed | None]]) -> None:
-    """Name what the first search finds in the building of both optimizers and a few steps of their schedules."""
+    """Name what the first search finds in both optimizers' building and schedules."""
     sides = recorded(context, "optimizer", steps=STEPS) if divergence is not None else None
     if sides is None:
         return
@@ -54,7 +54,7 @@ def _follow(context: Context, divergence: Divergence | None, searches: Iterable[
 
 
 def of_computing(sides: Sides) -> Blamed | None:
-    """The one line of the candidate's building whose result the reference has nowhere, although it has all that goes in.
+    """The one line of the building that makes of right values what the reference has not.
 
     For settings that a formula makes for each group of parameters. None where there are several such lines.
     """
@@ -68,7 +68,7 @@ def of_computing(sides: Sides) -> Blamed | None:
 
 
 def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
-    """The expression that made a setting of an optimizer wrong; None where its constructor is not given the setting.
+    """The expression that made a setting of an optimizer wrong.
 
     A schedule, a clipping rule or a penalty is looked into: what it was constructed of.
 
@@ -93,7 +93,7 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
 
 
 def _given_setting(graph: ValueGraph, words: Sequence[str]) -> Expression | None:
-    """What the optimizer's construction is given under one of some names; None unless it is one thing."""
+    """What the optimizer's construction is given under one of some names."""
     root = _constructed(graph, words)
     given = [] if root is None else [each for role, each in root.inputs if role in words]
     return given[0] if len(given) == 1 else None
@@ -107,7 +107,7 @@ def _origin(each: Expression) -> Expression:
 
 
 def _constructed(graph: ValueGraph, words: Sequence[str]) -> Expression | None:
-    """The call that constructed the optimizer; of one that holds another, the last call before it that takes the setting."""
+    """The call that constructed the optimizer, or the last before it that takes the setting."""
     root = graph.root("optimizer")
     if root is None or _takes(root, words):
         return root
@@ -122,7 +122,7 @@ def _takes(call: Expression, words: Sequence[str]) -> bool:
 
 
 def of_building(sides: Sides) -> Blamed | None:
-    """The one number that building the candidate's optimizer and schedule takes in place of one of the reference's.
+    """The one number in the building that stands in place of one of the reference's.
 
     For optimizers that are put together in classes of the user's own. None unless each side has one number that the other has not.
     """
@@ -150,7 +150,7 @@ def _written_alone(expressions: Iterable[Expression], others: Iterable[Expressio
 
 
 def of_rates(sides: Sides) -> Blamed | None:
-    """The expression that made the first learning rate wrong in which both sides' schedules differ; None where none is the user's.
+    """The expression that made the first differing learning rate wrong.
 
     A schedule's own function may give the rate itself or a factor of it.
     """
@@ -178,7 +178,7 @@ def of_rates(sides: Sides) -> Blamed | None:
 
 
 def _end_of_rate(graph: ValueGraph, step: int, others: Sequence[float]) -> Expression | None:
-    """What made the first rate of a step that the other side has not, or its factor; None where it has all, or none is known."""
+    """What made the first rate of a step that the other side has not, or its factor."""
     for index, rate in enumerate(graph.rates[step]):
         if not any(is_close(rate, other) for other in others):
             return _rate(graph, graph.of_step(step), rate) or _factor(graph, step, index)
@@ -186,7 +186,7 @@ def _end_of_rate(graph: ValueGraph, step: int, others: Sequence[float]) -> Expre
 
 
 def of_factor(sides: Sides) -> Blamed | None:
-    """The expression that made the factor of one group's rates wrong; None where the schedule itself differs, or several factors do."""
+    """The expression that made the factor of one group's rates wrong."""
     factor = _wrong_factor(_of_groups(sides.candidate), _of_groups(sides.reference))
     if factor is None or factor in COMMON:
         return None
@@ -209,7 +209,7 @@ def _of_groups(graph: ValueGraph) -> list[tuple[float, ...]]:
 
 
 def _wrong_factor(groups: list[tuple[float, ...]], reference: list[tuple[float, ...]]) -> float | None:
-    """By how much the wrong groups' rates are those of a right group; None where that differs, or there are none."""
+    """By how much the wrong groups' rates are those of a right group."""
     right = [own for own in groups if any(_are_one(own, due) for due in reference)]
     wrong = {own for own in groups if own not in right and any(_ratio(own, due) for due in reference)}
     if len(wrong) != 1 or not right:
@@ -222,13 +222,13 @@ def _are_one(own: Sequence[float], due: Sequence[float]) -> bool:
 
 
 def _ratio(own: Sequence[float], due: Sequence[float]) -> float | None:
-    """By how much each rate of a group is that of another; None where it is not by the same throughout."""
+    """By how much each rate of a group is that of another."""
     ratios = [a / b for a, b in zip(own, due, strict=False) if a and b]
     return ratios[0] if ratios and all(math.isclose(ratio, ratios[0], rel_tol=1e-5) for ratio in ratios) else None
 
 
 def _rate(graph: ValueGraph, expressions: list[Expression], rate: float) -> Expression | None:
-    """The last expression of a step that is the rate, else the last that is the rate over a number which the optimizer was given."""
+    """The last expression of a step that is the rate, else the rate over a given number."""
     given = [each.scalar for root in graph.roots(("optimizer", "scheduler")) for _, each in root.inputs]
     for value in (rate, *(rate / number for number in given if is_number(number) and number)):
         for each in reversed(expressions):
@@ -245,7 +245,7 @@ def _is_read(each: Expression) -> bool:
 
 
 def _factor(graph: ValueGraph, step: int, index: int) -> Expression | None:
-    """The last expression of a step that grew since the step before as a group's rate did: the group's own factor is not the schedule's."""
+    """The last expression that grew in a step as a group's rate did."""
     before, now = (graph.rates[n][index] for n in (step - 1, step))
     if not before or is_close(before, now):
         return None
@@ -260,5 +260,5 @@ def _factor(graph: ValueGraph, step: int, index: int) -> Expression | None:
 
 
 def _are_close(own: Sequence[float], due: Sequence[float]) -> bool:
-    """Whether each rate of the candidate's groups is one of the reference's; groups may be cut in other ways."""
+    """Whether each rate of the candidate's groups is one of the reference's."""
     return all(any(is_close(a, b) for b in due) for a in own)

@@ -1,4 +1,4 @@
-"""Which expression of a training step of the user's own made a tensor, a loss or a bound wrong."""
+"""Which expression of the user's training step made a tensor, loss or bound wrong."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PART = "train_step"
 def follow(
     context: Context, divergence: Divergence | None, values: dict[str, Capture], names: tuple[Sequence[str], Sequence[str]], steps: int
 ) -> None:
-    """Name the expression of the candidate's training step that made wrong what is compared after it, where there is one.
+    """Name the expression of the candidate's train step that made a compared tensor wrong.
 
     Args:
         context: the check.
@@ -40,7 +40,7 @@ def follow(
 
 
 def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> Blamed | None:
-    """The expression at fault in the first step that leaves something wrong; None where nothing of the user's own is known to be.
+    """The expression at fault in the first step that leaves something wrong.
 
     Args:
         sides: what was recorded.
@@ -76,7 +76,7 @@ def is_step(call: Expression) -> bool:
 
 
 def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
-    """What the first step differentiates, where the reference has that number too, but does something else with it before."""
+    """What the first step differentiates, where the reference first makes more of it."""
     losses = [_differentiated(graph) for graph in (sides.candidate, sides.reference)]
     if len(losses[0]) != len(losses[1]):
         return None
@@ -85,7 +85,7 @@ def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
 
 
 def _ends(sides: Sides, names: Sequence[tuple[str, str]], step: int) -> list[tuple[Expression, Expression | None]]:
-    """What made the tensors after a step; for the first also what it differentiates, and the gradients that reach its first update."""
+    """What made the tensors after a step; for the first also losses and gradients."""
     kinds = ("after:0", "gradient") if step == 0 else (f"after:{step}",)
     roots = [(sides.candidate.root(f"{kind}:{own}"), sides.reference.root(f"{kind}:{due}")) for kind in kinds for due, own in names]
     known: list[tuple[Expression, Expression | None]] = [(root, due) for root, due in roots if root is not None]
@@ -103,7 +103,7 @@ def _differentiated(graph: ValueGraph) -> list[Expression]:
 
 
 def is_sound(found: Blamed, seen: Seen, given: Sequence[Expression] = ()) -> bool:
-    """Whether an expression at fault computes of arrays that are the reference's: else it only hands on what was wrong before."""
+    """Whether an expression computes of arrays that are the reference's."""
     each = found.expression
     if each.mark[0] == "a" and each.kind not in ("operation", "call"):  # read from an object, as a gradient is
         return False
@@ -111,7 +111,7 @@ def is_sound(found: Blamed, seen: Seen, given: Sequence[Expression] = ()) -> boo
 
 
 def other_argument(sides: Sides) -> Blamed | None:
-    """The one call of the first step to which the reference's call of that name has another argument, or one more or less.
+    """The one call of the first step with another argument than the reference's.
 
     For calls that each side makes once, of a library's functions that change tensors in place: a clipping of gradients, say.
     """
@@ -139,7 +139,7 @@ def library_calls(graph: ValueGraph) -> dict[str, Expression | None]:
 
 
 def strange_number(sides: Sides, seen: Seen) -> Blamed | None:
-    """The one number that calls of the candidate's steps take and the reference's program has nowhere: a bound of a clipping, say.
+    """The one number that the candidate's steps take and the reference has nowhere.
 
     It has to be written down as it is. None where there are several.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def follow(context: Context, divergence: Divergence | None, of: str, number: int, leaves: Sequence[str]) -> bool:
-    """Name the expression of the candidate's that made a sample or batch wrong; whether there is one.
+    """Name the expression that made a sample or batch wrong; whether there is one.
 
     Args:
         context: the check.

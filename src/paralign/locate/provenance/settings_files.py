@@ -1,4 +1,4 @@
-"""Where a value that a program read from a file of settings is written there: JSON, YAML, TOML, INI, or lines of keys and values."""
+"""Where a value stands in a file of settings: JSON, YAML, TOML, INI or key lines."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class SettingsFiles:
                 self._lines[told] = None if told in self._lines else Entry(path, number, "", told)
 
     def line(self, text: str) -> Entry | None:
-        """The one line of all files that is a text, but for blanks around it; None where there is none, or several."""
+        """The one line of all files that is a text, but for blanks around it."""
         return self._lines.get(text.strip()) if len(text) >= SHORTEST else None
 
     def has(self, key: str, value: Any) -> bool:
@@ -95,7 +95,7 @@ class SettingsFiles:
         return any(is_value(entry.value, value) for entry in self.entries.get(key, ()))
 
     def place(self, key: str, value: Any, around: Iterable[str] = ()) -> Entry | None:
-        """The one entry that has a key and a value; None where there is none, or several that what is around them does not tell apart."""
+        """The one entry with a key and a value, told apart by what is around it."""
         found = [entry for entry in self.entries.get(key, ()) if is_value(entry.value, value)]
         if len(found) > 1:
             words = set(around)
@@ -180,7 +180,7 @@ def _line_counter(text: str) -> Callable[[int], int]:
 
 
 def _value(text: str, start: int) -> Any:
-    """What stands behind a separator: a plain value, a list in brackets, or a list of lines that begin with dashes."""
+    """What stands behind a separator: a plain value, or a list in brackets or dashes."""
     rest = text[start : start + LONGEST]
     if rest.startswith("["):
         inner = rest[1 : rest.find("]")]

@@ -1,4 +1,4 @@
-"""Ask both sides how they came to a wrong value, and name the expression of the candidate's that made it wrong."""
+"""Ask both sides how a wrong value was made, and name the expression at fault."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def recorded(
     split: str = "",
     number: int = 0,
 ) -> Sides | None:
-    """Both sides' expressions while a part of their programs runs; None where a side cannot be run so.
+    """Both sides' expressions while a part of their programs runs; None if it cannot.
 
     Args:
         context: the check.
@@ -123,7 +123,7 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
 def of_operation(
     sides: Sides, operations: tuple[Operation, Operation], *, built: bool, sound: Mapping[str, Collection[float]] | None = None
 ) -> Blamed | None:
-    """The expression that made an argument of an operation, or of the layer that does it, other than the reference's.
+    """The expression that made an argument of an operation or its layer wrong.
 
     Args:
         sides: what was recorded of construction and a pass.
@@ -155,7 +155,7 @@ def behind_all(roots: Iterable[Expression]) -> list[Expression]:
 
 
 def wrong_itself(sides: Sides, found: Blamed | None) -> Blamed | None:
-    """What is blamed, but for a number that is only taken at a wrong place: the reference writes it as often.
+    """What is blamed; what computes with it, where it is only taken at a wrong place.
 
     Then what computes with it is at fault; None where that is the operation itself.
     """
@@ -179,14 +179,14 @@ def _taking(found: Blamed) -> Blamed | None:
 
 
 def _origins(graph: ValueGraph, number: float) -> int:
-    """In how many places a number is written; one where it was only read from an object. What is computed is written nowhere."""
+    """In how many places a number is written; one where it was only read."""
     alike = [e for e in graph.expressions if is_number(e.scalar) and not e.is_copy and is_close(float(e.scalar), number)]
     written = {(e.source, e.label) for e in alike if e.kind in WRITTEN}
     return len(written) or int(any(e.kind in READINGS for e in alike))
 
 
 def _made_of(graph: ValueGraph, numbers: Mapping[str, Collection[float]]) -> set[Expression]:
-    """What calls in some lines take that is one of the line's numbers, and the numbers that it was made of."""
+    """The numbers that some lines take, and the numbers that these were made of."""
     found: set[Expression] = set()
     for call in graph.expressions:
         known = numbers.get(call.source)
@@ -204,7 +204,7 @@ def _arguments(call: Expression) -> list[Expression]:
 
 
 def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """The values of arguments that both have under one name, and that differ: the candidate's and the reference's.
+    """The differing values of arguments that both have, the candidate's first.
 
     A number that each has beside those, as operators have, stands for the other's.
     """
@@ -222,7 +222,7 @@ def _numbers_alone(arguments: Mapping[str, Any], others: Mapping[str, Any]) -> l
 
 
 def _calls(graph: ValueGraph, operation: Operation, *, built: bool) -> list[Expression]:
-    """The calls that give an operation its arguments: the one that constructed the layer, or those in the operation's line."""
+    """The calls that give an operation its arguments: at its line, or building its layer."""
     if built:
         return graph.roots([f"module:{operation.module}"])
     return [e for e in graph.expressions if e.kind in COMPUTING and not e.is_copy and e.source == operation.source]
@@ -251,7 +251,7 @@ def _is(each: Expression, value: Any) -> bool:
 
 
 def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
-    """The expression that made wrong what some lines compute with, of numbers alone: the reference computes with it nowhere.
+    """The expression, of numbers alone, that made wrong what some lines compute with.
 
     None where all of it is the reference's, or there are several of several lines.
 
@@ -275,7 +275,7 @@ def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
 
 
 def _is_strange(each: Expression, seen: Seen) -> bool:
-    """Whether the reference has a value nowhere, or an array of its numbers in another order only."""
+    """Whether the reference has a value nowhere, or only in another order."""
     if is_number(each.scalar) and each.scalar < MASKED:
         return False
     if not seen.has(each):
@@ -285,7 +285,7 @@ def _is_strange(each: Expression, seen: Seen) -> bool:
 
 
 def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
-    """The expression that made a number which a line computes with; None where it takes no such number.
+    """The expression that made a number which a line computes with.
 
     Args:
         sides: what was recorded of construction and a pass.
@@ -308,7 +308,7 @@ def is_close(own: float, due: float) -> bool:
 
 
 def name(divergence: Divergence | None, found: Blamed | None, note: str = "") -> None:
-    """Name the expression as the line of a divergence, with what led from it to the wrong value.
+    """Name the expression as a divergence's line, with what led on to the wrong value.
 
     ``note`` stands in place of what is said of the expression.
     """

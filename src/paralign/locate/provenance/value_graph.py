@@ -183,7 +183,7 @@ class ValueGraph:
             self.expressions.append(found)
 
     def _add_settings(self, settings: SettingsFiles) -> None:
-        """Let values that were read from an object lead to the entry of a file, where one has their name and value."""
+        """Let values read from an object lead to the entry of a file of that name and value."""
         known: dict[tuple[str, int, str], Expression] = {}
         for each in list(self.expressions) if settings.entries else ():
             entry = _entry(each, settings)
@@ -197,7 +197,7 @@ class ValueGraph:
             known[place].users.append(each)
 
     def of_step(self, number: int) -> list[Expression]:
-        """What was computed when a schedule was advanced to a step; to the first: what came before."""
+        """What was computed when a schedule was advanced to a step, or before the first."""
         ends = [self._roots.get(f"step:{n}") for n in (number - 1, number)]
         first = 0 if ends[0] is None else ends[0] + 1
         return self.expressions[first : len(self.expressions) if ends[1] is None else ends[1] + 1]
@@ -212,17 +212,17 @@ class ValueGraph:
         return None if number is None else self.expressions[number]
 
     def roots(self, names: Iterable[str]) -> list[Expression]:
-        """The expressions that made what the recorder calls by some names, as far as they are known."""
+        """The known expressions that made what the recorder calls by some names."""
         found = map(self.root, names)
         return [root for root in found if root is not None]
 
     def building(self) -> list[Expression]:
-        """What was computed between the model and the first step: how the optimizer and its schedule were built."""
+        """What was computed between the model and the first step."""
         return self.expressions[(self._roots.get("model") or 0) + 1 : self._roots.get("step:0")]
 
 
 def keys_of(each: Expression) -> list[str]:
-    """What a reading asks its object for: the attribute's name, the text in brackets, the texts that ``get`` is given."""
+    """What a reading asks its object for: an attribute, a text in brackets or for ``get``."""
     if each.kind == "attribute":
         return [each.label]
     if each.kind == "element":
@@ -235,7 +235,7 @@ def keys_of(each: Expression) -> list[str]:
 
 
 def _entry(each: Expression, settings: SettingsFiles) -> Entry | None:
-    """The entry of a file that a reading has its value from; None where something else is known to have made it."""
+    """The entry of a file that a reading has its value from."""
     if each.kind in _HANDED and isinstance(each.scalar, str):
         return settings.line(each.scalar)
     if each.mark[0] not in ("s", "l"):
@@ -285,7 +285,7 @@ _DRAWN = ("rand", "normal", "uniform", "param", "shuffle", "choice", "permut", "
 
 
 def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
-    """Those that were made of constants, not of inputs, parameters or draws; in their order, which has to be that of the graph."""
+    """The expressions made of constants only, in the order of their graph."""
     given = list(expressions)
     found = dict.fromkeys(each for each in given if each.kind == SETTING)
     for each in given:
@@ -308,12 +308,12 @@ _FILES = (".json", ".ini", ".cfg", ".toml", ".yaml", ".yml", ".txt", ".csv", ".n
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text names a file or folder: where a side's files lie, and what they are called, is its own matter."""
+    """Whether a text names a file or folder: these are each side's own matter."""
     return "/" in text or "\\" in text or text.lower().endswith(_FILES)
 
 
 class Seen:
-    """The values that some expressions have: every number, every text, every array in its order.
+    """The values of some expressions: numbers, texts, arrays in their order.
 
     Args:
         expressions: whose values count.
@@ -345,7 +345,7 @@ class Seen:
         return bool(np.all(far <= SAME * np.abs(numbers) + 1e-12))
 
     def has(self, each: Expression) -> bool | None:
-        """Whether a value was seen, arrays by their numbers; None for what cannot be told: objects, few common numbers."""
+        """Whether a value was seen; None for objects and few common numbers."""
         if isinstance(each.scalar, str):
             return each.scalar in self.texts or _is_path(each.scalar)
         if each.numbers is None or each.numbers.size == 0:
@@ -354,7 +354,7 @@ class Seen:
         return True if not found and each.mark[0] == "s" and each.scalar in COMMON else found
 
     def _has_variant(self, each: Expression) -> bool:
-        """Whether a short list of settings was seen with some numbers exchanged for others: then each number was seen, and the list not."""
+        """Whether a short list was seen with some of its numbers exchanged."""
         numbers = each.numbers
         if numbers is None or each.mark[0] == "s" or not 1 < numbers.size <= SHORT or bool(np.all(numbers == np.round(numbers))):
             return False
@@ -377,7 +377,7 @@ class Seen:
 
 
 class SeenApart(Seen):
-    """Values that were seen; plain numbers count where a plain number was: among the elements of arrays, any has a neighbour."""
+    """Values that were seen, plain numbers apart from the elements of arrays."""
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         super().__init__(expressions)

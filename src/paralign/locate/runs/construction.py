@@ -1,4 +1,4 @@
-"""Where layers were constructed and helpers called: which of the lines that led to an operation decided on it."""
+"""Which of the lines that built a layer or called a helper decided on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.locate.runs.traverse import begin_alike, computing, computing_users, made
 from paralign.locate.source.bindings import Code
-from paralign.locate.source.call_arguments import argument_line, bound_line, differing, table_line
+from paralign.locate.source.call_arguments import argument_line, differing
 from paralign.locate.source.statements import calls
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ CONTAINERS = frozenset({"Sequential", "ModuleList", "LayerList", "ModuleDict", "
 
 
 def constructed(graph: Graph, module: str) -> tuple[str, ...]:
-    """The lines that constructed a module, where it is a layer of the framework; those of what it is a copy inside of, else none."""
+    """The lines that constructed a layer of the framework, or what it is a copy inside of."""
     if module not in graph.kinds:
         return ()
     if not module and graph.kinds[module] in CONTAINERS:  # what runs in no layer, as a loss does, runs not in the container either
@@ -40,25 +40,25 @@ def constructed(graph: Graph, module: str) -> tuple[str, ...]:
 
 
 def own_line(graph: Graph, operation: Operation) -> str | None:
-    """The line that an operation is known by: where its layer was constructed, or where it is called."""
+    """The line that an operation is known by: its construction or its call site."""
     lines = constructed(graph, operation.module)
     return lines[0] if lines else operation.source
 
 
 def calling_module(graph: Graph, operation: Operation) -> str:
-    """The module whose code calls an operation: of a layer of the framework the one that holds it."""
+    """The module whose code calls an operation, a layer's holder for a layer's."""
     return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module
 
 
 def reference_line(graph: Graph, operation: Operation | None, *, built: bool) -> str | None:
-    """The reference's line beside: where its layer was constructed, or where the operation is called."""
+    """The reference's line beside: of the construction, or of the call."""
     if operation is None:
         return None
     return own_line(graph, operation) if built else operation.source
 
 
 def is_container_line(graph: Graph, operation: Operation) -> bool:
-    """Whether the innermost line of a layer's operation runs several layers at once, as that of a Sequential does."""
+    """Whether an operation's innermost line runs several layers, as a Sequential's does."""
     if operation.module not in graph.kinds:
         return False
     if operation.source is None:
@@ -73,7 +73,7 @@ def is_container_line(graph: Graph, operation: Operation) -> bool:
 
 @dataclass(frozen=True)
 class Passage:
-    """An operation at fault, and lines that led to it: which of them decided on it is told by right operations that passed them too.
+    """An operation at fault, and the lines that led to it, to find the one that decided.
 
     Args:
         judgement: of the run as it is.
@@ -120,7 +120,7 @@ class Passage:
 
     @cached_property
     def others(self) -> list[tuple[Graph, Operation]]:
-        """Right operations of the same kind with other arguments, and of the kind that is due here."""
+        """Right operations of the kind with other arguments, and of the kind that is due."""
         kind, arguments = self.operation.kind, self.operation.arguments
         found = [(g, o) for g, o in self.right if o.kind == kind and (self.alike or o.arguments != arguments)]
         if self.due is not None and self.due.kind != kind:
@@ -142,7 +142,7 @@ class Passage:
 
     @cached_property
     def innermost(self) -> str:
-        """The line to look at: ``unshared``, or further out where the reference's operation went through a helper that others use."""
+        """The line to look at: ``unshared``, or further out past a helper that others use."""
         if self.unshared != self.lines[0] or self.counterpart is None or self.alike:
             return self.unshared
         depth = _shared_in_reference(self.judgement.reference, self.counterpart, by_construction=self.by_construction)
@@ -158,23 +158,18 @@ class Passage:
         return _lines_of(graph, operation, by_construction=self.by_construction)
 
     def argument(self) -> str | None:
-        """The call that gives the layer the argument that differs, where this line is right elsewhere or constructs one layer only."""
+        """The call that gives the layer its differing argument, if its line is right elsewhere."""
         names = self._differing()
         return argument_line(self.lines, names) if names and self._is_fine_elsewhere() else None
 
-    def bound(self) -> str | None:
-        """Where the argument that differs was bound to what constructs the layer, if all layers of this line have it."""
-        names = self._differing()
-        return None if not names or self._is_fine_elsewhere() else bound_line(self.lines, names)
-
     def _differing(self) -> set[str]:
-        """The arguments that differ from the reference's, if the innermost line is the one that constructs the layer."""
+        """The arguments that differ, if the innermost line constructs the layer."""
         if self.counterpart is None or self.innermost != self.lines[0]:
             return set()
         return differing(self.operation.arguments, self.counterpart.arguments)
 
     def _is_fine_elsewhere(self) -> bool:
-        """Whether a right operation of the kind is of a layer that this line constructed, or the line constructs one layer only."""
+        """Whether this line built a right layer of the kind too, or builds one layer only."""
         if any(o.kind == self.operation.kind and self._is_of_line(g, o) for g, o in self.right):
             return True
         graph = self.judgement.candidate
@@ -183,30 +178,8 @@ class Passage:
     def _is_of_line(self, graph: Graph, operation: Operation) -> bool:
         return constructed(graph, operation.module)[:1] == self.lines[:1]
 
-    def table(self) -> str | None:
-        """The line of the table that a loop takes the wrong argument from; None where the call in the loop may be wrong.
-
-        The call is right where other rounds make of it what is due here, and the wrong rounds follow one another, as those of a row do.
-        """
-        due = self.counterpart
-        names = set() if due is None else differing(self.operation.arguments, due.arguments)
-        told = table_line(self.lines, names) if names else None
-        if due is None or told is None:
-            return None
-        loop, line = told
-        depth = self.lines.index(loop) + 1
-        first, last = min(self.guilty), max(self.guilty)
-        has_right_round = False
-        for graph, operation in self.right:
-            if operation.kind != self.operation.kind or constructed(graph, operation.module)[:depth] != self.lines[:depth]:
-                continue
-            if first < operation.number < last:
-                return None
-            has_right_round |= names.isdisjoint(differing(operation.arguments, due.arguments))
-        return line if has_right_round else None
-
     def own_setting(self) -> str | None:
-        """Where the user's module of the operation was constructed, if its line reads a setting and right operations are of others."""
+        """Where the user's module was constructed whose setting the operation's line reads."""
         passing = [o for _, o in self.others if o.source == self.operation.source]
         if self.innermost != self.unshared:
             return None
@@ -214,7 +187,7 @@ class Passage:
 
 
 def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) -> str | None:
-    """Where one's own module of an operation was constructed, if its line reads a setting of it, and right ones there are of others."""
+    """Where the user's module was constructed whose setting an operation's line reads."""
     path = operation.module
     if path not in graph.built or path in graph.kinds or any(o.module == path for o in others):
         return None
@@ -228,7 +201,7 @@ def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) ->
 
 
 def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) -> bool:
-    """Whether an operation makes of right values right ones, or what others make right ones of at once: a convolution without its bias."""
+    """Whether an operation makes right results, or others make right ones of them at once."""
     if not all(judgement.is_right(v) for v in operation.inputs):
         return False
     wrong = [v for v in made(operation) if not judgement.is_right(v)]
@@ -242,7 +215,7 @@ def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) ->
 
 
 def _calling(lines: tuple[str, ...], ways: set[tuple[str, ...]]) -> str:
-    """The innermost line that calls what holds the line within it several times, if a right operation came that way too; else the first."""
+    """The innermost line that calls what holds the inner line several times; else the first."""
     for inner, outer in pairwise(lines) if lines in ways else ():
         if calls(outer, inner) > 1:
             return outer
@@ -254,7 +227,7 @@ def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> t
 
 
 def _shared_in_reference(graph: Graph, due: Operation, *, by_construction: bool) -> int:
-    """How many of an operation's innermost lines others of its kind have in common with it that have other arguments."""
+    """How many innermost lines others of the kind share that have other arguments."""
     own = _lines_of(graph, due, by_construction=by_construction)
     shared = 0
     for other in graph.operations:

@@ -63,7 +63,7 @@ class Matches:
         self._near: dict[tuple[str, float | None], tuple[float, Value | None]] = {}
 
     def equals(self, value: Value) -> list[Value]:
-        """The reference's values that hold the same elements, in the order in which they were seen; in any order of elements."""
+        """The reference's values of the same elements in any order, the first seen first."""
         if value.digest is None:
             return []
         key = value.digest, value.bounded
@@ -73,7 +73,7 @@ class Matches:
         return self._equal[key]
 
     def nearest(self, value: Value) -> tuple[float, Value | None]:
-        """Distance and value of the reference's nearest value, None where none is alike (see ``ALIKE``)."""
+        """The reference's nearest value and its distance; None beyond ``ALIKE``."""
         if value.digest is None:
             return math.inf, None
         key = value.digest, value.bounded
@@ -87,12 +87,12 @@ class Matches:
         return self._near[key]
 
     def next_to(self, value: Value) -> list[Value]:
-        """The reference's nearest value, and those that hold the same as it: what was only moved of it."""
+        """The reference's nearest value, and those that hold the same."""
         near = self.nearest(value)[1]
         return [] if near is None else self.equals(near)
 
     def _repeated(self, value: Value) -> list[Value]:
-        """The values that this one repeats along some of its axes, or that repeat it: what one side expands first, the other broadcasts."""
+        """The values that this one repeats along some axes, or that repeat it."""
         if not is_telling(value) or value.unmasked is not None:
             return []
         size, found = value.size, []
@@ -106,7 +106,7 @@ class Matches:
         return found
 
     def _within(self, value: Value, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
-        """The values that are no further, with their distances; ``nearest``: only those that may be the nearest."""
+        """The values within a limit, with distances; ``nearest``: candidates for the nearest."""
         digest = _telling_part(value)
         cell = self._cells.get(_cell_of(value))
         found: list[tuple[float, Value]] = []
@@ -144,7 +144,7 @@ class _Cell:
 
 
 def apart(one: Value, other: Value) -> float:
-    """How far two values are apart by their elements in any order; infinite where their counts differ, or nothing is known of one.
+    """How far two values are apart in any order; infinite where that is not known.
 
     Very large elements beside ordinary ones would hide these: the mean of what is bounded of their moduli is compared as well.
     """
@@ -169,14 +169,14 @@ def _cell_of(value: Value) -> tuple[float, bool]:
 
 
 def _figures(digest: str | None) -> list[float]:
-    """Figures of a digest on scales where those of two digests of a small distance are at most twice as far apart."""
+    """Figures of a digest, scaled so that near digests have near figures."""
     known = digests.figures(digest or digests.EMPTY)
     shares = (x if abs(x) <= 1 else math.copysign(1 + math.log(abs(x)), x) for x in known.moments())
     return [math.log(max(known.rms, _SMALLEST)), *shares]
 
 
 def is_telling(value: Value) -> bool:
-    """Whether a value is so particular that it is not met by chance: no constants, no few small or simple numbers."""
+    """Whether a value is too particular to be met by chance."""
     if value.digest is None:
         return False
     if digests.is_evidence(_telling_part(value)):
@@ -188,7 +188,7 @@ def is_telling(value: Value) -> bool:
 
 
 def ordered_distance(one: Value, other: Value) -> float | None:
-    """The relative L2 distance of two values of the same shape but for axes of length one; None where it is not known."""
+    """The relative L2 distance of two values in order; None where it is not known."""
     if one.sketch is None or other.sketch is None or not same_shape(one, other):
         return None
     return float(sketches.distance(one.sketch, other.sketch))
@@ -200,7 +200,7 @@ def same_shape(one: Value, other: Value) -> bool:
 
 
 def broadcasts(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether one of two shapes becomes the other by repeating axes of length one, and axes before the first."""
+    """Whether one shape broadcasts to the other."""
     try:
         return np.broadcast_shapes(one, other) in (one, other)
     except ValueError:

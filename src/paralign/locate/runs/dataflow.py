@@ -1,4 +1,4 @@
-"""The operations of one run as a graph of values: which operation made a value, of which others, at which line."""
+"""The operations of one run as a graph: what made each value, of what, at which line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Value:
 
     @property
     def bounded(self) -> float | None:
-        """The mean of its elements' moduli, each brought below one; known where some are very large."""
+        """The mean of its elements' bounded moduli; known where some are very large."""
         found = self.record.attrs.get("bounded")
         return None if found is None else float(found)
 
@@ -79,7 +79,7 @@ class Value:
 
 @dataclass(eq=False)
 class Operation:
-    """One operation of the run. ``number`` is that of the framework's call; what a call changed besides its results has ``written``."""
+    """One operation; what its call changed besides the results is ``written``."""
 
     number: int
     op: str
@@ -147,7 +147,7 @@ class Graph:
                 self._add_sketches(record)
 
     def _is_handed_on(self, record: Record) -> bool:
-        """Whether a value came from nowhere that was watched, and says enough to be known by its digest."""
+        """Whether a value came from nowhere watched, and can be known by its digest."""
         given = record.role == "input" and not record.name and record.attrs.get("operation") == "given"
         return given and record.digest is not None and digests.is_evidence(record.digest)
 
@@ -194,7 +194,7 @@ class Graph:
                 gradients[number].gradient_sketch = np.asarray(table[row])
 
     def noise_of(self, other: Graph) -> dict[int, Record]:
-        """The records of another pass of the same side, by the records of this one that stand at the same place.
+        """The records of another pass, by the records of this one at the same place.
 
         A model that fills a cache in its first pass does other operations in the next: only those that both do are paired.
         """
@@ -210,7 +210,7 @@ class Graph:
 
 
 def _counterparts(ours: list[Operation], theirs: list[Operation]) -> dict[int, int]:
-    """Numbers of operations of one pass -> those of the same operations in another pass of the same side."""
+    """Operations of one pass -> the same operations of another pass of that side."""
     one, two = ([(o.op, o.module, o.source, o.written) for o in operations] for operations in (ours, theirs))
     first, second = ([o.number for o in operations] for operations in (ours, theirs))
     if one == two:

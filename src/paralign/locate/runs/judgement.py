@@ -110,7 +110,7 @@ class Judgement:
                 self._blur(value, partner, operation, blurred)
 
     def _blur(self, value: Value, partner: Value, maker: Operation, before: float) -> None:
-        """Keep how far a right value is from the reference's by coordinates in float32, its own operation's or those before it."""
+        """Keep how far a right value is off by coordinates that were computed in float32."""
         own = self.noise.get(partner.record.id, 0.0) if maker.kind in COORDINATES else 0.0
         limit = self.scale.own * max(own, self._gain(partner) * before)
         in_order = ordered_distance(partner, value)
@@ -120,7 +120,7 @@ class Judgement:
             self.error[value] = max(self.error[value], far)
 
     def blurring(self) -> list[tuple[Value, Value]]:
-        """The right results whose own operation computes coordinates in float32, each with the reference's."""
+        """The right results computed by coordinates in float32, each with the reference's."""
         pairs: list[tuple[Value, Value]] = []
         for operation in self.candidate.operations:
             if operation.kind not in COORDINATES or operation.written:
@@ -140,7 +140,7 @@ class Judgement:
         return bool(apart_by)
 
     def has_slips(self) -> bool:
-        """Whether an operation's result is slightly wrong: near a value of the reference, but further than its inputs explain."""
+        """Whether a result is near a reference's value, but further off than inputs explain."""
         return any(self.error[value] <= SLIGHT for value in self.wrong)
 
     def _gain(self, partner: Value) -> float:
@@ -150,7 +150,7 @@ class Judgement:
         return max(1.0, self.noise.get(partner.record.id, 0.0) / max(behind, self.scale.floor / 2))
 
     def allowed(self, partner: Value, before: float) -> float:
-        """The greatest distance from a reference's value that is no fault of the operation, given that of its inputs."""
+        """The greatest distance that is no fault of the operation, given its inputs'."""
         maker = partner.maker
         own = self.noise.get(partner.record.id, 0.0) if maker is not None and maker.kind in COORDINATES else 0.0
         return self.scale.own * max(self.scale.floor, self._gain(partner) * before, own)
@@ -182,7 +182,7 @@ class Judgement:
         return found
 
     def disordered(self, value: Value) -> bool:
-        """Whether a right value is that of a reference value of the same shape in another order of elements."""
+        """Whether a right value has the reference's elements in another order."""
         if value not in self._disordered:
             distances = [ordered_distance(p, value) for p in self.partners(value)] if self.is_established(value) else []
             known = [far for far in distances if far is not None]
@@ -190,20 +190,20 @@ class Judgement:
         return self._disordered[value]
 
     def misplaced(self) -> list[tuple[Value, Value]]:
-        """The pairs of outputs of which the candidate's is right in itself, but is not what is due there."""
+        """The pairs of outputs whose candidate's is right in itself, but at another place."""
         if self.scale.thorough:
             return []
         return [(first, second) for first, second in self.wrong_outputs() if second not in self.wrong and not self.disordered(second)]
 
     def is_complement(self, value: Value) -> bool:
-        """Whether the reference has a mask of booleans the other way round: what one side keeps, the other leaves out."""
+        """Whether the reference has a boolean mask the other way round."""
         if value.record.dtype != "bool" or value.digest is None:
             return False
         size, true = _true(value.digest)
         return 0 < true < size and (size, size - true) in self._masks
 
     def disorder(self, value: Value) -> Operation | None:
-        """The operation that brought the elements of a right value into another order than the reference has them in; None without one."""
+        """The operation that brought the elements of a right value into another order."""
         seen: set[Value] = set()
         while self.disordered(value) and value.maker is not None and value not in seen:
             seen.add(value)
@@ -214,7 +214,7 @@ class Judgement:
         return None
 
     def _paired_outputs(self) -> list[tuple[Value, Value, float]]:
-        """The model's outputs of both sides, and how far they are apart: by their elements, and in order."""
+        """Both models' outputs in pairs, and how far they are apart, in order too."""
         ours, theirs = self.reference.outputs, self.candidate.outputs
         if ours.keys() == theirs.keys():
             pairs = [(ours[path], theirs[path]) for path in ours]
@@ -244,7 +244,7 @@ class Judgement:
         return far if value not in self.wrong and math.isfinite(far) else 0.0
 
     def carrying(self) -> set[Operation]:
-        """The operations through which the wrong outputs came to be wrong, as far back as there are wrong values."""
+        """The operations that made the wrong outputs wrong, as far back as values are wrong."""
         way = reached(
             (second for _, second in self.wrong_outputs()),
             lambda v: v.maker.inputs if v.maker is not None and (v in self.wrong or self.scale.thorough) else (),
@@ -252,7 +252,7 @@ class Judgement:
         return {value.maker for value in way if value.maker is not None and value in self.wrong}
 
     def twin(self, operation: Operation) -> Operation | None:
-        """The reference's operation that takes the same values, as far as they are right; of the same kind if there is one."""
+        """The reference's operation that takes the same right values, preferably of the kind."""
         if operation not in self._twins:
             self._twins[operation] = self._find_twin(operation)
         return self._twins[operation]
@@ -273,7 +273,7 @@ class Judgement:
         return max(shared, key=likeness)
 
     def _sharing(self, operation: Operation) -> Counter[Operation]:
-        """The reference's operations that take values which an operation takes, parameters counting twice; moves only for a move."""
+        """The reference's operations that take the same values; parameters count twice."""
         shared: Counter[Operation] = Counter()
         moving = operation.kind in MOVES
         for value in dict.fromkeys(operation.inputs):
@@ -293,7 +293,7 @@ class Judgement:
         return next((o for o in alike if any(self.backwards.nearest(v)[0] > self.scale.equal for v in o.outputs)), None)
 
     def same_inputs(self, operation: Operation, twin: Operation) -> bool:
-        """Whether two operations take the same values, as far as values tell: none of either's telling inputs is foreign to the other."""
+        """Whether two operations take the same values, as far as values tell."""
         due = {v for v in twin.inputs if is_telling(v)}
         taken = [v for v in operation.inputs if is_telling(v)]
         known = self.partners_of(taken)

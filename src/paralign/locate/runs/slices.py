@@ -1,4 +1,4 @@
-"""Values that are a part of one of the reference's: coordinates, columns or halves that one side computes one by one, the other at once."""
+"""Values that are a part of one of the reference's: a column, a half, a coordinate."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Slices:
                 self._known.add(digests.moments(part), part)
 
     def holds(self, value: Value) -> bool:
-        """Whether a value is a part of one of them, in the same order as far as that shows: where a part of its elements has its shape."""
+        """Whether a value is a part of a known one, in its order as far as that shows."""
         if value.digest is None:
             return False
         same = self._known.find(value.digest)
@@ -68,7 +68,7 @@ class Slices:
         return bool(same) or (value.unmasked is not None and value.unmasked in self._known)
 
     def _is_mask(self, value: Value) -> bool:
-        """Whether a value is a known mask times a positive factor, of whatever size: it may be repeated."""
+        """Whether a value is a known mask times any positive factor."""
         if value.digest is None:
             return False
         own = digests.figures(value.digest)
@@ -84,7 +84,7 @@ class Slices:
         return not any(user.kind in SCALING for user in computing_users(value))
 
     def first_wrong(self, judgement: Judgement, region: Sequence[Operation]) -> Operation | None:
-        """The first operation of a region that makes, of right values or right parts, what is no part of the reference's.
+        """A region's first operation that makes of right parts what is no part.
 
         None where no value of the region is such a part. What leads to parts that are right in the end is not to blame.
         """
@@ -117,7 +117,7 @@ def _ways(values: Iterable[Value]) -> set[Operation]:
 
 
 def _parts(array: np.ndarray) -> Iterator[np.ndarray]:
-    """An array, what it holds at each place of its short axes, its halves and thirds, and every other element."""
+    """An array, and its slices along short axes, halves, thirds and every other element."""
     yield array
     for axis, length in enumerate(array.shape):
         if 1 < length <= LONGEST:

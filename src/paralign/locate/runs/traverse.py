@@ -1,4 +1,4 @@
-"""Following values to where they were made and used, past operations that only move them; where calls part."""
+"""Following values to producers and consumers, past moves; where calls part."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def made(operation: Operation) -> list[Value]:
 
 
 def makers_of(judgement: Judgement, values: list[Value]) -> list[Operation]:
-    """What makes the reference's values in the candidate, as far as values tell and lines are known."""
+    """What makes the reference's values in the candidate, where lines are known."""
     same = [own for v in values if is_telling(v) for own in judgement.backwards.equals(v)]
     return [own.maker for own in same if own.maker is not None and own.maker.stack]
 
 
 def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
-    """The reference's operations on the way to a value, as far back as the candidate lacks what they make.
+    """The reference's operations on the way to a value, as far as they are lacking.
 
     The one that made it comes first; there are ``most`` at most.
     """
@@ -105,7 +105,7 @@ def inner_lines(maker: Operation, operation: Operation) -> tuple[str, str]:
 
 
 def parting(maker: Operation, operation: Operation) -> str:
-    """The line that made a value in the function where it also is handed to an operation; the same line where that does both."""
+    """The line that made a value, in the function that also hands it to an operation."""
     shared, inner = common(maker, operation), inner_lines(maker, operation)
     parts_inside = 0 < shared < min(len(maker.stack), len(operation.stack))
     if parts_inside and function_of(inner[0]) != function_of(inner[1]):  # one line calls both
@@ -114,7 +114,7 @@ def parting(maker: Operation, operation: Operation) -> str:
 
 
 def taken_besides(judgement: Judgement, value: Value, user: Operation, missing: Operation) -> bool:
-    """Whether others take a value as in the reference, a residual: it was handed on rightly, and the step is missing later."""
+    """Whether others take a value as in the reference: then the step is missing later."""
     kinds = {o.kind for o in computing_users(value) if o is not user and o.kind not in MOVES}
     theirs = {o.kind for partner in judgement.partners(value) for o in computing_users(partner) if o is not missing}
     return not kinds.isdisjoint(theirs)

@@ -81,7 +81,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 
 def named(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments with names in place of positions; ``argument 6`` (from 1 on) where the name is not known.
+    """Arguments with names in place of positions; ``argument 6`` for unknown ones.
 
     >>> named("label_smooth", {"2": 0.1}), named("something", {"5": 0, "axis": 1})
     ({'epsilon': 0.1}, {'argument 6': 0, 'axis': 1})

@@ -1,4 +1,4 @@
-"""Where what a line of an optimizer's step reads was put: numbers computed before it, settings, what is kept from step to step."""
+"""Where what an optimizer's line reads was put: numbers, settings, kept state."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Access:
 
 
 class Code:
-    """The class and the function around a line (``file:line``); without parts where the file cannot be read."""
+    """The class and the function around a ``file:line``; empty for unreadable files."""
 
     def __init__(self, source: str | None) -> None:
         place = SourceLine.of(source)
@@ -51,7 +51,7 @@ class Code:
             self._find_around(tree)
 
     def _find_around(self, tree: ast.Module) -> None:
-        """The innermost function, class and statement around the line; of several that begin in one line the outermost."""
+        """The innermost function, class and statement around the line."""
         for node in ast.walk(tree):
             if not _holds(node, self.line):
                 continue
@@ -107,7 +107,7 @@ class Code:
         return None
 
     def here(self) -> Iterator[ast.AST]:
-        """The nodes of the line's statement, and where it is in no function those of the module's statement."""
+        """The nodes of the line's statement, in a function or in the module."""
         return _nodes(self.statement)
 
     def value_of(self, value: ast.expr) -> ast.expr:
@@ -178,7 +178,7 @@ class Code:
         return [access for statement in self.function.body for access in _reads(statement)]
 
     def taken(self) -> list[Access]:
-        """Where what the line reads was taken from keys of attributes: there, or where its names were assigned."""
+        """Where what the line reads was taken from: keys of attributes, or assignments."""
         statements: list[ast.stmt] = [] if self.statement is None else [self.statement]
         waiting = list(self.names)
         while waiting and len(statements) < FOLLOWED:
@@ -190,7 +190,7 @@ class Code:
 
 
 def number_line(source: str | None, busy: Container[str]) -> str | None:
-    """The line where the one number was computed that a line reads by a name; None where it reads none, or several.
+    """The line that computed the one number which a line reads by a name.
 
     Args:
         source: the line, ``file:line``.
@@ -216,7 +216,7 @@ def only_keeps(source: str) -> bool:
 
 
 def unkept_line(source: str | None, makers: Sequence[str], instead: str | None = None) -> str | None:
-    """The line at fault where a step takes something else than what an earlier one has made for it.
+    """The line at fault where a step takes something else than an earlier one made for it.
 
     Args:
         source: the line that takes it.

@@ -1,4 +1,4 @@
-"""Where an argument of a layer comes from: the call of a helper that hands it on decided on it, not the helper."""
+"""Where an argument of a layer comes from: the call of a helper that hands it on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Decision:
-    """The line whose call gives an argument its value, the function around it, and that value as it is written there.
+    """The line whose call gives an argument its value, its function, and that value.
 
     There is no value where the call leaves it to the default of the function that it calls.
     """
@@ -47,7 +47,7 @@ def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set
 
 
 def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """The differing values of arguments that both have under one name: the candidate's and the reference's."""
+    """The differing values of arguments of one name: the candidate's and the reference's."""
     theirs = {common_argument(name): value for name, value in reference.items()}
     found = []
     for name, own in candidate.items():
@@ -58,7 +58,7 @@ def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any])
 
 
 def is_equal(own: Any, due: Any) -> bool:
-    """Whether two values of an argument mean the same; what is true or false on one side is not compared."""
+    """Whether two values of an argument mean the same; a bool beside no bool does."""
     if isinstance(own, bool) or _spread(own) == _spread(due):
         return True
     return is_number(own) and is_number(due) and math.isclose(own + due, 1.0, rel_tol=1e-9)  # what is kept of a statistic, or taken anew
@@ -90,7 +90,7 @@ def argument_line(lines: Sequence[str], names: set[str]) -> str | None:
 
 
 def bound_line(lines: Sequence[str], names: set[str]) -> str | None:
-    """The line where an argument was bound to what the innermost line calls (``partial``, a lambda); None where none was.
+    """The line where an argument was bound to what the innermost line calls.
 
     What is called is followed through helpers that hand it on as their own parameter.
 
@@ -122,7 +122,7 @@ def _keyword_lines(expression: ast.expr, names: set[str]) -> list[int]:
 
 
 def _handed(lines: Sequence[str], function: Function | None, name: str) -> tuple[str, ast.expr | None]:
-    """Where a name that the innermost line reads got its value, and that value as it is written there."""
+    """Where a name that the innermost line reads got its value, and that value."""
     if function is None or not _hands_on(function, name):
         return lines[0], ast.Name(name)
     decided = _followed(lines[1:], {name}, {_place_in_call(function, name)})
@@ -176,29 +176,6 @@ def _global(line: str, name: str) -> ast.expr | None:
     return found[0] if len(found) == 1 else None
 
 
-def table_line(lines: Sequence[str], names: set[str]) -> tuple[str, str] | None:
-    """The line of the table whose rows give an argument its value, and before it the line of the call in the loop.
-
-    None where the call is in no loop over a list or tuple that is written in its function or file.
-
-    Args:
-        lines: those that led to the construction of a layer, the innermost first, each ``file:line``.
-        names: what the argument may be called in the innermost call.
-    """
-    decided = _decided(lines, names)
-    call = None if decided is None else parsed_line(decided.line)
-    if decided is None or decided.value is None or call is None:
-        return None
-    scope = decided.function or call.tree
-    assigned = [*_assignments(decided.function), *_assignments(call.tree)]
-    read = _computed_of(names_in(decided.value), [each for each in assigned if each.lineno < call.place.line])
-    for loop in _loops_around(scope, call.place.line):
-        table = _table_of(loop, assigned) if read & names_in(loop.target) else None
-        if table is not None:
-            return decided.line, call.at(table)
-    return None
-
-
 def _assignments(scope: ast.AST | None) -> list[ast.Assign]:
     """The assignments of a function or file."""
     return [] if scope is None else [node for node in ast.walk(scope) if isinstance(node, ast.Assign)]
@@ -209,30 +186,6 @@ def _assigned_names(store: ast.Assign) -> set[str]:
     return {name for target in store.targets for name in names_in(target)}
 
 
-def _computed_of(read: set[str], assigned: Sequence[ast.Assign]) -> set[str]:
-    """Some names, and those that they were computed of by assignments before."""
-    found = set(read)
-    for each in reversed(assigned):
-        if _assigned_names(each) & found:
-            found |= names_in(each.value)
-    return found
-
-
-def _loops_around(scope: ast.AST, line: int) -> list[ast.For]:
-    """The loops that hold a line."""
-    loops = [node for node in ast.walk(scope) if isinstance(node, ast.For)]
-    return [loop for loop in loops if loop.lineno <= line <= (loop.end_lineno or 0)]
-
-
-def _table_of(loop: ast.For, assigned: Iterable[ast.Assign]) -> int | None:
-    """The line of the list or tuple that a loop goes over, by name or as it is written; None without one."""
-    for each in assigned:
-        is_table = isinstance(each.value, ast.List | ast.Tuple) and each.lineno < loop.lineno
-        if is_table and _assigned_names(each) & names_in(loop.iter):
-            return each.lineno
-    return loop.iter.lineno if isinstance(loop.iter, ast.List | ast.Tuple) else None
-
-
 def _decided(lines: Sequence[str], names: set[str]) -> Decision | None:
     """Where a layer's argument got its value; None where that cannot be told."""
     places = {_ORDER.index(name) for name in names if name in _ORDER}
@@ -240,7 +193,7 @@ def _decided(lines: Sequence[str], names: set[str]) -> Decision | None:
 
 
 def _followed(lines: Sequence[str], names: set[str], places: set[int]) -> Decision | None:
-    """As ``_decided``, of an argument that the innermost call takes by these names, or at these places."""
+    """As ``_decided``, of an argument that the innermost call takes by name or place."""
     optional = False
     for line in lines:
         function, value = _given(line, names, places)

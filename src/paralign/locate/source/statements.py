@@ -1,4 +1,4 @@
-"""What source code says around a line: its function, a second name for a value, a block without gradients, a backward function."""
+"""What source code says around a line: function, second names, blocks, backwards."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def calls(source: str, inner: str) -> int:
 
 
 def _name_around(tree: ast.Module, line: int) -> str:
-    """The name of the innermost function around a line, of a constructor that of its class; '' without one."""
+    """The innermost function around a line, or a constructor's class; '' without one."""
     held = [n for n in ast.walk(tree) if isinstance(n, _NAMED) and _spans(n, line)]
     if not held:
         return ""
@@ -198,7 +198,7 @@ def _name_around(tree: ast.Module, line: int) -> str:
 
 
 def named_for(source: str, maker: str) -> str | None:
-    """The line that gave what line ``maker`` made a name that only line ``source`` reads; None without one.
+    """The line that gave what line ``maker`` made a name that only line ``source`` reads.
 
     Both are in the same function. It is the assignment to several names at once, or of one name to another.
     """
@@ -250,7 +250,7 @@ def _lines_reading(function: ast.AST, name: str, after: int) -> set[int]:
 
 
 def _origin(stores: Sequence[ast.Assign], last: ast.Assign) -> ast.Assign | None:
-    """Where the name was assigned that an assignment gives another name to; None where it assigns no name."""
+    """Where the name was assigned that an assignment gives another name to."""
     before = [each for each in stores if each.lineno < last.lineno]
     return _last_named(before, getattr(last.value, "id", ""))
 
@@ -284,7 +284,7 @@ def _spans(node: ast.stmt, line: int) -> bool:
 
 
 def _switches_off(expression: ast.expr) -> bool:
-    """Whether an expression is ``no_grad``, a call of it, or ``set_grad_enabled(False)``, of whatever module."""
+    """Whether an expression switches gradients off: ``no_grad`` and its like."""
     called = expression.func if isinstance(expression, ast.Call) else expression
     name = ""
     if isinstance(called, ast.Attribute):
@@ -300,7 +300,7 @@ def _switches_off(expression: ast.expr) -> bool:
 
 
 def custom_backward(source: str) -> str | None:
-    """The line that returns the gradient in the ``backward`` of a line's class; None without one."""
+    """The line that returns the gradient in the ``backward`` of a line's class."""
     method = _backward(source)
     if method is None:
         return None
@@ -360,7 +360,7 @@ def _is_made_at(origin: ast.Assign | None, made: str) -> bool:
 
 
 def _assigned(stores: Sequence[ast.Assign], name: str, *, through: bool) -> ast.Assign | None:
-    """The last assignment to a name alone; ``through``: the last that does not make it of itself."""
+    """The last assignment to a name; ``through``: the last that is not of itself."""
     found = []
     for store in stores:
         alone = any(isinstance(target, ast.Name) and target.id == name for target in store.targets)
@@ -404,7 +404,7 @@ def _backward(source: str) -> ast.FunctionDef | None:
 
 
 def _at(source: str) -> tuple[ast.Module, int]:
-    """The tree of a line's file, and its number; a tree without parts where the file cannot be read."""
+    """The tree of a line's file, and its number; an empty tree if it cannot be read."""
     known = parsed_line(source)
     if known is not None:
         return known.tree, known.place.line

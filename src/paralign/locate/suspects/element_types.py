@@ -1,4 +1,4 @@
-"""Operations that a side computes in a lower precision than the other, in the runs as they are: all-float64 runs do not show it."""
+"""Operations that a side computes in a lower precision than the other natively."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SWITCHES = ("autocast", "auto_cast", "amp_guard")
 
 
 def lowered(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) -> list[Divergence]:
-    """The operations that the candidate computes natively in a lower precision than the reference computes their counterparts in.
+    """The operations that the candidate computes in a lower precision than the reference.
 
     Args:
         judgement: of the runs that were compared.
@@ -97,7 +97,7 @@ def _is_real(dtype: str) -> bool:
 
 
 def _precision(operation: Operation) -> str | None:
-    """The element type that an operation rounds to; None of what only moves values or computes no real numbers.
+    """The element type that an operation rounds to; None for moves and no real numbers.
 
     A cast rounds where its result has lost digits and no operation computes with it in that type, which says it then.
     """
@@ -172,7 +172,7 @@ def _divergence(judgement: Judgement, operation: Operation, other: Operation | N
 
 
 def _switch_line(stack: Sequence[str]) -> str | None:
-    """The line of the innermost ``with`` or decorator around a line that led to an operation which switches to a lower precision."""
+    """The innermost ``with`` or decorator line that lowers an operation's precision."""
     for source in stack:
         place = SourceLine.of(source)
         tree = None if place is None else parsed(place.file)

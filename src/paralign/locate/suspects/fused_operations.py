@@ -1,4 +1,4 @@
-"""What happens inside an operation that does at once what others write out: attention, normalisations, activations, softmax.
+"""The steps inside fused operations: attention, normalisations, softmax, activations.
 
 From what the reference's operation takes, its steps are computed as people write them, so that a hand-written one can be followed.
 """
@@ -35,7 +35,7 @@ def steps(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any])
 
 
 def _attention(inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    """``softmax(q k^T * scale + mask) v`` for queries, keys and values of shape (batch, heads, length, width)."""
+    """``softmax(q k^T * scale + mask) v``, of shape (batch, heads, length, width)."""
     if len(inputs) < 3 or any(x.ndim != 4 for x in inputs[:3]):  # noqa: PLR2004 - queries, keys, values; batch, heads, length, width
         return
     q, k = inputs[0], inputs[1]
@@ -56,7 +56,7 @@ def _attention(inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> It
 
 
 def _left_out(inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], shape: tuple[int, ...]) -> np.ndarray | None:
-    """Which scores are left out, as booleans of one of the shapes that broadcast to that of the scores; None where none is."""
+    """Which scores are left out, as booleans that broadcast to them; None where none is."""
     found = None
     if arguments.get("is_causal"):
         found = ~np.tril(np.ones(shape[-2:], bool))
@@ -68,7 +68,7 @@ def _left_out(inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], shape:
 
 
 def masks(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    """What people make of a mask of an operation, but for a positive factor: what is left out, what is kept, what is added."""
+    """What people make of an operation's mask: left out, kept or added, but for a factor."""
     if kind != "attention" or len(inputs) < 3 or any(x.ndim != 4 for x in inputs[:3]):  # noqa: PLR2004 - as above
         return
     found = _left_out(inputs, arguments, (*inputs[0].shape[:-1], inputs[1].shape[-2]))
@@ -77,7 +77,7 @@ def masks(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any])
 
 
 def unscaled(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    """Steps of an operation that are right only where a scale comes next: the products of queries and keys."""
+    """Steps that are right only before a scale: the products of queries and keys."""
     if kind == "attention":
         first = next(iter(_attention(inputs, arguments)), None)
         if first is not None and arguments.get("scale") != 1:

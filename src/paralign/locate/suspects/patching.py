@@ -1,4 +1,4 @@
-"""Guilt, by experiment: the reference's value is put in place of a suspect's result, and the run that follows is judged again."""
+"""Guilt, by experiment: the reference's value in a suspect's place, judged again."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class Laboratory(Protocol):
         """The candidate's run with some results replaced; None where it fails with them."""
 
     def values(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
-        """The values of the reference's run, whole; without those that the reference does not make again when it is run again."""
+        """The whole values of the reference's run, as far as it makes them again."""
 
 
 def guilty(
     laboratory: Laboratory, judgement: Judgement, most: int = 8, runs: int = 32, *, outright: bool = False
 ) -> tuple[list[Guilt], list[str]]:
-    """All independent faults, each confirmed by a run with the reference's value in its place; and remarks.
+    """All independent faults, each confirmed by a run; and remarks.
 
     Args:
         laboratory: runs the sides again.
@@ -100,7 +100,7 @@ def guilty(
 
 
 class _Hunt:
-    """The search for one fault after the other, with the reference's values in place of those that were found."""
+    """The search for one fault after the other, found ones put right."""
 
     def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int, *, outright: bool = False) -> None:
         self.laboratory, self.judgement, self.runs, self.outright = laboratory, judgement, runs, outright
@@ -111,7 +111,7 @@ class _Hunt:
         self.spent = 0
 
     def clear(self) -> None:
-        """Put the reference's values where kernels compute coordinates in float32, so that nothing behind is hidden by their rounding."""
+        """Put the reference's values where kernels compute coordinates in float32."""
         patches = self._patches_of(self.judgement.blurring())
         judged = self._judged(patches) if patches else None
         if judged is not None:
@@ -138,7 +138,7 @@ class _Hunt:
         return False
 
     def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
-        """Whether an operation makes another result of the reference's very values than its counterpart, and what follows hardly uses it.
+        """Whether an operation is wrong of right inputs, and what follows hardly uses it.
 
         Then no value that is computed of it could come nearer to the reference's. Where the two have other arguments, that is the fault.
         """
@@ -172,7 +172,7 @@ class _Hunt:
         return [v for user, _ in _followed(self.judgement, value) if user.kind not in MOVES for v in user.outputs]
 
     def _cost(self, trial: Trial) -> tuple[bool, bool, bool, int]:
-        """What is tried first: one operation before several, few before many; what mends much says little about where it was broken.
+        """The order of trials: one operation before several, few before many, masks last.
 
         A mask that only says the other way round what is kept comes after all that.
         """
@@ -183,7 +183,7 @@ class _Hunt:
         return trial.why is Reason.OUTPUT, turned, _named(trial) in self.failed, 1 if single else computing or several
 
     def _try(self, trial: Trial, value: Typed) -> bool:
-        """Put a value of the reference in place; if less is wrong then, keep the fault and the value."""
+        """Put a reference's value in place; keep it and the fault if less is wrong then."""
         patch = _patch(trial.value, value)
         more = self._turned_alike(trial) if trial.why is Reason.ORDER else []
         judged = self._judged([*self.patches.values(), patch, *more])
@@ -206,13 +206,13 @@ class _Hunt:
         return True
 
     def _confirms(self, trial: Trial, judged: Judgement) -> bool:
-        """Whether a run with the reference's value in place shows that the trial's operation is at fault."""
+        """Whether a run with the reference's value in place shows that a trial is right."""
         if self.outright:
             return _repaired(self.judgement, judged)
         return _improved(self.judgement, judged, trial) and not self._inherited(trial)
 
     def _slices(self, trial: Trial) -> Slices | None:
-        """What the reference makes, and the candidate does not, on the way to what is due: its values, and the steps inside of them."""
+        """What the reference makes on the way to what is due: values and fused steps."""
         way = [o for o in reversed(way_to(self.judgement, trial.due, len(trial.region) + CONTEXT)) if not o.written]
         values = dict.fromkeys(v for o in way for v in o.outputs if v.digest is not None and v is not trial.due)
         fused = [o for o in way if o.kind in fused_operations.KNOWN and not any(maker.written for maker in makers(o.inputs))]
@@ -233,7 +233,7 @@ class _Hunt:
         return Slices([*found, arrays[trial.due].array], masks, unscaled)
 
     def _turned_alike(self, trial: Trial) -> list[Patch]:
-        """The other results of the line that brought elements into a wrong order: parts that are joined later, all of them wrong."""
+        """The other results of the line that brought elements into a wrong order."""
         maker = trial.value.maker
         if maker is None:
             return []
@@ -247,12 +247,12 @@ class _Hunt:
         return self._patches_of(pairs)
 
     def _patches_of(self, pairs: Sequence[tuple[Value, Value]]) -> list[Patch]:
-        """The reference's values in place of the candidate's; without those that the reference does not make again."""
+        """The reference's values in place of the candidate's, as far as they are made again."""
         values = self.laboratory.values([due for _, due in pairs])
         return [_patch(value, values[due]) for value, due in pairs if due in values]
 
     def _inherited(self, trial: Trial) -> bool:
-        """Whether a slight error is that of the inputs: of the reference's very values the operation makes the reference's result."""
+        """Whether a slight error is the inputs': of the reference's, the result is right."""
         slight = trial.value in self.judgement.wrong and _error(trial) <= SLIGHT  # nothing in another order is slightly wrong
         if len(trial.region) > 1 or not slight or self.spent >= self.runs:
             return False
@@ -301,7 +301,7 @@ class _Hunt:
             self.found.append(suspected(self.judgement, suspect))
 
     def _with_repeats(self, guilt: Guilt, judged: Judgement) -> Judgement:
-        """The same fault at the same line of a loop, or of a layer that is used often: the reference's values put there too."""
+        """The same fault at the same line of a loop: the reference's values put there too."""
         pairs = _repeats(guilt)
         if not pairs or self.spent >= self.runs:
             return judged
@@ -339,7 +339,7 @@ def suspected(judgement: Judgement, suspect: Operation) -> Guilt:
 
 
 def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS, alike: int = ALIKE_TRIALS) -> list[Trial]:
-    """The trials of a suspect that are worth a run, ``alike`` of those found in one way; that of an output comes last, and always."""
+    """The trials of a suspect that are worth a run; that of an output comes last."""
     ways: Counter[Reason] = Counter()
     plan: list[Trial] = []
     for trial in trials(judgement, suspect):
@@ -356,7 +356,7 @@ def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS, alike: i
 
 
 def _repeats(guilt: Guilt) -> list[tuple[Value, Value]]:
-    """Later results of the same line and kind, wrong too, beside those of the reference's line, where there are as many of both."""
+    """Later wrong results of the same line and kind, beside those of the reference's."""
     trial = guilt.trial
     maker, other = trial.value.maker, trial.due.maker
     if maker is None or other is None or maker.written or other.written:
@@ -429,7 +429,7 @@ def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
 
 
 def _is_better(before: Judgement, after: Judgement, old: Value, new: Value, *, near: bool) -> bool:
-    """Whether a result has become right, or, near to what was put in place, its error has fallen."""
+    """Whether a result has become right, or near the patch its error has fallen."""
     if old in before.wrong and new not in after.wrong:
         return True
     if before.disordered(old) and not after.disordered(new):
@@ -459,7 +459,7 @@ def _is_output(judgement: Judgement, value: Value) -> bool:
 
 
 def _followed(judgement: Judgement, value: Value) -> list[tuple[Operation, bool]]:
-    """The operations that compute with a value, and with what comes of it as long as that is nothing that the reference has.
+    """The operations that compute with a value, as long as the reference has none of it.
 
     With each, whether it is near: behind what hands the value on, and steps whose results resemble nothing of the reference. Further on
     errors fall for other reasons as well.

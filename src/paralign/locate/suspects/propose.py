@@ -1,4 +1,4 @@
-"""Suspects: operations with right inputs and wrong results, and what the reference has in place of their results."""
+"""Suspects: right inputs and wrong results; what the reference has in their place."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Reason(Enum):
 
 @dataclass(eq=False)
 class Trial:
-    """An experiment: put ``due``, a value of the reference, in place of ``value``, which the candidate made.
+    """An experiment: put the reference's ``due`` in place of the candidate's ``value``.
 
     ``suspect`` is the operation with right inputs that started it; ``region`` the operations whose results are wrong up to ``value``.
     ``why`` says how the due value was found.
@@ -75,7 +75,7 @@ class Trial:
 
 
 def suspects(judgement: Judgement) -> list[Operation]:
-    """Operations with right inputs and wrong results on the way to a wrong output, the likeliest first.
+    """Operations of right inputs and wrong results behind a wrong output, likeliest first.
 
     Where no output is wrong: those of which the reference has the very twin, whose result is near but not the same.
     """
@@ -94,7 +94,7 @@ def _is_slightly_wrong(judgement: Judgement, operation: Operation) -> bool:
 
 
 def _frontier(judgement: Judgement) -> list[Operation]:
-    """Operations with right inputs on the way to a wrong output: what made it wrong, brought it out of order, or had no effect."""
+    """Operations with right inputs that made an output wrong, disordered or idle."""
     carrying = judgement.carrying()
     orders = _disordering(judgement, carrying)
     frontier: list[Operation] = []
@@ -109,7 +109,7 @@ def _frontier(judgement: Judgement) -> list[Operation]:
 
 
 def _disordering(judgement: Judgement, carrying: Iterable[Operation]) -> list[Operation]:
-    """The operations with right inputs that brought the elements of right values on the way into another order."""
+    """The operations that brought elements of right values into another order."""
     ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)]
     ends += [second for _, second in judgement.wrong_outputs()]
     found: list[Operation] = []
@@ -122,13 +122,13 @@ def _disordering(judgement: Judgement, carrying: Iterable[Operation]) -> list[Op
 
 
 def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
-    """The operations before suspects that hand on what they take, where the reference's of that kind makes something else of it."""
+    """The idle operations before suspects, where the reference's have an effect."""
     before = dict.fromkeys(before_any_moves(v) for o in frontier for v in o.inputs if judgement.is_right(v))
     return [v.maker for v in before if v.maker is not None and is_idle(judgement, v.maker)]
 
 
 def is_idle(judgement: Judgement, operation: Operation) -> bool:
-    """Whether an operation that is none of moving values has no effect, and its twin of the same kind has one that is lacking."""
+    """Whether an operation has no effect, and its twin of the same kind has one."""
     if operation.kind in MOVES or len(operation.outputs) != 1 or not is_telling(operation.outputs[0]):
         return False
     if not any(_is_near(judgement, v, operation.outputs[0]) for v in operation.inputs):
@@ -145,7 +145,7 @@ def _is_near(judgement: Judgement, value: Value, other: Value) -> bool:
 
 
 def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
-    """Whether an operation does what its twin does, but not exactly, although nothing of it is seen in the outputs."""
+    """Whether an operation does nearly what its twin does, unseen in the outputs."""
     if operation.kind in MOVES or not all(judgement.is_right(v) for v in operation.inputs):
         return False
     wrong = [v for v in operation.outputs if v in judgement.wrong and v.users and is_telling(v)]
@@ -156,7 +156,7 @@ def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
 
 
 def rank(judgement: Judgement, operation: Operation) -> int:
-    """How likely a suspect is at fault, 0 the likeliest: by what the reference does with the same values."""
+    """How likely a suspect is at fault, 0 the likeliest, by what the reference does."""
     if all(judgement.is_complement(v) for v in operation.outputs):
         return 4
     if any(judgement.disordered(v) for v in operation.outputs) or is_idle(judgement, operation):
@@ -170,7 +170,7 @@ def rank(judgement: Judgement, operation: Operation) -> int:
 
 
 def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    """What may be due in place of a suspect's result, or of what follows from it; the nearest to the suspect first, without regions."""
+    """What may be due in a suspect's place, the nearest first, without regions."""
     seen: set[tuple[Value, Value]] = set()
     for trial in _trials(judgement, suspect):
         if (trial.value, trial.due) not in seen and fits(trial.value, trial.due):
@@ -206,7 +206,7 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
-    """What the twin makes is due; in place of what is made of the suspect's result with a parameter, where the twin has that in it."""
+    """The twin's results are due; also for what adds a parameter that the twin takes."""
     taken = {v.shape for v in twin.inputs if v.is_parameter} - {v.shape for v in suspect.inputs}
     for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
         if result.maker is not None and any(v.is_parameter and v.shape in taken for v in map(before_any_moves, result.maker.inputs)):
@@ -218,7 +218,7 @@ def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterato
 
 
 def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Iterator[Trial]:
-    """What the reference's layer takes is due for all that take the candidate's input, where the one is made of the other."""
+    """What the reference's layer takes is due for all that take the candidate's input."""
     if not any(v.is_parameter for v in suspect.inputs):
         return
     for value in suspect.inputs:
@@ -231,7 +231,7 @@ def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Ite
 
 
 def _by_order(judgement: Judgement, suspect: Operation, value: Value) -> Iterator[Trial]:
-    """The same elements as the reference has them; as an operation of the same kind made them first, as they may be in several orders."""
+    """The reference's order of the same elements, as the same kind of step made it first."""
     for due in sorted(judgement.partners(value), key=lambda p: p.maker is None or p.maker.kind != suspect.kind):
         if same_shape(due, value):
             yield Trial(suspect, value, due, Reason.ORDER, due.maker)
@@ -247,7 +247,7 @@ def _by_identity(judgement: Judgement, suspect: Operation, wrong: list[Value]) -
 
 
 def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    """Follow what comes of a suspect's wrong result to operations of which the reference has a twin, by parameters or other values."""
+    """Follow a suspect's wrong results to operations of which the reference has a twin."""
     todo = deque(suspect.outputs)
     seen: set[Operation] = set()
     while todo and len(seen) < REACH:
@@ -266,7 +266,7 @@ def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def results(operation: Operation) -> list[Value]:
-    """What an operation makes, and what is made of that with a parameter: a convolution and its bias may be one operation or two."""
+    """What an operation makes, and what is made of that with a parameter: a bias."""
     found = list(operation.outputs[:1])
     for user in users_of(operation.outputs):
         if any(v.is_parameter or _is_moved_only(v) for v in user.inputs):
@@ -285,14 +285,14 @@ def is_computed(value: Value) -> bool:
 
 
 def _others(judgement: Judgement, user: Operation, twin: Operation) -> list[Value]:
-    """The twin's inputs that the user does not take: one of them stands where the user takes something wrong."""
+    """The twin's inputs that the user does not take: one stands for a wrong input."""
     taken = {p for v in user.inputs if judgement.is_right(v) for p in judgement.partners(v)}
     digested = {p.digest for p in taken}
     return [v for v in twin.inputs if v.maker is not None and v not in taken and v.digest not in digested]
 
 
 def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
-    """Follow the reference from the suspect's inputs through what the candidate lacks, to a result of the same kind of operation."""
+    """Follow the reference from the suspect's inputs to a result of the same kind."""
     todo = deque((p, 0) for v in suspect.inputs if judgement.is_established(v) for p in judgement.partners(v))
     seen: set[Operation] = set()
     while todo:
@@ -310,7 +310,7 @@ def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> I
 
 
 def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    """Follow both sides from the same values to where they go on alike: values of one shape that operations of one kind take."""
+    """Follow both sides from the same values to where they go on alike."""
     begun = {p for v in suspect.inputs if judgement.is_established(v) for p in judgement.partners(v)}
     theirs = _onward(begun, lambda v: judgement.lacking(v) and bool(v.shape))
     for value in _onward(set(suspect.outputs), lambda v: v in judgement.wrong):
@@ -322,7 +322,7 @@ def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    """Where a constant of simple numbers, which proves nothing, goes in on the way: what only the reference has, of its shape."""
+    """Where a plain constant goes in on the way: what only the reference has of its shape."""
     takers = [suspect, *users_of(_onward(set(suspect.outputs), lambda v: v in judgement.wrong))]
     taken = [v for o in takers for v in o.inputs if _is_made_constant(v)]
     # what a constant was made of is a constant perhaps
@@ -356,7 +356,7 @@ def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
 
 
 def fits(value: Value, due: Value) -> bool:
-    """Whether a reference's value can take the place of a candidate's: the same number of elements, or of axes."""
+    """Whether a reference's value fits a candidate's place: in elements, or in axes."""
     if value.maker is None or value.maker.written or (due.maker is not None and due.maker.written):
         return False
     if due.maker is None and not due.record.name:
@@ -365,7 +365,7 @@ def fits(value: Value, due: Value) -> bool:
 
 
 def region(judgement: Judgement, suspect: Operation, value: Value) -> list[Operation]:
-    """The operations from a suspect to a value whose results are wrong, in order; the suspect alone where it made the value."""
+    """The operations with wrong results from a suspect to a value, in order."""
     if value.maker is suspect:
         return [suspect]
     found = reached(makers({value} & judgement.wrong), lambda operation: makers(v for v in operation.inputs if v in judgement.wrong))

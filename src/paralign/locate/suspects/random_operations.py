@@ -1,4 +1,4 @@
-"""Random operations of two runs: which belongs to which, and whether they are random alike."""
+"""Random operations of two runs: which belong together, and are they random alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAIR, _FAMILY, _PROBABILITY, _NAME = 1.0, 0.5, 0.3, 0.2
 
 
 def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[Said | None, Said | None]]:
-    """The random operations of both sides in order, paired as far as their sizes and kinds allow; what is left over alone.
+    """Both sides' random operations in order, paired by size and kind; the rest alone.
 
     Args:
         reference: those of the reference, in order.
@@ -51,7 +51,7 @@ def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[
 
 
 def packed(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[tuple[Said | None, Said | None]]:
-    """The pairs, with masks of other sizes paired for a trial: sequences without their padding have fewer rows of the same length."""
+    """The pairs, with masks of other sizes paired for a trial: padding left out."""
     found, alone = list(pairs), [(i, one) for i, (one, other) in enumerate(pairs) if other is None and one is not None]
     for place, (one, other) in enumerate(pairs):
         if one is None and other is not None:
@@ -63,7 +63,7 @@ def packed(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[tuple[Said 
 
 
 def apart(pairs: Sequence[tuple[Said | None, Said | None]], given: set[int]) -> list[tuple[Said | None, Said | None]]:
-    """The pairs, those of other sizes alone again whose numbers did not fit: ``given`` are the candidate's that did."""
+    """The pairs without those of other sizes whose numbers did not fit (``given`` did)."""
     found: list[tuple[Said | None, Said | None]] = []
     for one, other in pairs:
         if one is None or other is None or other.number in given or math.prod(one.shape) == math.prod(other.shape):
@@ -90,7 +90,7 @@ def _worth(reference: Said, candidate: Said) -> float:
 
 
 def mirrors(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[list[int]]:
-    """Numbers of the candidate's operations whose draws are, or come from, uniform numbers, those of one line together."""
+    """The candidate's operations that draw uniform numbers, together by line."""
     lines: dict[str, list[int]] = {}
     for one, other in pairs:
         if one is not None and other is not None and UNIFORM in (one.family, other.family):
@@ -119,7 +119,7 @@ NAMED = 3
 
 
 def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
-    """What differs in whether, and with which probability, operations are random; the same at several modules as one finding."""
+    """What differs in whether and how probably operations are random."""
     groups: dict[tuple[str, ...], list[tuple[Said, Finding]]] = {}
     for one, other in pairs:
         if one is None and other is not None:
