@@ -393,6 +393,18 @@ def test_sides_that_differ_from_themselves_are_told(size, verdict):
     assert any("the reference is not deterministic" in w for w in result.doubts) == (size > 1e-5)
 
 
+@pytest.mark.parametrize("size", [1e-4, 1e-2])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_two_sides_that_differ_from_themselves_are_no_divergence_unless_they_are_further_apart(size, wrong):
+    generator = np.random.default_rng(0)
+
+    def unsteady(x):
+        return (x @ W.astype(x.dtype)) * (1 + size * generator.choice([-1, 1], (len(x), 1))).astype(x.dtype)
+
+    result = run(unsteady, (lambda x: 2 * unsteady(x)) if wrong else unsteady)
+    assert (result.verdict == "diverged") is wrong, result.notes
+
+
 def test_points_of_the_model_are_left_out_of_a_loss_that_has_its_own():
     def at(line):
         return Divergence(None, Point("m", source=f"port.py:{line}"))
