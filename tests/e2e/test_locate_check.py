@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
@@ -153,7 +152,7 @@ def test_a_right_port_has_no_divergence(run, port):
     assert [stage["divergences"] for stage in stages.values()] == [[], []]
 
 
-def test_a_wrong_argument_is_named_with_both_lines_and_their_code(run, port):
+def test_a_wrong_argument_is_named_with_both_lines_and_their_code_and_again_offline(run, port):
     done, stages = checked(run, port, ("F.leaky_relu(h, 0.01)", "F.leaky_relu(h, 0.2)"))
     assert done.code == 1, done.out + done.err
     forward = stages["forward"]
@@ -179,24 +178,23 @@ def test_a_wrong_argument_is_named_with_both_lines_and_their_code(run, port):
     assert "F.leaky_relu(h, 0.01) # activation" in flat
     assert "times its noise" in flat
 
+    captures = port / "result" / "captures"  # of the same check: located once more, without a run
+    again = run("locate", captures / "reference" / "operations", captures / "candidate" / "operations", "-v")
+    assert again.code == 1, again.out + again.err
+    assert "# activation" in again.out
+    assert "nothing was run" in " ".join(again.out.split())
 
-def test_a_layer_is_wrong_where_it_was_constructed(run, port):
-    done, stages = checked(run, port, ("epsilon=1e-5", "epsilon=1e-3"))
+
+def test_a_layer_wrongly_constructed_and_a_missing_step_are_found_in_one_run(run, port):
+    done, stages = checked(run, port, ("epsilon=1e-5", "epsilon=1e-3"), ("        x = paddle.tanh(x)  # tanh\n", ""))
     assert done.code == 1
-    (one,) = stages["forward"]["divergences"]
-    assert one["candidate"]["source"] == line_of(port, "candidate.py", "norm")
-    assert one["reference"]["source"] == line_of(port, "reference.py", "norm")
-    assert one["confirmed"]
-
-
-def test_two_faults_are_found_in_one_run(run, port):
-    done, stages = checked(run, port, ("F.leaky_relu(h, 0.01)", "F.leaky_relu(h, 0.2)"), ("        x = paddle.tanh(x)  # tanh\n", ""))
-    assert done.code == 1
-    found = stages["forward"]["divergences"]
-    assert {one["what"] for one in found} == {"different", "missing"}
-    missing = next(one for one in found if one["what"] == "missing")
-    assert missing["reference"]["source"] == line_of(port, "reference.py", "tanh")
-    assert missing["reference"]["op"] == "aten.tanh.default"
+    found = {one["what"]: one for one in stages["forward"]["divergences"]}
+    assert set(found) == {"different", "missing"}
+    assert found["different"]["candidate"]["source"] == line_of(port, "candidate.py", "norm")
+    assert found["different"]["reference"]["source"] == line_of(port, "reference.py", "norm")
+    assert found["different"]["confirmed"]
+    assert found["missing"]["reference"]["source"] == line_of(port, "reference.py", "tanh")
+    assert found["missing"]["reference"]["op"] == "aten.tanh.default"
     assert "other points, perhaps of the same fault" in done.out
 
 
@@ -208,17 +206,3 @@ def test_a_gradient_that_is_cut_off_is_located(run, port):
     cut = [one for one in stages["backward"]["divergences"] if one["what"] == "detached"]
     assert cut
     assert cut[0]["candidate"]["source"] == line_of(port, "candidate.py", "cut")
-
-
-def test_captures_that_a_check_leaves_are_located_offline(run, port, tmp_path):
-    checked(run, port, ("F.leaky_relu(h, 0.01)", "F.leaky_relu(h, 0.2)"))
-    captures = port / "result" / "captures"
-    folders = [captures / side / "operations" for side in ("reference", "candidate")]
-    if not all(folder.is_dir() for folder in folders):
-        pytest.skip("the captures were not kept")
-    for side, folder in zip(("reference", "candidate"), folders, strict=True):
-        shutil.copytree(folder, tmp_path / side)
-    done = run("locate", tmp_path / "reference", tmp_path / "candidate", "-v")
-    assert done.code == 1, done.out + done.err
-    assert "# activation" in done.out
-    assert "nothing was run" in " ".join(done.out.split())

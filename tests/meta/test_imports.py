@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
 import pkgutil
@@ -60,6 +61,12 @@ def files():
     return sorted(SOURCE.rglob("*.py"))
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """A file's code, parsed once for all tests."""
+    return ast.parse(path.read_text(), str(path))
+
+
 def module(path: Path) -> str:
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -67,11 +74,15 @@ def module(path: Path) -> str:
 
 def circles(imports: dict[str, set[str]]) -> list[list[str]]:
     """Groups of modules that reach one another by imports, those for type checking included."""
-    reached = {name: set(each) for name, each in imports.items()}
-    for middle in imports:
-        for each in reached.values():
-            if middle in each:
-                each.update(reached[middle])
+    reached: dict[str, set[str]] = {}
+    for name, first in imports.items():
+        found, todo = set(), list(first)
+        while todo:
+            each = todo.pop()
+            if each not in found:
+                found.add(each)
+                todo += imports.get(each, ())
+        reached[name] = found
     groups = {tuple(sorted(other for other in each if name in reached[other])) for name, each in reached.items() if name in each}
     return [list(group) for group in sorted(groups)]
 
@@ -81,7 +92,7 @@ def imports_of_all() -> dict[str, set[str]]:
     modules = {module(path) for path in files()}
     found = {}
     for path in files():
-        lines = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Import | ast.ImportFrom)]
+        lines = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Import | ast.ImportFrom)]
         named = [alias.name for n in lines if isinstance(n, ast.Import) for alias in n.names]
         for node in (n for n in lines if isinstance(n, ast.ImportFrom)):
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -124,11 +135,14 @@ def test_a_circle_would_be_seen():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_run_downwards(path):
-    assert room(path) in ORDER, f"{room(path)} has no place in the house: give it one in ORDER and in docs/architecture.md"
-    if path.name != "__init__.py" or path.parent != SOURCE:
-        assert list(upward(path, ast.parse(path.read_text()))) == []
+def test_every_file_has_a_place_in_the_house():
+    homeless = {room(path) for path in files()} - set(ORDER)
+    assert not homeless, "give them a place in ORDER and in docs/architecture.md"
+
+
+def test_imports_run_downwards():
+    inner = [path for path in files() if path.name != "__init__.py" or path.parent != SOURCE]
+    assert {str(path.relative_to(SOURCE)): found for path in inner if (found := list(upward(path, tree_of(path))))} == {}
 
 
 def test_an_upward_import_would_be_seen():
@@ -138,19 +152,28 @@ def test_an_upward_import_would_be_seen():
     ]
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_only_adapters_import_a_framework(path):
-    found = {name.split(".")[0] for name in imported(ast.parse(path.read_text()))} & FRAMEWORKS
-    assert not found or room(path) == "adapters"
+def strangers(path: Path, allowed: set[str]) -> set[str]:
+    """The packages that a file imports, but for some."""
+    return {name.split(".")[0] for name in imported(tree_of(path))} - allowed
 
 
-@pytest.mark.parametrize("path", [p for p in files() if room(p) in PORTABLE], ids=lambda p: str(p.relative_to(SOURCE)))
-def test_the_portable_half_needs_the_standard_library_and_numpy_alone(path):
-    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+def test_only_adapters_import_a_framework():
+    inner = [path for path in files() if room(path) != "adapters"]
+    assert {str(path.relative_to(SOURCE)) for path in inner if not FRAMEWORKS.isdisjoint(strangers(path, set()))} == set()
+
+
+def test_the_portable_half_needs_the_standard_library_and_numpy_alone():
     allowed = set(sys.stdlib_module_names) | {"numpy", "paralign", "__future__", ""}
-    if room(path) == "adapters":
-        allowed |= FRAMEWORKS | {"ml_dtypes"}  # asked for its types only where it is there
-    assert {name.split(".")[0] for name in imported(tree)} <= allowed
+    asked_for = FRAMEWORKS | {"ml_dtypes"}  # asked for its types only where it is there
+    wrong = {}
+    for path in (p for p in files() if room(p) in PORTABLE):
+        ast.parse(path.read_text(), str(path), feature_version=(3, 8))
+        wrong[str(path.relative_to(SOURCE))] = strangers(path, allowed | asked_for if room(path) == "adapters" else allowed)
+    assert {path: found for path, found in wrong.items() if found} == {}
+
+
+def test_a_strange_package_would_be_seen():
+    assert strangers(SOURCE / "adapters" / "torch.py", {"torch"}) >= {"numpy"}
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
