@@ -15,7 +15,7 @@ from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.ownership import could_be, guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START
-from paralign.port.planning import ByHand, plan
+from paralign.port.planning import ByHand, Different, plan
 from paralign.port.referring import Referrer
 from paralign.port.values import Certainty, Form, Use
 
@@ -217,7 +217,7 @@ class Converter(Referrer):
             self._written(node, use)
         except ByHand as reason:
             del self.text.edits[edits:], self.places[places:]
-            if not self._by_adapter(node, use):
+            if isinstance(reason, Different) or not self._by_adapter(node, use):
                 self.by_hand(node, use.name, str(reason))
 
     def _is_asked_for(self, node: ast.Call) -> bool:

@@ -95,6 +95,20 @@ class Placer(Writer):
     def _parent(self) -> ast.AST:
         return self._parents[-2] if len(self._parents) > 1 else self._parents[-1]
 
+    def visit_Delete(self, node: ast.Delete) -> None:  # noqa: N802 - as above
+        """Write ``del layers[-1]`` by the layer's name, where it may be a Sequential."""
+        for target in node.targets:
+            plain = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant | ast.UnaryOp)
+            if not plain or not isinstance(target, ast.Subscript) or not self.seen.imported or self.hidden("_key_of("):
+                continue
+            if not isinstance(target.value, ast.Name | ast.Attribute) or isinstance(getattr(target.slice, "value", 0), str):
+                continue
+            self.needs("_key_of(")
+            self.text.edit(self.text.start(target.slice), self.text.start(target.slice), f"_key_of({self.text.source(target.value)}, ")
+            self.text.edit(self.text.end(target.slice), self.text.end(target.slice), ")", closes=True)
+            self.note(target, "torch.nn.Sequential.__delitem__", Fate.REWRITTEN, "Paddle's Sequential deletes by names")
+        self.generic_visit(node)
+
     def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - as above
         """Let a tensor lie in order before an index behind its first axis: Paddle reads other elements of a view."""
         if isinstance(node.ctx, ast.Load) and _indexed_behind(node.slice) and self.seen.imported:
