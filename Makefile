@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: convert-code convert-sources convert-training training-faults catalogue cheats rules
+.PHONY: compat-alternative convert-code convert-sources convert-training training-faults catalogue cheats rules
 
 .PHONY: page init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
@@ -29,6 +29,7 @@ help:
 	@echo "make rules            what each rule that chooses a line earns, on planted and unseen faults; writes docs/rules.md"
 	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
 	@echo "make convert-code     convert every pair of the catalogue in several forms, and execute what came out (docs/convert.md)"
+	@echo "make compat-alternative  what paddle.enable_compat makes of the same programs (docs/convert.md)"
 	@echo "make convert-sources  convert real models of three packages, and check the ports (docs/convert.md)"
 	@echo "make convert-training convert parts of training programs, and execute each function on both sides (docs/convert.md)"
 	@echo "make init-rates       how often the stage init accuses right initialisations and misses wrong ones (docs/guide.md)"
@@ -175,6 +176,9 @@ convert-sources: $(VENV)/stamp-bench
 
 convert-training: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/convert_training.py $(ARGS)
+
+compat-alternative: $(VENV)/stamp-bench
+	$(BIN)/python benchmarks/compat_alternative.py $(ARGS)
 
 convert-code: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/convert_code.py $(ARGS)

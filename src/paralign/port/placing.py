@@ -11,7 +11,7 @@ from paralign.port.call_edits import ROOTS, Writer
 from paralign.port.conversions import conversions
 from paralign.port.ledger import Fate, Place
 from paralign.port.observing import Observed, place
-from paralign.port.values import Class, Instance, Object, Use
+from paralign.port.values import Choice, Class, Instance, Object, Use, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,8 @@ class Placer(Writer):
         owner = self.seen.values.get(place(node.value))
         if not isinstance(node.ctx, ast.Load):
             return
-        unknown = owner is None or (self._is_tensor(node.value) and node.attr != "stride")  # tensors have none of the others
+        unknown = owner is None or (isinstance(owner, Instance | Choice) and not self._is_tensor(node.value) and not _is_named_layer(owner))
+        unknown = unknown or (self._is_tensor(node.value) and node.attr != "stride")  # tensors have none of the others
         if unknown and node.attr in conversions().layer_attributes and self.seen.imported:
             self._of_any_layer(node)
         if not isinstance(owner, Instance):
@@ -253,6 +254,11 @@ class Placer(Writer):
         if func.attr == "zero_" and not call.args:
             return "0"
         return "" if func.attr in ("fill_", "copy_") and len(call.args) == 1 else None
+
+
+def _is_named_layer(owner: Value) -> bool:
+    """Whether an object's class is one whose attributes the tables name."""
+    return isinstance(owner, Instance) and any(owner.of.startswith(head) for head in conversions().layers)
 
 
 def _indexed_behind(index: ast.expr) -> bool:
