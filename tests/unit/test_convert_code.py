@@ -58,6 +58,7 @@ def test_a_call_is_written_as_it_was_executed(tmp_path, source, expected):
     "source",
     [
         "nn.Conv2d(3, 8, 3, dtype=torch.float64)", "F.softmax(torch.ones(2))", "nn.EmbeddingBag(3, 4)",
+        "nn.MaxPool2d(2, 2, 1, ceil_mode=True)", "F.avg_pool2d(torch.ones(1, 1, 4, 4), 2, 3, ceil_mode=True)", "torch.std(torch.ones(3), False)",
         "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b)(3)", "nn.Transformer(*a)",
         "torch.sspaddmm(a, a, a)", "torch.no_such_call(a)", "a.max(1)", "a.weight @ b", "torch.ones(2)[0].fill_(1)", "f'{torch.ones(2).float()}'",
         "torch.FloatTensor(a)", "list(map(nn.Transformer, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.nn.DataParallel(a)", "a is nn.BatchNorm2d",
@@ -121,6 +122,39 @@ class Net(nn.Module):
     assert "norm=_BatchNorm2d, act=_relu, make=functools.partial(_Conv2d, bias=False)" in text
     assert "norm(4, momentum=0.2)" in text
     assert "isinstance(self.norm, (nn.BatchNorm2D, nn.GroupNorm))" in text
+
+
+def test_arguments_whose_counterpart_means_something_else_are_not_renamed(tmp_path):
+    source = "a = nn.BatchNorm2d(2, track_running_stats=True)\n\ndef f(flag):\n    return nn.BatchNorm2d(2, track_running_stats=flag)\n"
+    text, ledger = converted(tmp_path, source)
+    assert "use_global_stats=flag" not in text
+    assert "a = nn.BatchNorm2D(2)" in text
+    assert [place.line for place in ledger.places if place.fate is Fate.BY_HAND] == [7]
+
+
+def test_what_pytorch_has_is_known_and_classes_in_dictionaries_raise_when_they_are_called(tmp_path):
+    source = "layers = dict(a=nn.ReLU, b=nn.Transformer)\nhas = hasattr(nn, 'SiLU'), hasattr(nn, 'NoSuchLayer')\n"
+    text, ledger = converted(tmp_path, source)
+    assert "has = True, False" in text
+    assert "b=_not_converted('in.py:4: torch.nn.Transformer is not converted" in text
+    assert ledger.left
+
+
+def test_a_formatted_string_is_converted_where_no_mark_is_added(tmp_path):
+    text, ledger = converted(tmp_path, "def f():\n    x = torch.ones(2)\n    return f'{x.dim()} of {torch.numel(x)}'\n")
+    assert not ledger.left, ledger.lines()
+    assert "f'{x.ndim} of {int(paddle.numel(x))}'" in text
+
+
+def test_methods_that_tensors_do_not_have_are_another_objects(tmp_path):
+    text, ledger = converted(tmp_path, "def f(x):\n    found = torch.ones(2)\n    found.append(3)\n")
+    assert "found.append(3)" in text
+    assert [place.fate for place in ledger.places if place.name == "torch.Tensor.append"] == [Fate.UNTOUCHED]
+
+
+def test_layers_are_deleted_by_name_and_lists_by_number(tmp_path):
+    text, _ = converted(tmp_path, "def f(layers):\n    del layers[-1]\n")
+    assert "del layers[_key_of(layers, -1)]" in text
 
 
 def test_comments_layout_and_own_names_are_kept(tmp_path):

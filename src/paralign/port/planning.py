@@ -426,7 +426,7 @@ def _in_place(node: ast.expr, made: Plan) -> None:
 
 def _allowed(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None) -> None:
     if name == "dim" and isinstance(made.bound.value(name), bool):
-        raise ByHand("a truth value in the place of an axis means something else")
+        raise Different("a truth value in the place of an axis means something else")
     if name == "input" or (way is not None and name in way.same):
         return
     parameter = made.bound.signature.parameter(name)
