@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, behind
 from paralign.locate.reaching import reached
 
@@ -81,15 +82,20 @@ class Search:
         self._excused: dict[Expression, bool] = {}
         self._strict: set[Expression] = set()
         self._led = {_known(e) for root in excused for e in _decisive(root) if e.kind in _FAITHFUL and not _is_simple(e)}
+        self._counts = Counts(defaults)
+        self._led_by_numbers = {_known(e) for root in excused for e in reached([root], _not_compared) if e.kind in _FAITHFUL}
 
     def is_right(self, each: Expression) -> bool | None:
         """Whether a value is the reference's; None where that cannot be told."""
         if each not in self._right:
-            self._right[each] = self.seen.has(each)
+            found = self.seen.has(each)
+            self._right[each] = self._counts.is_right(each) if found and is_count(each) else found
         return self._right[each]
 
     def is_excused(self, each: Expression) -> bool:
         """Whether a value led to a right result of many numbers: written in another way only."""
+        if is_count(each) and self._right.get(each) is False and _known(each) not in self._led_by_numbers:
+            return False  # whether numbers are greater than others says little of them
         if each.numbers is not None and _known(each) in self._led:
             return True
         if each not in self._excused:
@@ -145,6 +151,9 @@ class Search:
             known = [(role, inner) for role, inner in known if role != "object"]
         if not known or (each.kind in READINGS and each.mark[0] == "s" and each.numbers is not None and self.seen.has(each)):
             return None, due  # what an object holds besides that number is no part of it
+        converted = _converted(each, known)
+        if converted is not None:
+            return converted, due
         wrong = self._wrong_of(known, self._beside(each, due))
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
@@ -315,6 +324,19 @@ def _is_telling(each: Expression) -> bool:
     if each.mark[0] not in ("a", "l") or each.numbers is None:
         return False
     return each.numbers.size >= TELLING or (each.numbers.size > 1 and each.size >= 2 * TELLING)
+
+
+def _converted(each: Expression, known: Sequence[tuple[str, Expression]]) -> Expression | None:
+    """What a simple number is only another form of: of ``float(x)`` or ``x.item()`` it is as wrong as ``x``."""
+    given = [inner for role, inner in known if role != "function"]
+    if each.kind != "call" or not _is_simple(each) or len(given) != 1 or given[0].numbers is None or each.numbers is None:
+        return None
+    return given[0] if given[0].size == 1 and np.array_equal(given[0].numbers, each.numbers) else None
+
+
+def _not_compared(each: Expression) -> Sequence[Expression]:
+    """What a value was made of, but not what was only compared."""
+    return () if _is_simple(each) or each.label in COMPARISONS else each.operands
 
 
 def _is_simple(each: Expression) -> bool:
