@@ -16,6 +16,7 @@ from paralign.progress import kept
 from paralign.repair import applying, trying
 from paralign.repair.trying import Repaired
 from paralign.report import artifacts, notebook, page, pictures
+from paralign.run import retention
 from paralign.run.locking import locked
 from paralign.run.process import sweep
 from paralign.run.profiling import Watch
@@ -120,6 +121,8 @@ def repair_project(
         _write(project, result, context, folder)
         kept.write(folder, project, result, begun, context.used, strict=strict)
         page.write(folder, result, project.folder, context.artifacts)
+        if project.settings.keep == "needed" and not project.streaming.streaming:
+            retention.settle(folder / "captures", result, context.reference.asked)
     return Mended(result, folder, repaired)
 
 

@@ -61,7 +61,7 @@ def compare(
             "a capture cannot be compared with a file", where=f"{paths[0]}, {paths[1]}", hint="give two captures, or two files"
         )
     if paths[0].is_dir():
-        captures = Capture.open(paths[0]), Capture.open(paths[1])
+        captures = _with_values(paths[0]), _with_values(paths[1])
         result = compare_captures(*captures, tolerance)
         if log is not None:
             _write_log(Path(log), result, artifacts.compared(result.stages[0], *captures), threshold)
@@ -103,4 +103,15 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
                 where=str(path),
                 hint="name two captures, or the output folder of `paralign check` (a stage that agreed in all values leaves them too)",
             )
-    return pipeline.recorded(Capture.open(paths[0]), Capture.open(paths[1]))
+    return pipeline.recorded(_with_values(paths[0]), _with_values(paths[1]))
+
+
+def _with_values(path: Path) -> Capture:
+    """A capture, whose values must be there.
+
+    Raises:
+        UsageError: they were released when its check had ended.
+    """
+    capture = Capture.open(path)
+    capture.require_values()
+    return capture

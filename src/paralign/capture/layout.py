@@ -44,6 +44,7 @@ _MANIFEST_TYPES: Dict[str, Tuple[type, ...]] = {
     "created": _TEXT,
     "complete": (bool,),
     "records": (int,),
+    "released": (bool,),
 }
 _RECORD_TYPES: Dict[str, Tuple[type, ...]] = {
     "id": (int,),

@@ -58,12 +58,28 @@ class Capture:
             )
         if len(capture.by_id) != count:
             raise CaptureFormatError("two records have the same number", where=str(folder / RECORDS), hint=_REMEDY)
+        if manifest.released:
+            for record in capture.records:
+                record.location = None
         return capture
 
     @property
     def complete(self) -> bool:
         """Whether the run was recorded to its end."""
         return self.manifest.complete
+
+    def require_values(self) -> None:
+        """Refuse a capture whose values were deleted when its check had ended.
+
+        Raises:
+            UsageError: they were; says which setting keeps them.
+        """
+        if self.manifest.released:
+            raise UsageError(
+                "the values of this capture were released when its check had ended",
+                where=str(self.path),
+                hint='set [output] keep = "all" in paralign.toml and check again',
+            )
 
     def select(self, **values: Any) -> List[Record]:
         """The records whose fields (or ``key``) have these values, in the order of recording.
@@ -89,6 +105,8 @@ class Capture:
             CaptureFormatError: the shard is missing or damaged, or holds something other than the record says.
         """
         if record.location is None:
+            if record.dtype in STORAGE:
+                self.require_values()
             raise UsageError(
                 f"the values of {record.key!r} were not kept" if record.dtype in STORAGE else f"{record.key!r} is no tensor",
                 where=str(self.path),

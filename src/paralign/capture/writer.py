@@ -127,10 +127,10 @@ class CaptureWriter:
         if tensor is not None and stored:
             if self._used + tensor.array.nbytes + _ALIGNMENT > self._limit and self._pending:
                 self.flush()
-            record.location = (shard_name(self._shard), str(record.id))
+            record.location = (shard_name(self._shard), str(len(self._pending)))
         line = encode_record(record)
-        if tensor is not None and stored:
-            self._hold(str(record.id), tensor)
+        if tensor is not None and record.location is not None:
+            self._hold(record.location[1], tensor)
         self._count += 1
         self._lines.append(line)
         if self._used >= self._limit or not self._pending or len(self._lines) >= _SHARD_RECORDS:

@@ -100,14 +100,19 @@ def _tensor(options: argparse.Namespace, folder: Path) -> Any:
     from paralign.report import charts
     from paralign.report.told import names_of
 
+    seen: list[Capture] = []
     for stage, names in names_of(_source(options.result), options.tensor):
         if options.stage not in (None, stage):
             continue
         places = [folder / "captures" / side / stage for side in ("reference", "candidate")]
         if all(place.is_dir() for place in places):
-            arrays = [_values(Capture.open(place), name) for place, name in zip(places, names, strict=True)]
+            captures = [Capture.open(place) for place in places]
+            seen += [capture for capture, name in zip(captures, names, strict=True) if capture.select(name=name)]
+            arrays = [_values(capture, name) for capture, name in zip(captures, names, strict=True)]
             if arrays[0] is not None and arrays[1] is not None:
                 return charts.histograms(f"{stage}: {options.tensor}", arrays[0], arrays[1])
+    for capture in seen:
+        capture.require_values()
     raise UsageError(
         f"no values of both sides are kept under {quoted(options.tensor)}",
         where=str(folder),

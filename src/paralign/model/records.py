@@ -91,7 +91,7 @@ class Pass:
 
 @dataclass
 class Manifest:
-    """How a capture was made."""
+    """How a capture was made; ``released``: its values were deleted since, its records are all there."""
 
     schema: int = SCHEMA
     side: str = ""
@@ -111,3 +111,4 @@ class Manifest:
     created: str = ""
     complete: bool = False
     records: int = 0
+    released: bool = False

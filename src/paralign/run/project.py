@@ -60,7 +60,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     "weights": {"mode": str, "rules": str},
     "report": {"diff_threshold": (int, float)},
     "repair": {"seconds": (int, float)},
-    "output": {"names": str},
+    "output": {"names": str, "keep": str},
     "tolerance": {"ratio": (int, float), "atol": (int, float), "rtol": (int, float), **dict.fromkeys(STAGES, dict)},
 }
 _TOP = {"out": str, "stages": list, "seed": int, "timeout": (int, float), "inputs": (dict, list), "labels": (dict, list)}
@@ -123,6 +123,7 @@ class Settings:
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
     diff_threshold: float = 1e-6
     names: str = "guide"
+    keep: str = "needed"
     training: trainings.Trainings = field(default_factory=trainings.Trainings)
     pace: pace.Pace = field(default_factory=pace.Pace)
     commands: dict[str, str] = field(default_factory=dict)
@@ -395,6 +396,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     if not settings.diff_threshold >= 0:
         raise UsageError("'diff_threshold' must not be negative", where=f"{path}: [report]")
     settings.names = _choice(table.get("output", {}).get("names", settings.names), ("guide", "pytorch"), f"{path}: [output] names")
+    settings.keep = _choice(table.get("output", {}).get("keep", settings.keep), ("needed", "all"), f"{path}: [output] keep")
     settings.distributed = distribution.read(table.get("distributed", {}), path)
     limits = table.get("tolerance", {})
     settings.tolerance[""] = _tolerance({k: v for k, v in limits.items() if not isinstance(v, dict)}, "tolerance", path)

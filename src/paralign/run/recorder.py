@@ -87,6 +87,11 @@ class Recorder:
     _prelude: list[Job] = field(default_factory=list)
     _have: set[str] = field(default_factory=set)
 
+    @property
+    def asked(self) -> frozenset[str]:
+        """The names of all captures that were asked for."""
+        return frozenset(self._have)
+
     def record(
         self,
         name: str,
@@ -244,7 +249,7 @@ def _valid(path: Path, key: str, environment: dict[str, str] | None) -> bool:
     except CaptureFormatError:
         return False
     manifest = capture.manifest
-    if not capture.complete or manifest.settings.get("key") != key:
+    if not capture.complete or manifest.released or manifest.settings.get("key") != key:
         return False
     if environment is not None and variables.changed(manifest.variables, environment):
         return False

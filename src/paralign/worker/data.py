@@ -277,6 +277,7 @@ def batch(session: Session, writer: CaptureWriter, options: Batch, values: Dict[
     for first in loader:
         inputs, labels = split_batch(first)
         session.save_tree(writer, "inputs", inputs, role="input")
+        writer.flush()  # a shard of their own, as in `forward`: equal ones become one file
         session.save_tree(writer, "labels", labels, role="input")
         return Nothing()
     raise UsageError(

@@ -99,7 +99,9 @@ def _pass(
         if run.startswith("perturbed"):
             arguments = perturbed(session, arguments, state, seed=int(run.rsplit("-", 1)[1]))
         if run == NATIVE:  # before the call: a model may change what it is given
+            writer.flush()  # inputs have shards of their own: equal ones of several captures become one file
             session.save_tree(writer, "input", arguments, run=run, role="input")
+            writer.flush()
         adapter.train(session.model, "eval")
         session.seed()
         watch = options.modules

@@ -382,9 +382,18 @@ class OperationRecorder:
     def _write_sketches(self) -> None:
         if self._sketches:
             records = [record for record, _ in self._sketches]
-            table = np.stack([np.asarray(sketch) for _, sketch in self._sketches])
+            table = _narrow(np.stack([np.asarray(sketch) for _, sketch in self._sketches]))
             self.writer.add("sketches", table, role="state", run=self.run, attrs={"records": records})
             self._sketches.clear()
+
+
+def _narrow(table: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """A table of numbers in float32, where that holds every one of them exactly."""
+    if table.dtype != np.float64:
+        return table
+    with np.errstate(over="ignore"):
+        narrow = table.astype(np.float32)
+    return narrow if np.array_equal(narrow.astype(np.float64), table, equal_nan=True) else table
 
 
 class _Known(NamedTuple):
