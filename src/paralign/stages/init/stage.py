@@ -13,6 +13,7 @@ from paralign.comparison.laws import Family
 from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import initial_values
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult, overall
 from paralign.stages.init.starts import Judged, Start, joined, judge, kept
 from paralign.stages.init.wording import Reading, instead, sensitivity
@@ -20,6 +21,7 @@ from paralign.worker.protocol import Initial, Started, built_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
+    from paralign.comparison.laws import Law
     from paralign.context import Context
     from paralign.model import Record
 
@@ -151,6 +153,7 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
     """
     sides = [_Words(context, side) for side in ("reference", "candidate")]
     causes: dict[tuple[str, str], list[tuple[_Group, Judged]]] = defaultdict(list)
+    wrong: list[tuple[Divergence, tuple[Law, Law]]] = []
     for group, pair, found in zip(groups, result.pairs, judged, strict=True):
         if found.laws is None:
             continue
@@ -161,6 +164,8 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
             causes[reading.name(found.laws[0]), reading.name(found.laws[1])].append((group, found))
             ends = [words.point(r) for words, r in zip(sides, (group.references[0], group.candidates[0]), strict=True)]
             result.divergences.append(Divergence(ends[0], ends[1], pair))
+            wrong.append((result.divergences[-1], found.laws))
+    initial_values.follow(context, wrong)
     result.divergence = next(iter(result.divergences), None)
     for (one, other), members in list(causes.items())[:FINDINGS]:
         group, found = members[0]

@@ -1,0 +1,82 @@
+"""Which number of the candidate's own fills a tensor by another law than the reference's: also where a helper writes it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from paralign.comparison.laws import Family
+from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance.blame import Blamed, Search
+from paralign.locate.provenance.value_graph import COMMON, Seen
+from paralign.locate.source.call_arguments import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paralign.comparison.laws import Law
+    from paralign.context import Context
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.value_graph import Expression
+    from paralign.model import Divergence
+
+#: what a measured scale may be off the number that was written, at least; and of a constant, which is what was written
+LEAST, EXACT = 0.01, 1e-6
+
+#: standard errors of a measured scale within which the number lies
+ERRORS = 3.0
+
+
+def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]]) -> None:
+    """Name the lines that write the numbers of wrong laws, where both sides' models can be built under observation.
+
+    Args:
+        context: the check.
+        wrong: what is named so far, each with the laws of both sides' tensors.
+    """
+    cases = list(wrong)
+    sides = tracing_back.recorded(context, "model") if cases else None
+    if sides is None:
+        return
+    for divergence, laws in cases:
+        tracing_back.name(divergence, of_laws(sides, laws))
+
+
+def of_laws(sides: Sides, laws: tuple[Law, Law]) -> Blamed | None:
+    """The expression that made the number of the candidate's law, which the reference's building has nowhere; None unless it is one.
+
+    Args:
+        sides: what was recorded of both constructions.
+        laws: that the reference's and the candidate's tensor follow.
+    """
+    defaults, everything = sides.reference.expressions, Seen(sides.reference.expressions)
+    twin = next(iter(_near(sides.reference.expressions, laws[0])[::-1]), None)
+    found: dict[str, Blamed] = {}
+    for each in _near(sides.candidate.expressions, laws[1]):
+        if everything.has(each) is not False:
+            continue
+        blamed = Search(each, twin, everything if twin is None else None, defaults).first()
+        if blamed is not None:
+            found[blamed.source] = blamed
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _near(expressions: Iterable[Expression], law: Law) -> list[Expression]:
+    """The numbers of a program that may be that of a law."""
+    written, slack = _numbers(law)
+    return [each for each in expressions if _is_one_of(each, written, slack)]
+
+
+def _numbers(law: Law) -> tuple[list[float], float]:
+    """The numbers that a program may have written for a law, and how far from them what was measured may be."""
+    if law.family is Family.CONSTANT:
+        return [law.mean], EXACT
+    slack = max(LEAST, ERRORS * law.error)
+    return ([law.high, law.low] if law.family is Family.UNIFORM else [law.std, law.scale]), slack
+
+
+def _is_one_of(each: Expression, written: list[float], slack: float) -> bool:
+    """Whether an expression is a number of the user's program near one of some."""
+    if not is_number(each.scalar) or each.scalar in COMMON or each.kind == "input":
+        return False
+    return any(number and math.isclose(float(each.scalar), number, rel_tol=slack) for number in written)
