@@ -37,7 +37,7 @@ ALIGN = (
     "thousandth after the first operation; values that have nothing in common after it; further steps in between."
 )
 TRAINING = (
-    "What `TrainLog` adds to a step of 10 ms, beside the same loop without it; the schedule of a training of 300 epochs, step by step on both "
+    "What `TrainLog` adds to a step of 10 ms, beside the same loop without it; the schedule of 300 epochs, step by step on both "
     "sides; ResNet-50 built under 30 seeds on both sides for the stage `init`."
 )
 PARTS = {
