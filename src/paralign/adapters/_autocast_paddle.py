@@ -12,6 +12,8 @@ from paddle.base.framework import _dygraph_tracer
 #: where Paddle keeps what ``amp_state()`` returns; ``paddle.amp.auto_cast`` itself is a function
 _MODULE = "paddle.amp.auto_cast"
 _STATE = "_g_amp_state_"
+#: the tracer's attribute that switches casts; there is no public one that leaves the state alone
+_LEVEL = "_amp_level"
 
 
 @contextmanager
@@ -24,14 +26,14 @@ def no_autocast() -> Iterator[None]:
     tracer, off = _dygraph_tracer(), paddle.base.core.AmpLevel.O0
     module = sys.modules[_MODULE]
     state = getattr(module, _STATE, None)
-    if tracer is None or (tracer._amp_level == off and state is None):
+    if tracer is None or (getattr(tracer, _LEVEL) == off and state is None):
         yield
         return
-    level = tracer._amp_level
-    tracer._amp_level = off
+    level = getattr(tracer, _LEVEL)
+    setattr(tracer, _LEVEL, off)
     setattr(module, _STATE, None)
     try:
         yield
     finally:
-        tracer._amp_level = level
+        setattr(tracer, _LEVEL, level)
         setattr(module, _STATE, state)
