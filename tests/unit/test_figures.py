@@ -66,6 +66,14 @@ def test_values_that_no_histogram_likes(tmp_path, values):
     assert sum(told["counts"][0]) == int(np.isfinite(values).sum())
 
 
+def test_errors_whose_sum_no_number_holds_are_drawn(tmp_path):
+    least = np.full((4, 8, 8), np.finfo(np.float64).min)
+    told = drawn(tmp_path, least, np.full(least.shape, -1e9))
+    assert told["most"] == np.finfo(np.float64).max
+    assert told["axes"][0]["values"] == [1.79e308] * 4
+    assert told["map"]["cells"][0][0] == 1.79e308
+
+
 def test_samples_are_pictures_of_both_sides(tmp_path):
     picture = np.random.default_rng(0).random((3, 200, 100))
     told = drawn(tmp_path, picture, picture * 2, stage="data")
@@ -92,6 +100,12 @@ def test_damaged_figures_are_refused_in_one_line(tmp_path, capsys, text):
     (tmp_path / "report.json").write_text(CheckResult([StageResult("forward", ALIGNED)]).to_json())
     assert cli.main(["report", str(tmp_path)]) == 3
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_figures_with_half_a_character_are_shown(tmp_path):
+    (tmp_path / figures.FILE).write_text('{"stages": {"forward": {"tensors": [], "curves": [], "\\ud800": 1}}}')
+    (tmp_path / "report.json").write_text(CheckResult([StageResult("forward", ALIGNED)]).to_json())
+    assert cli.main(["report", str(tmp_path)]) == 0
 
 
 def test_figures_of_another_form_are_left_out(tmp_path):

@@ -149,6 +149,31 @@ def test_what_a_person_may_look_at_stays(tmp_path, nothing_is_small, name, stage
     assert released(path) is goes
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_a_link_leads_to_is_another_s(tmp_path, nothing_is_small, whole):
+    mine = recorded(tmp_path / "mine" / "backward")
+    twin = recorded(tmp_path / "result" / "same", "batch", np.arange(3000.0))
+    apart = recorded(tmp_path / "mine" / "twin", "batch", np.arange(3000.0))
+    inner = tmp_path / "result" / "candidate"
+    if whole:
+        inner.symlink_to(tmp_path / "mine")
+    else:
+        inner.mkdir()
+        (inner / "backward").symlink_to(mine)
+        (inner / "twin").symlink_to(apart)
+    retention.settle(tmp_path / "result", result(backward=ALIGNED), set())
+    assert not released(mine)
+    assert not shards_of(apart)[0].samefile(shards_of(twin)[0])
+
+
+@pytest.mark.parametrize("manifest", ["{", '{"format": "paralign-capture", "schema": 99}', ""])
+def test_a_capture_that_cannot_be_read_is_left_and_ends_no_check(tmp_path, nothing_is_small, manifest):
+    path = recorded(tmp_path / "candidate" / "earlier")
+    (path / "manifest.json").write_text(manifest)
+    retention.settle(tmp_path, result(backward=ALIGNED), set())
+    assert shards_of(path)
+
+
 def test_small_values_are_left(tmp_path):
     path = recorded(tmp_path / "candidate" / "backward")
     retention.settle(tmp_path, result(backward=ALIGNED), set())

@@ -54,6 +54,9 @@ _PICTURE, _CHANNELS = 3, (1, 3)
 #: what the axes of a value are usually called, by their number
 AXES = {2: ("batch", "feature"), 3: ("batch", "token", "feature"), 4: ("batch", "channel", "height", "width")}
 
+#: the greatest number of three digits
+_GREATEST = 1.79e308
+
 _TRANSPOSED = re.compile(r"transpose\(([\d, ]+)\)")
 
 
@@ -209,7 +212,8 @@ def _by_axis(apart: Array) -> list[dict[str, Any]]:
     names = AXES.get(apart.ndim, tuple(f"axis {n}" for n in range(apart.ndim)))
     found = []
     for axis, name in enumerate(names):
-        means = apart.mean(axis=tuple(n for n in range(apart.ndim) if n != axis))
+        with np.errstate(over="ignore"):
+            means = apart.mean(axis=tuple(n for n in range(apart.ndim) if n != axis))
         parts = np.array_split(means, min(BARS, len(means)))
         if len(means) > 1:
             found.append({"name": name, "length": len(means), "values": [_short(part.max()) for part in parts]})
@@ -231,7 +235,8 @@ def _steps(edges: Array) -> list[tuple[int, int]]:
 
 
 def _short(value: float) -> float:
-    return float(f"{float(value):.3g}")
+    """Three digits of a number; of the mean of numbers whose sum no number holds, the greatest."""
+    return float(f"{min(float(value), _GREATEST):.3g}")
 
 
 def _pixels(values: Array) -> dict[str, Any] | None:

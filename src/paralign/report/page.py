@@ -152,7 +152,7 @@ def _row_of(rows: list[list[Any]], place: Place | None) -> int:
 
 def _packed(data: Any) -> dict[str, Any]:
     """Data of the page's script: JSON in base64, deflated where it is long."""
-    raw = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    raw = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     packed = len(raw) > PLAIN
     return {"there": bool(data), "packed": packed, "data": base64.b64encode(zlib.compress(raw, 9) if packed else raw).decode()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.capture.layout import MANIFEST, read_manifest
+from paralign.capture.layout import read_manifest
 from paralign.capture.released import release, shards_of, share, values_size
 from paralign.errors import CaptureFormatError
 from paralign.model import ALIGNED, NOT_TESTED
@@ -51,8 +51,19 @@ def settle(captures: Path, result: CheckResult, asked: AbstractSet[str]) -> None
 
 
 def _folders(place: Path) -> list[Path]:
-    """The captures in a folder."""
-    return sorted(folder for folder in place.iterdir() if (folder / MANIFEST).is_file()) if place.is_dir() else []
+    """The captures in a folder that can be read; what a link leads to is another's, and so is one that cannot."""
+    if place.is_symlink() or not place.is_dir():
+        return []
+    return sorted(folder for folder in place.iterdir() if not folder.is_symlink() and _is_readable(folder))
+
+
+def _is_readable(folder: Path) -> bool:
+    """Whether a folder is a capture with a manifest of this version or before."""
+    try:
+        read_manifest(folder)
+    except CaptureFormatError:
+        return False
+    return True
 
 
 def _agreed(verdicts: dict[str, str], *stages: str) -> bool:
@@ -68,7 +79,7 @@ def _is_spent(folder: Path, verdicts: dict[str, str]) -> bool:
     """
     if values_size(folder) <= SMALL:
         return False
-    stage = _stage_of(folder)
+    stage = read_manifest(folder).stage
     if folder.name.endswith(EXPERIMENTS):
         return True
     if stage in BY_NAME and folder.name.startswith(stage):
@@ -76,14 +87,6 @@ def _is_spent(folder: Path, verdicts: dict[str, str]) -> bool:
     if any(folder.name.startswith(start) and of not in verdicts for start, of in WATCHED.items()):
         return False
     return _agreed(verdicts, *verdicts)
-
-
-def _stage_of(folder: Path) -> str:
-    """The stage that a capture was recorded for, or its task; '' where it cannot be read."""
-    try:
-        return read_manifest(folder).stage
-    except CaptureFormatError:
-        return ""
 
 
 def _keep_within(folders: list[Path]) -> None:
