@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paralign import cli
 from paralign.capture import Capture, CaptureWriter
+from paralign.capture.released import release
 from paralign.errors import CaptureFormatError
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Manifest, Pair, StageResult, Stats
 from paralign.report import figures
+from paralign.stages.offline import operation_table
 
 VALUES = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
 
@@ -64,6 +67,30 @@ def test_values_that_no_histogram_likes(tmp_path, values):
     told = drawn(tmp_path, values, np.zeros(values.shape, values.dtype))
     assert told["missing"][0] == int((~np.isfinite(values)).sum())
     assert sum(told["counts"][0]) == int(np.isfinite(values).sum())
+
+
+@pytest.mark.parametrize(("since", "gone", "there"), [("", False, True), ("9999", False, False), ("", True, False)])
+def test_operations_of_an_earlier_check_and_released_ones_are_not_drawn(tmp_path, monkeypatch, since, gone, there):
+    for side in ("reference", "candidate"):
+        with CaptureWriter(tmp_path / "captures" / side / "operations", Manifest(side=side, stage="operations")) as writer:
+            writer.add("x", VALUES, role="output")
+    if gone:
+        release(tmp_path / "captures" / "candidate" / "operations")
+    judged = []
+    monkeypatch.setattr(operation_table, "Recorded", lambda *_: _Judged(judged))
+    operation_table.of_folder(tmp_path, since)
+    assert bool(judged) is there
+
+
+class _Judged:
+    """Notes that it was asked; a side without operations is not drawn."""
+
+    def __init__(self, asked):
+        asked.append(self)
+
+    def judgement(self):
+        side = SimpleNamespace(operations=[])
+        return SimpleNamespace(reference=side, candidate=side)
 
 
 def test_errors_whose_sum_no_number_holds_are_drawn(tmp_path):

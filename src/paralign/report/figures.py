@@ -77,7 +77,9 @@ def of(result: CheckResult, captures: Captures, folder: Path, root: Path) -> dic
         drawn = {"tensors": _tensors(stage, captures), "curves": _curves(stage.name, captures)}
         if any(drawn.values()):
             stages[stage.name] = drawn
-    return {"operations": _operations(folder, f"{root}/"), "stages": stages}
+    forward = captures.get("forward")
+    operations = {} if forward is None else _operations(folder, f"{root}/", forward[1].manifest.created)
+    return {"operations": operations, "stages": stages}
 
 
 def write(folder: Path, figures: dict[str, Any]) -> None:
@@ -121,8 +123,8 @@ def _well_formed(figures: dict[str, Any]) -> bool:
     return all(isinstance(side, list) and all(isinstance(row, list) and len(row) == COLUMNS for row in side) for side in sides)
 
 
-def _operations(folder: Path, prefix: str) -> dict[str, Any]:
-    table = operation_table.of_folder(folder)
+def _operations(folder: Path, prefix: str, since: str) -> dict[str, Any]:
+    table = operation_table.of_folder(folder, since)
     if table is None:
         return {}
     sides = {"reference": table.reference, "candidate": table.candidate}

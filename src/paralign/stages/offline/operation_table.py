@@ -45,8 +45,12 @@ class OperationTable:
     candidate: list[Row]
 
 
-def of_folder(output: Path) -> OperationTable | None:
-    """The operations that a check left in its output folder; None where it watched none, or too many.
+def of_folder(output: Path, since: str = "") -> OperationTable | None:
+    """The operations that a check left in its output folder; None where it watched none, too many, or their values were released.
+
+    Args:
+        output: the folder.
+        since: when the check's forward pass was recorded: operations that the candidate did before are of an earlier check.
 
     Raises:
         CaptureFormatError: a capture is damaged.
@@ -55,7 +59,9 @@ def of_folder(output: Path) -> OperationTable | None:
     if not all(path.is_dir() for path in paths):
         return None
     captures = [Capture.open(path) for path in paths]
-    if any(not capture.records or not capture.complete for capture in captures):
+    if any(not capture.records or not capture.complete or capture.manifest.released for capture in captures):
+        return None
+    if captures[1].manifest.created < since:
         return None
     judgement = Recorded(captures[0], captures[1]).judgement()
     sides = judgement.reference.operations, judgement.candidate.operations
