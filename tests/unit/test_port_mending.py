@@ -10,6 +10,8 @@ from paralign.api.mended_port import _lines_of, _places
 from paralign.cli import main
 from paralign.port import kept_edits
 from paralign.port.converted import convert_code
+from paralign.port.drafting import draft, rewrite_ledger
+from paralign.port.ledger import Fate, Place
 
 NET = """import torch
 from torch import nn
@@ -34,6 +36,21 @@ def test_every_edited_line_is_a_place():
     before, after = b"import paddle\nx = 1\ny = 2\n", b"import paddle\nx = 3\ny = 2\nz = 4\n"
     found = _places("net.py", "import torch\nx = 1\ny = 2\n", before, after, "why")
     assert [(each.line, each.before, each.note) for each in found] == [(2, "x = 1", "why"), (3, "z = 4", "why")]
+
+
+def test_a_list_that_the_user_has_edited_stays(tmp_path):
+    (tmp_path / "net.py").write_text(NET)
+    out = tmp_path / "out"
+    draft(tmp_path / "net.py", out, "net:Net", ["2x4"])
+    (out / "left.md").write_text("my own list")
+    again = draft(tmp_path / "net.py", out, "net:Net", ["2x4"], force=True)
+    assert again.kept == ["left.md"]
+    again.ledger.places.append(Place("net.py", 3, 1, "paralign repair", Fate.REPAIRED, "x", "y"))
+    written = rewrite_ledger(again)
+    kept_edits.record_again(out, written)
+    assert (out / "left.md").read_text() == "my own list"
+    assert '"repaired"' in (out / again.ledger_name).read_text()
+    assert draft(tmp_path / "net.py", out, "net:Net", ["2x4"], force=True).kept == ["left.md"]
 
 
 def wrong_conversion(monkeypatch):

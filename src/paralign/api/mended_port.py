@@ -57,8 +57,7 @@ def mend(made: Draft, repaired: Repaired, originals: Mapping[str, str]) -> Mendi
             found.places += _places(shown, originals[shown], repaired.before[path], repaired.after[path], said)
     found.copies = applying.apply(repaired)
     made.ledger.places += found.places
-    rewrite_ledger(made)
-    kept_edits.record_again(made.folder, [*names.values(), made.ledger_name])
+    kept_edits.record_again(made.folder, [*names.values(), *rewrite_ledger(made)])
     return found
 
 

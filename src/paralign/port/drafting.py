@@ -218,17 +218,20 @@ def package_of(made: Draft) -> str:
     return made.source.resolve().name if made.source.is_dir() and (made.source / "__init__.py").is_file() else ""
 
 
-def rewrite_ledger(made: Draft) -> None:
-    """Write the ledger and the list of what is left again, with what was noted since.
+def rewrite_ledger(made: Draft) -> list[str]:
+    """Write the ledger and the list of what is left again, with what was noted since; the names of those that are not the user's.
 
     Raises:
         WriteFailed: a file cannot be written.
     """
+    texts = {made.ledger_name: made.ledger.to_json(), LEFT: left(made.ledger)}
+    ours = [name for name in texts if name not in made.kept]
     try:
-        (made.folder / made.ledger_name).write_text(made.ledger.to_json(), encoding="utf-8")
-        (made.folder / LEFT).write_text(left(made.ledger), encoding="utf-8")
+        for name in ours:
+            (made.folder / name).write_text(texts[name], encoding="utf-8")
     except OSError as fault:
         raise unwritten(made.folder / LEFT, fault) from fault
+    return ours
 
 
 def _check_module(root: Path, built: Model, source: Path) -> None:

@@ -133,7 +133,7 @@ def record_again(target: Path, names: list[str]) -> None:
         WriteFailed: the record cannot be written.
         CaptureFormatError: the record is damaged.
     """
-    _record(target, {**recorded(target), **{name: _hash((target / name).read_bytes()) for name in [*names, "left.md"]}})
+    _record(target, {**recorded(target), **{name: _hash((target / name).read_bytes()) for name in names}})
 
 
 def _is_ours(target: Path, name: str, known: dict[str, str], content: bytes) -> bool:
