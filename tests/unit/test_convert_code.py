@@ -55,6 +55,47 @@ def test_a_call_is_written_as_it_was_executed(tmp_path, source, expected):
 
 
 @pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("    m.eps = 1e-3", "_set_of_layer(m, 'eps', 1e-3)"),
+        ("    for each in m.modules():\n        each.momentum = 1 - a", "_set_of_layer(each, 'momentum', 1 - a)"),
+        ("    m.stride = 2, 2", "_set_of_layer(m, 'stride', (2, 2))"),
+        ("    m.padding = (\n        1\n    )", "_set_of_layer(m, 'padding', 1)"),
+        ("    m.ceil_mode = True", "m.ceil_mode = True"),
+    ],
+)
+def test_an_attribute_of_a_layer_that_is_set_later_is_set_by_the_name_of_paddles(tmp_path, source, expected):
+    text, ledger = converted(tmp_path, f"def f(m, a):\n{source}\n")
+    assert text.rpartition("def f(m, a):")[2].strip().endswith(expected)
+    assert not ledger.left
+
+
+def test_attributes_of_the_programs_own_objects_are_set_as_they_were(tmp_path):
+    text, _ = converted(tmp_path, "class A:\n    def __init__(self):\n        self.eps = 1\n\n\na = A()\na.eps = 2\n")
+    assert "_set_of_layer" not in text
+
+
+@pytest.mark.paddle
+def test_an_attribute_that_is_set_later_takes_effect(tmp_path):
+    pytest.importorskip("paddle")
+    text, _ = converted(tmp_path, "def f(m, name, value):\n    m.eps = value\n")
+    known: dict[str, object] = {}
+    exec(text.replace("'eps'", "name"), known)
+    paddle, change = known["paddle"], known["f"]
+    norm = paddle.nn.BatchNorm1D(4)
+    change(norm, "eps", 0.5)
+    change(norm, "momentum", 0.25)
+    assert (norm._epsilon, norm._momentum) == (0.5, 0.75)
+    with pytest.raises(NotImplementedError, match="has no counterpart"):
+        change(norm, "momentum", None)
+    with pytest.raises(NotImplementedError, match="has no counterpart"):
+        change(paddle.nn.Conv1D(4, 2, 3), "padding", 1)
+    other = type("Other", (), {})()
+    change(other, "momentum", 0.25)
+    assert other.momentum == 0.25
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "nn.Conv2d(3, 8, 3, dtype=torch.float64)", "F.softmax(torch.ones(2))", "nn.EmbeddingBag(3, 4)",

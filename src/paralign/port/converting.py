@@ -122,7 +122,7 @@ class Converter(Referrer):
 
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
         """Refuse assignments to what belongs to PyTorch; note writes into tensors."""
-        if self.setting(node):
+        if self.setting(node) or self.layer_setting(node):
             return
         for target in node.targets:
             if self._belongs(target):

@@ -13,6 +13,9 @@ from paralign.port.values import Choice, Class, Instance, Object, Value
 #: the class whose methods are given a context first
 _FUNCTION = "torch.autograd.Function"
 
+#: attributes that programs set in layers that are made already, and that Paddle's layers have under other names
+_SET_LATER = frozenset({"eps", "momentum", "stride", "dilation", "padding", "groups", "kernel_size", "negative_slope", "padding_idx"})
+
 #: attributes of a context of it
 _SAVED = frozenset({"saved_tensors", "saved_variables"})
 
@@ -34,6 +37,23 @@ class Settings(Placer):
         start, end = self.text.start(node), self.text.end(node)
         self.text.edit(start, end, lambda: f"_flag({flag!r}, {self.text.within(node.value)})")
         self.note(node, name, Fate.REWRITTEN)
+        return True
+
+    def layer_setting(self, node: ast.Assign) -> bool:
+        """Write ``bn.eps = 1e-3``, of what may be a layer, by both names; False where it is no such assignment."""
+        target = node.targets[0]
+        if len(node.targets) > 1 or not isinstance(target, ast.Attribute) or not self.seen.imported or self.hidden("_set_of_layer("):
+            return False
+        owner, plain = self.seen.values.get(place(target.value)), getattr(target.value, "id", "")
+        if target.attr not in _SET_LATER or plain in ("self", "cls") or isinstance(owner, Object | Class) or self._is_tensor(target.value):
+            return False
+        self.needs("_set_of_layer(")
+        self.visit(target.value)
+        self.visit(node.value)
+        start, end, bare = self.text.start(node), self.text.end(node), isinstance(node.value, ast.Tuple | ast.Yield | ast.YieldFrom)
+        form = "_set_of_layer({}, {!r}, ({}))" if bare else "_set_of_layer({}, {!r}, {})"
+        self.text.edit(start, end, lambda: form.format(self.text.within(target.value), target.attr, self.text.within(node.value)))
+        self.note(target, f"torch.nn.Module.{target.attr}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
         return True
 
     def around(self, node: ast.Attribute) -> bool:
