@@ -54,6 +54,11 @@ def masked(batch):
     return np.where(np.random.rand(*rows.shape) < 0.3, 0, rows), labels  # noqa: NPY002 - what the worker seeds
 
 
+def masked_by_itself(batch):
+    rows, labels = padded([(row[:2], label) for row, label in batch])
+    return np.where(RANDOM.random(rows.shape) < 0.3, 0, rows), labels
+
+
 def shifted(collate):
     """The labels are one further."""
 
@@ -108,10 +113,17 @@ def test_wrong_batches_of_other_orders_diverge(reference, candidate):
 
 @pytest.mark.parametrize(("dataset", "verdict"), [(True, ALIGNED), (False, UNDERPOWERED)])
 def test_loaders_that_draw_by_themselves_are_said_not_to_be_compared(dataset, verdict):
-    result = data(masked, masked, dataset=dataset)
+    result = data(masked_by_itself, masked_by_itself, dataset=dataset)
     assert result.verdict == verdict, result.notes
     assert coverage(result)["batches"] == (0, 6)
     assert any("they are random beside their samples" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("dataset", [True, False])
+def test_loaders_whose_draws_are_seen_are_compared_with_equal_ones(dataset):
+    result = data(masked, masked, dataset=dataset)
+    assert result.verdict == ALIGNED, result.notes
+    assert coverage(result)["batches of the same samples"] == (5, 6)
 
 
 class Own:

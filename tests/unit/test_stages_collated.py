@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED
@@ -105,9 +106,28 @@ def mixed_by_python(share=0.0):
     return mix
 
 
-def compared(changes, collates, *, shuffle=True):
+class Doubled(Iterated):
+    """Batches that are changed after they were put together."""
+
+    def __iter__(self):
+        for batch in super().__iter__():
+            np.multiply(batch, 2, out=batch)
+            yield batch
+
+
+class Unused(Iterated):
+    """Batches that another function puts together."""
+
+    def __iter__(self):
+        for indices in self.batch_sampler:
+            yield mixed_by_python()([self.dataset[index] + 1 for index in indices])
+
+
+def compared(changes, collates, *, shuffle=True, candidate=Iterated):
     def loader(number):
-        return lambda _: Iterated(Lines(changes[number]), collates[number], shuffle=shuffle, backwards=shuffle and number == 1)
+        return lambda _: (candidate if number else Iterated)(
+            Lines(changes[number]), collates[number], shuffle=shuffle, backwards=shuffle and number == 1
+        )
 
     sides = [
         Side(
@@ -146,3 +166,10 @@ def test_draws_in_the_function_that_puts_samples_together_are_replayed():
 def test_another_law_of_draws_in_that_function_is_found():
     stage = compared((same, same), (mixed_by_numpy, mixed_by_python(0.5)))
     assert stage.verdict == DIVERGED, stage.notes
+
+
+@pytest.mark.parametrize("candidate", [Doubled, Unused])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_what_a_loader_does_with_batches_that_are_put_together_is_not_passed_over(candidate, shuffle):
+    stage = compared((same, same), (mixed_by_numpy, mixed_by_python()), shuffle=shuffle, candidate=candidate)
+    assert stage.verdict != ALIGNED, stage.notes

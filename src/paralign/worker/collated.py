@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from paralign.worker import redrawn
+from paralign.worker import redrawn, whole
 from paralign.worker.data import add_leaves
+from paralign.worker.loading import rebuilt
 from paralign.worker.protocol import Collated, Redrawn
 from paralign.worker.tape import Tape
 
@@ -34,7 +37,32 @@ def collated(session: Session, writer: CaptureWriter, options: Collated, values:
             answer.misfits[str(number)] = tape.apart
         if given is None:
             redrawn.record(writer, number, tape.draws)
+    if not _gives_what_is_collated(session, loader, options.batches[:1]):  # last: a loader may read ahead, and draw meanwhile
+        answer.misfits["loader"] = "its batches are not what its collate_fn gives"
     return answer
+
+
+def _gives_what_is_collated(session: Session, loader: Any, batches: List[List[int]]) -> bool:
+    """Whether the loader's first batch is what its function made: a loader of the user's own may change it, or ask another function."""
+    made = whole.Fingerprints(session)
+
+    def collate(samples: Any) -> Any:
+        batch = original(samples)
+        if not made.count:  # at once: the loader may change it in place
+            made.add(0, batch)
+        return batch
+
+    try:
+        original, other = loader.collate_fn, rebuilt(loader, 0, batches) or copy.copy(loader)
+        for name, value in (("collate_fn", collate), ("num_workers", 0), ("timeout", 0)):
+            if hasattr(other, name):
+                setattr(other, name, value)
+        first, *_ = itertools.islice(other, 2)  # on to the end of one that gives a single batch
+    except Exception:  # noqa: BLE001 - the user's loader may be of any kind; its batches are compared otherwise then
+        return False
+    given = whole.Fingerprints(session)
+    given.add(0, first)
+    return made.count > 0 and made.hashes(0) == given.hashes(0)
 
 
 def _line_of(function: Any) -> Optional[str]:

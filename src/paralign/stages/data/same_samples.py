@@ -56,7 +56,7 @@ def compare(context: Context, result: StageResult, captures: tuple[Capture, Capt
         return Outcome.UNKNOWN
     told = [Groups.answer(c) for c in found]
     if any(answer.random for answer in told):
-        done = _with_equal_draws(context, result, answers, groups)
+        done = _with_equal_draws(context, result, answers, groups, random=True)
         return Outcome.RANDOM if done is Outcome.UNKNOWN else done
     if not all(answer.made for answer in told):
         return _with_equal_draws(context, result, answers, groups)
@@ -67,13 +67,8 @@ def compare(context: Context, result: StageResult, captures: tuple[Capture, Capt
 def drawn(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> bool:
     """As :func:`compare`, of batches that are drawn though their samples are not; whether they are."""
     groups = _asked(context, captures)
-    known = len(result.pairs), len(result.coverage)
-    if groups is None:
-        return False
-    if _with_equal_draws(context, result, [Data.answer(c) for c in captures], groups) is Outcome.REPLAYED:
-        return True
-    del result.pairs[known[0] :], result.coverage[known[1] :]
-    return False
+    answers = [Data.answer(c) for c in captures]
+    return groups is not None and _with_equal_draws(context, result, answers, groups, random=True) is Outcome.REPLAYED
 
 
 def _asked(context: Context, captures: tuple[Capture, Capture]) -> list[list[int]] | None:
@@ -85,8 +80,13 @@ def _asked(context: Context, captures: tuple[Capture, Capture]) -> list[list[int
     return _groups([int(index) for index in epochs[0].orders[0]], max(1, int(size)), context.settings.batches)
 
 
-def _with_equal_draws(context: Context, result: StageResult, answers: list[DataSeen], groups: list[list[int]]) -> Outcome:
-    """As :func:`compare`, where samples or batches are drawn: with the reference's draws in place of the candidate's."""
+def _with_equal_draws(
+    context: Context, result: StageResult, answers: list[DataSeen], groups: list[list[int]], *, random: bool = False
+) -> Outcome:
+    """As :func:`compare`, where samples or batches are drawn: with the reference's draws in place of the candidate's.
+
+    Of batches that are known to be ``random``, nothing is known if no draw of theirs is seen.
+    """
     order = Collated(context.settings.split, groups)
     if not all("collate_fn" in answer.settings for answer in answers):
         return Outcome.UNKNOWN
@@ -98,7 +98,7 @@ def _with_equal_draws(context: Context, result: StageResult, answers: list[DataS
             other = context.candidate.record(f"{name}-given", order, {"draws": one})
     except WorkerFailed:
         return Outcome.UNKNOWN
-    if Collated.answer(other).misfits or drawn[0] != drawn[1]:
+    if Collated.answer(other).misfits or drawn[0] != drawn[1] or (random and not drawn[0]):
         return Outcome.UNKNOWN
     _add(context, result, (one, other), answers[0], len(groups))
     return Outcome.REPLAYED if drawn[0] else Outcome.COMPARED
