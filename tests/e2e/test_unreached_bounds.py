@@ -14,6 +14,11 @@ T, P = torch.nn.functional, paddle.nn.functional
 INPUTS = np.random.default_rng(0).standard_normal((4, 16)).astype("float32")
 
 
+def counted(x):
+    """Whole numbers from 1 on, one for each column."""
+    return ((x * 0 + 1).long() if isinstance(x, torch.Tensor) else (x * 0 + 1).astype("int64")).cumsum(-1)
+
+
 def forward(theirs, ours, factor=1.0):
     class Reference(torch.nn.Module):
         def __init__(self):
@@ -60,6 +65,8 @@ def test_other_bounds_that_no_value_reaches_are_underpowered_and_diverge_where_v
         (lambda x: T.hardtanh(x, -9, 9), lambda x: paddle.minimum(paddle.maximum(x, paddle.to_tensor(-9.0)), paddle.to_tensor(9.0))),
         (lambda x: x.clamp(-7, 7) + x.clamp(-9, 9), lambda x: x.clip(-9, 9) + x.clip(-7, 7)),
         (T.hardswish, lambda x: x * P.relu6(x + 3) / 6),
+        (lambda x: x * counted(x).clamp(min=0), lambda x: x * counted(x).clip(min=0).astype(x.dtype)),
+        (lambda x: x * counted(x).int().clamp(max=99), lambda x: x * counted(x).astype("int32").clip(max=99).astype(x.dtype)),
         (lambda x: torch.softmax(x, -1).clamp(1e-6, 1 - 1e-6), lambda x: paddle.clip(P.softmax(x, -1), 1e-6, 1 - 1e-6)),
     ],
 )

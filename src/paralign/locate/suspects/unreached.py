@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 #: kinds of operations that bound values by numbers, and those that may do so in other words
 _BOUNDING, _OTHERS = frozenset({"clip", "relu"}), frozenset({"maximum", "minimum", "where"})
 
-#: numbers from here on are no bounds: Paddle writes the greatest of its type where there is none
-_NONE = 1e300
+#: numbers from here on are no bounds: Paddle writes nearly the greatest of its type where there is none
+_NONE = {"int64": 2.0**62, "int32": 2.0**31 - 2.0**8}
+_NO_REAL = 1e300
 
 #: bounds as near as float32 holds them are the same
 _SAME = 1e-6
@@ -115,8 +116,9 @@ def _bounds(operation: Operation) -> tuple[float, float] | None:
         return None if told else (0.0, math.inf)
     if operation.kind != "clip" or len(operation.inputs) > 1:
         return None
-    low = next((value for name, value in told.items() if "min" in name and abs(value) < _NONE), -math.inf)
-    high = next((value for name, value in told.items() if "max" in name and abs(value) < _NONE), math.inf)
+    none = _NONE.get(operation.outputs[0].record.dtype, _NO_REAL) if operation.outputs else _NO_REAL
+    low = next((value for name, value in told.items() if "min" in name and abs(value) < none), -math.inf)
+    high = next((value for name, value in told.items() if "max" in name and abs(value) < none), math.inf)
     return None if (low, high) == (-math.inf, math.inf) else (low, high)
 
 
