@@ -405,6 +405,18 @@ def test_two_sides_that_differ_from_themselves_are_no_divergence_unless_they_are
     assert (result.verdict == "diverged") is wrong, result.notes
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_side_that_draws_is_no_match_for_one_that_sums_in_another_order(seed):
+    generator = np.random.default_rng(seed)
+
+    def unsteady(size):
+        return lambda x: (x @ W.astype(x.dtype)) * (1 + size * generator.standard_normal((len(x), 1))).astype(x.dtype)
+
+    result = run(unsteady(1e-4), unsteady(0.5))
+    assert result.verdict == "diverged", result.notes
+    assert {pair.verdict for pair in result.pairs if pair.key == "output"} == {"diverged"}
+
+
 def test_points_of_the_model_are_left_out_of_a_loss_that_has_its_own():
     def at(line):
         return Divergence(None, Point("m", source=f"port.py:{line}"))

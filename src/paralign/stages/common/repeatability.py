@@ -18,6 +18,9 @@ REPEATED, HIDING = 1e-5, 1e-3
 #: two sides that draw for themselves are apart by as much as either is from itself, times this at most (two independent draws: √2)
 APART = 5.0
 
+#: two sides that draw alike are from themselves by distances within this factor; one that sums in another order and one that draws are not
+LIKE = 100.0
+
 
 def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, float], what: str) -> None:
     """Say that gradients change with the seed alone; where that hides what a wrong port would do, the test is too weak.
@@ -43,9 +46,14 @@ def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, 
     if not hides(far):
         return
     for pair in pairs:
-        drawn = both and pair.error is not None and pair.error <= APART * max(far)
-        if pair.judged and (pair.verdict != DIVERGED or drawn):
+        if pair.judged and (pair.verdict != DIVERGED or explains(far, pair.error)):
             pair.verdict = UNDERPOWERED
+
+
+def explains(far: tuple[float, float], error: float | None) -> bool:
+    """Whether two sides that are both not repeatable, and alike so, are no further apart than either is from itself."""
+    alike = min(far) > REPEATED and max(far) <= LIKE * min(far)
+    return alike and error is not None and error <= APART * max(far)
 
 
 def hides(far: tuple[float, float]) -> bool:

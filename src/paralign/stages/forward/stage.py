@@ -15,7 +15,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, P
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
 from paralign.stages.common.forward_passes import forward_order, record
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of, weakest
-from paralign.stages.common.repeatability import APART, HIDING, REPEATED
+from paralign.stages.common.repeatability import HIDING, REPEATED, explains
 from paralign.stages.forward import further, handed, moved_weights
 from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
@@ -260,8 +260,8 @@ def _say_repeatability(result: StageResult, reference: Capture, candidate: Captu
     Where that hides what a wrong port would do, the test is too weak.
     """
     repeats = Forward.answer(reference).repeat, Forward.answer(candidate).repeat
-    for pair in result.pairs if min(repeats) > REPEATED else ():
-        if pair.verdict == DIVERGED and pair.error is not None and pair.error <= APART * max(repeats):
+    for pair in result.pairs:
+        if pair.verdict == DIVERGED and explains(repeats, pair.error):
             pair.verdict = UNDERPOWERED
             pair.notes.append("no further apart than either side is from itself")
     for side, far in zip(("reference", "candidate"), repeats, strict=True):
