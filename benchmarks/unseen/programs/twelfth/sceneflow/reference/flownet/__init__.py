@@ -1,0 +1,1 @@
+"""Light self-supervised scene flow on point clouds."""
