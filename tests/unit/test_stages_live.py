@@ -342,7 +342,16 @@ def test_an_output_folder_keeps_everything_and_can_be_used_again(tmp_path):
         result = run(model, model, inputs=X, out=tmp_path / "deep" / "result")
     assert result.verdict == ALIGNED
     names = {p.name for p in (tmp_path / "deep" / "result").iterdir()}
-    assert names == {".paralign.lock", "captures", "forward_numpy.npy", "forward_ref.npy", "log", "report.html", "report.json"}
+    assert names == {
+        ".paralign.lock",
+        "captures",
+        "figures.json",
+        "forward_numpy.npy",
+        "forward_ref.npy",
+        "log",
+        "report.html",
+        "report.json",
+    }
 
 
 def test_the_preflight_names_both_sides():
