@@ -137,7 +137,17 @@ def test_a_schedule_that_forgets_where_it_was_is_found(monkeypatch):
     result = checked(right, live(lambda o: Forgetful(o, 30)))
     assert result.verdict == DIVERGED
     assert [p.key for p in result.pairs if p.verdict == DIVERGED] == ["resumed schedule"]
-    assert any("saved after 50 steps and loaded, goes on otherwise at 60" in w for w in result.warnings), result.warnings
+    told = next(p for p in result.pairs if p.verdict == DIVERGED).notes
+    assert "saved after 50 steps and loaded, goes on otherwise at 60" in told[0]
+    assert told[0].endswith("its state does not bring back _step_count, last_epoch")
+    assert not any("goes on otherwise" in warning for warning in result.warnings)
+
+
+def test_a_table_of_rates_marks_those_that_differ_in_the_seventh_digit(monkeypatch):
+    monkeypatch.setattr("paralign.stages.optimizer.stage.STEPS", 20)
+    right, other = (live(lambda o, last=last: schedules.LambdaLR(o, lambda n: last if n > 9 else 1.0)) for last in (0.5, 0.500001))
+    rows = checked(right, other).tables[0].rows
+    assert [row for row in rows if row[0] in {"9", "10"}] == [["9", "0.1", "0.1", ""], ["10", "0.05", "0.0500001", "≠"]]
 
 
 class Scheduled:

@@ -9,7 +9,7 @@ from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED, Coverage, Tolerance
 from paralign.report import text
 from paralign.stages.common.judging import CONSTANTS
-from paralign.stages.steps.rate_schedules import first_difference
+from paralign.stages.steps.rate_schedules import first_difference, in_digits
 
 torch = pytest.importorskip("torch")
 schedules = torch.optim.lr_scheduler
@@ -95,6 +95,13 @@ def rates(*columns):
 )
 def test_the_first_step_that_differs(first, second, step):
     assert first_difference(first, second, Tolerance()) == step
+
+
+def test_rates_that_differ_are_shown_in_digits_that_tell_them_apart():
+    near = np.array([0.0999702]), np.array([0.09997021])
+    assert in_digits(*near) == ["0.0999702", "0.09997021"]
+    assert in_digits(*near, alike=True) == ["0.0999702", "0.0999702"]
+    assert in_digits(np.array([0.1, 0.01]), np.array([0.1, 0.02])) == ["0.1, 0.01", "0.1, 0.02"]
 
 
 def test_the_users_tolerance_holds_for_rates_too():

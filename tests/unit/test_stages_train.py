@@ -109,7 +109,8 @@ def test_equal_steps_from_equal_weights_are_aligned_whatever_seeds_and_loaders_d
 @pytest.mark.parametrize("steps", [3, 4, 6, 8])
 def test_steps_that_end_within_an_epoch_or_with_it_are_followed_by_no_evaluation_of_one_side_alone(steps):
     result = checked(side(), side(), exact_steps=steps)
-    assert (result.verdict, wrong(result), result.notes[1:]) == (ALIGNED, [], [])
+    notes = [note for note in result.notes if "one by one" not in note]
+    assert (result.verdict, wrong(result), notes) == (ALIGNED, [], [])
     assert Coverage("steps one by one", steps, steps) in result.coverage
 
 
@@ -371,6 +372,27 @@ def test_a_rate_that_is_too_large_is_suspected_where_the_loss_grows():
     result = checked(side(), side(rate=0.6, momentum=0.0), runs=1, exact_steps=0, cross="never")
     assert "train/rate" in findings(result) or "train/exploded" in findings(result)
     assert not {"train/rate", "train/exploded"} & set(findings(checked(side(), side(), runs=1, exact_steps=0)))
+
+
+def test_a_loss_near_zero_that_grows_while_steps_move_little_is_no_rate_that_is_too_large():
+    def growing(log):
+        inner = log.step
+
+        def step(samples, lr, **_):
+            inner(samples, loss=0.005 + 0.004 * len(log.steps), lr=lr)
+
+        log.step = step
+        training(rate=1e-6)(log)
+
+    grows = Side(framework="numpy", functions={"build_model": Net, "train": growing})
+    assert "train/rate" not in findings(checked(grows, grows, runs=1, exact_steps=0, cross="never"))
+
+
+@pytest.mark.parametrize(("steps", "said"), [(6, True), (200, False)])
+def test_steps_that_were_not_taken_are_said(steps, said):
+    result = checked(side(), side(), exact_steps=steps)
+    told = f"later steps were not compared one by one: after {steps} steps, as many as are compared one by one"
+    assert (told in result.notes) is said
 
 
 def test_speed_is_told_with_its_spread_and_judged_by_nothing():

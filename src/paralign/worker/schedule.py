@@ -7,7 +7,7 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -95,6 +95,20 @@ def ahead(
     return answer
 
 
+@dataclass
+class _Saved:
+    """What a training saves in the middle: the states of optimizer and schedule, and the plain numbers that the schedule holds then."""
+
+    step: int
+    states: List[Any]
+    settings: Dict[str, Any]
+
+
+def _settings(schedule: Any) -> Dict[str, Any]:
+    """The attributes of a schedule that are plain numbers or texts."""
+    return {name: value for name, value in getattr(schedule, "__dict__", {}).items() if isinstance(value, (bool, int, float, str))}
+
+
 class _Made:
     """An optimizer and its schedule, as a user's code made them."""
 
@@ -121,14 +135,14 @@ class _Made:
 
     def follow(
         self, walk: Walk, answer: Followed, *, save: bool = False, first: int = 0
-    ) -> "Tuple[np.ndarray[Any, Any], Optional[Tuple[int, List[Any]]]]":
+    ) -> "Tuple[np.ndarray[Any, Any], Optional[_Saved]]":
         """The rates of steps from ``first`` on, and what was saved in the middle."""
         count = walk.count - first if self.schedule is not None else 1
         width = len(self.rates())
         count = min(count, MOST // max(1, width), ALONE if self.alone else count)
         rates = np.empty((count, width), np.float64)
         middle = count // 2 if save and self.schedule is not None and not self.alone else -1
-        saved: Optional[Tuple[int, List[Any]]] = None
+        saved: Optional[_Saved] = None
         seen, began = 0, time.perf_counter()
         advance = None if self.schedule is None else advancing(self.schedule, walk.measures, by_update=walk.by_update)
         read, optimizer = self.adapter.learning_rates, self.optimizer  # a million steps: what a loop looks up counts
@@ -147,7 +161,7 @@ class _Made:
             answer.ended = answer.ended or f"{type(error).__name__}: {error}"
         return rates[:seen], saved
 
-    def _saved(self, step: int, answer: Followed) -> "Optional[Tuple[int, List[Any]]]":
+    def _saved(self, step: int, answer: Followed) -> "Optional[_Saved]":
         """What a training would save here; None where the schedule or the optimizer cannot."""
         found = []
         for part in (self.optimizer, self.schedule):
@@ -160,7 +174,7 @@ class _Made:
             except Exception as error:  # noqa: BLE001 - whatever a user's state_dict raises: it cannot be saved, which is said
                 answer.unresumed = f"the state of {type(part).__name__} cannot be saved: {type(error).__name__}: {error}"
                 return None
-        return step, found
+        return _Saved(step, found, _settings(self.schedule))
 
     def load(self, saved: List[Any]) -> None:
         """Take what was saved: first the optimizer's, then the schedule's."""
@@ -204,23 +218,24 @@ def _resume(
     writer: CaptureWriter,
     walk: Walk,
     build: "Tuple[Training, Callable[[Session], Tuple[Any, Any]]]",
-    saved: "Tuple[int, List[Any]]",
+    saved: "_Saved",
     answer: Followed,
     walked: int,
 ) -> None:
     """Build anew, load what was saved in the middle, and record the rates from there on."""
-    step, states = saved
     session.seed()
     made = _Made(build[0], *build[1](session))
-    until = Walk(min(walked, step + RESUMED), walk.by_update, walk.patience, walk.measures)
+    until = Walk(min(walked, saved.step + RESUMED), walk.by_update, walk.patience, walk.measures)
     with made.kept(), _without_warnings():
         try:
-            made.load(states)
+            made.load(saved.states)
         except Exception as error:  # noqa: BLE001 - a checkpoint that does not load is what is looked for
-            answer.unresumed = f"what was saved at step {step} does not load: {type(error).__name__}: {error}"
+            answer.unresumed = f"what was saved at step {saved.step} does not load: {type(error).__name__}: {error}"
             return
-        rates, _ = made.follow(until, answer, first=step)
-    answer.resumed = step
+        now = _settings(made.schedule)
+        answer.forgotten = sorted(name for name, value in saved.settings.items() if name not in now or now[name] != value)
+        rates, _ = made.follow(until, answer, first=saved.step)
+    answer.resumed = saved.step
     writer.add("resumed", rates, role="scalar")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,8 +40,8 @@ GIVEN = [(0, 1e-6), (1, 1e-3), (0, 1.0), (1, -5.0), (0, 0.1)]
 #: a metric is asked for so many epochs; the last one is repeated
 MEASURED = 1000
 
-#: rows of the table of rates
-ROWS = 8
+#: rows of the table of rates, and rates of a step, the greatest of its groups
+ROWS, GROUPS = 8, 3
 
 METHOD = "rates step by step, updates from equal gradients"
 
@@ -188,7 +188,7 @@ def _resume(
     result: StageResult, both: tuple[Followed, Followed], resumed: tuple[Followed | None, Followed | None], answers: list[Scheduled]
 ) -> None:
     """Judge how each side's schedule goes on after it was saved and loaded, against the side's own uninterrupted one."""
-    broken, followed = [], []
+    broken, followed, said = [], [], list[str]()
     for side, name in enumerate(("reference", "candidate")):
         about, again = answers[side].schedule, resumed[side]
         if about.unresumed:
@@ -201,14 +201,18 @@ def _resume(
         wrong = rate_schedules.first_difference(until, again.rates[: len(until)], Tolerance())
         if wrong is not None:
             broken.append(name)
-            told = f"{until[wrong][0]:.6g} uninterrupted, {again.rates[wrong][0]:.6g} resumed"
-            result.warnings.append(
-                f"the {name}'s schedule, saved after {start} steps and loaded, goes on otherwise at {start + wrong}: {told}"
-            )
+            whole, after = rate_schedules.in_digits(until[wrong][:1], again.rates[wrong][:1])
+            told = f"{whole} uninterrupted, {after} resumed"
+            if about.forgotten:
+                left_out = ", ".join(about.forgotten)
+                told = f"{whole} uninterrupted, {after} resumed; its state does not bring back {left_out}"
+            said.append(f"the {name}'s schedule, saved after {start} steps and loaded, goes on otherwise at {start + wrong}: {told}")
     result.coverage += [Coverage("resumed rates", min(followed))] if followed else []
     pair = Pair("resumed schedule", both[0].record, both[1].record, how="name", verdict=DIVERGED if broken == ["candidate"] else ALIGNED)
     pair.judged = all(each is not None for each in resumed) and broken in ([], ["candidate"])
-    pair.notes = result.warnings[-1:] if broken == ["candidate"] else []
+    told_by_pair = broken == ["candidate"]
+    pair.notes = said if told_by_pair else []
+    result.warnings += [] if told_by_pair else said
     result.pairs += [pair] if any(each is not None for each in resumed) else []
 
 
@@ -217,9 +221,10 @@ def _table(both: tuple[Followed, Followed], pace: Pace, tolerance: Tolerance) ->
     count = min(side.steps for side in both if side.scheduled)
     rates = [side.until(count) for side in both]
     shown = {int(step) for step in np.linspace(0, count - 1, ROWS)}
-    wrong = rate_schedules.first_difference(rates[0], rates[1], tolerance)
-    if wrong is not None:
-        shown |= {step for step in (wrong - 1, wrong, wrong + 1) if 0 <= step < count}
+    wrong = rate_schedules.differing(rates[0], rates[1], tolerance)
+    if wrong.any():
+        first = int(wrong.argmax())
+        shown |= {step for step in (first - 1, first, first + 1) if 0 <= step < count}
     counted = rate_schedules.unit(pace)
     an_epoch = None if counted == EPOCH else pace.steps_per_epoch
     columns = [counted, "reference", "candidate", ""] if an_epoch is None else [counted, "epoch", "reference", "candidate", ""]
@@ -228,14 +233,10 @@ def _table(both: tuple[Followed, Followed], pace: Pace, tolerance: Tolerance) ->
         when = [f"{step:,}"]
         if an_epoch is not None:
             when.append(f"{step // an_epoch:,}")
-        told = [_rates_of_groups(side[step]) for side in rates]
-        rows.append([*when, *told, "" if told[0] == told[1] else "≠"])
+        of_groups = [np.unique(side[step])[::-1][:GROUPS] for side in rates]
+        told = rate_schedules.in_digits(*of_groups, alike=not wrong[step])
+        rows.append([*when, *told, "≠" if wrong[step] else ""])
     return Listing("learning rate", columns, rows)
-
-
-def _rates_of_groups(rates: np.ndarray[Any, Any]) -> str:
-    """The greatest rates of a step, three at most."""
-    return ", ".join(f"{rate:.6g}" for rate in np.unique(rates)[::-1][:3])
 
 
 # -- updates -----------------------------------------------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ STEPS = 10_000
 #: rates below this share of the greatest are held to what rounding makes of that: schedules that end near zero cancel
 VANISHING = 1e-3
 
+#: digits in which rates are shown: more where fewer do not tell two rates apart
+DIGITS = (6, 9, 17)
+
 #: what :class:`~paralign.model.Coverage` calls them
 RATES = "learning rates"
 
@@ -173,7 +176,13 @@ def _nearest(first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def first_difference(first: Array, second: Array, tolerance: Tolerance) -> int | None:
-    """The first step whose rates differ.
+    """The first step whose rates differ: see :func:`differing`."""
+    found = np.flatnonzero(differing(first, second, tolerance))
+    return int(found[0]) if found.size else None
+
+
+def differing(first: Array, second: Array, tolerance: Tolerance) -> Array:
+    """At which steps rates differ.
 
     Groups may stand in another order, and where their number differs one rate must be common.
 
@@ -194,16 +203,23 @@ def first_difference(first: Array, second: Array, tolerance: Tolerance) -> int |
         return wrong
 
     if first.shape == second.shape:
-        wrong = differ(first, second).any(axis=1) & differ(np.sort(first, axis=1), np.sort(second, axis=1)).any(axis=1)
-    else:
-        wrong = differ(first[:, :, None], second[:, None, :]).all(axis=(1, 2))
-    found = np.flatnonzero(wrong)
-    return int(found[0]) if found.size else None
+        return np.asarray(differ(first, second).any(axis=1) & differ(np.sort(first, axis=1), np.sort(second, axis=1)).any(axis=1))
+    return np.asarray(differ(first[:, :, None], second[:, None, :]).all(axis=(1, 2)))
+
+
+def in_digits(*sides: Array, alike: bool = False) -> list[str]:
+    """Rates of one step, of every side, in as many digits as show that they differ; few where they are ``alike``."""
+    told: list[str] = []
+    for digits in DIGITS[: 1 if alike else None]:
+        told = [", ".join(f"{rate:.{digits}g}" for rate in side) for side in sides]
+        if len(set(told)) > 1:
+            break
+    return told
 
 
 def _divergence(pair: Pair, both: tuple[Followed, Followed], rates: tuple[Array, Array], at: tuple[int, str]) -> Divergence:
     step, counted = at
-    told = [", ".join(f"{rate:.6g}" for rate in side[step]) for side in rates]
+    told = in_digits(rates[0][step], rates[1][step])
     pair.notes.append(f"{counted} {step} is the first whose rate differs: {told[0]} in the reference, {told[1]} in the candidate")
     ends = [Point("learning rate", side.name, side.built, code_at(side.built)) for side in both]
     return Divergence(ends[0], ends[1], pair, last_agreeing=f"the rates of the {step} {counted}s before" if step else None)

@@ -260,6 +260,8 @@ def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
     steps = min(judged, default=0)
     result.coverage.append(Coverage("steps one by one", min(steps, candidate.steps), reference.steps))
     result.notes += [f"counts of samples, not judged step by step: {', '.join(said)}"] if said else []
+    if reference.stopped[0] in ("steps", "time", "batches"):
+        result.notes.append(f"later steps were not compared one by one: {reference.stopped[1]}")
     ends = _ends(context, exact, moved, steps) if steps == reference.steps == candidate.steps else []
     if any(p.unjudged is Unjudged.BIASED for p in ends):
         _excuse_evaluations(pairs)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: a training loss at the end so many times that of the beginning has grown
 GROWN = 1.5
 
+#: share of the parameters' norm from which on a step moves much: losses near zero grow by half from batch to batch without that
+MUCH = 1e-3
+
 #: motion, as a share of a parameter's size, below which it may be rounding alone: a bias before a normalisation has no gradient but that
 STILL = 1e-5
 
@@ -113,7 +116,7 @@ def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
         with np.errstate(all="ignore"):
             shares = norms[1:, 1] / norms[1:, 0]
         share = float(np.median(shares[np.isfinite(shares)])) if np.isfinite(shares).any() else np.nan
-        if not last <= GROWN * abs(first):
+        if not last <= GROWN * abs(first) and share >= MUCH:
             rate = "" if run.rate is None or not len(run.rate) else f" at a rate of {float(np.max(run.rate)):.3g}"
             line = run.lines.get("optimizer")
             grows = f"{figures[0][1]} grows from {first:.4g} to {last:.4g}"

@@ -31,6 +31,7 @@ class Followed:
         metric: whether it waits for one; ``made_up``: whether that was.
         ended: what it raised where it would not go on, else ''.
         resumed: the step at which it was resumed; None where it was not, for the reason ``unresumed``.
+        forgotten: attributes of the schedule that were not what they had been when it was saved, once its state was loaded.
     """
 
     scheduled: bool
@@ -41,6 +42,7 @@ class Followed:
     ended: str = ""
     resumed: Optional[int] = None
     unresumed: str = ""
+    forgotten: List[str] = field(default_factory=list)
 
 
 @dataclass
