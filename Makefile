@@ -9,7 +9,7 @@ OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shel
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
-.PHONY: compat-alternative convert-code convert-sources convert-training training-faults catalogue cheats rules
+.PHONY: compat-alternative convert-code convert-tests convert-sources convert-training training-faults catalogue cheats rules
 
 .PHONY: page init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
 
@@ -29,6 +29,7 @@ help:
 	@echo "make rules            what each rule that chooses a line earns, on planted and unseen faults; writes docs/rules.md"
 	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
 	@echo "make convert-code     convert every pair of the catalogue in several forms, and execute what came out (docs/convert.md)"
+	@echo "make convert-tests    convert and execute the test functions of paconvert, compare values (TESTS=folder of a checkout; docs/convert.md)"
 	@echo "make compat-alternative  what paddle.enable_compat makes of the same programs (docs/convert.md)"
 	@echo "make convert-sources  convert real models of three packages, and check the ports (docs/convert.md)"
 	@echo "make convert-training convert parts of training programs, and execute each function on both sides (docs/convert.md)"
@@ -179,6 +180,10 @@ convert-training: $(VENV)/stamp-bench
 
 compat-alternative: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/compat_alternative.py $(ARGS)
+
+convert-tests: $(VENV)/stamp-bench
+	@if [ -z "$(TESTS)" ]; then echo "TESTS is empty: name the folder tests of a checkout of PaddlePaddle/PaConvert"; exit 2; fi
+	$(BIN)/python benchmarks/paconvert_tests/table.py "$(TESTS)" $(ARGS)
 
 convert-code: $(VENV)/stamp-bench
 	$(BIN)/python benchmarks/convert_code.py $(ARGS)

@@ -48,7 +48,7 @@ class Adapter:
         attributes = conversions().attributes.get(self.torch, {})
         kept = "".join(f"        self.{attribute} = {value}\n" for attribute, value in attributes.items())
         return (
-            f"class {name}({self.made.port}):\n    {said}\n\n"
+            f"class {name}({self.made.port}):\n    {said}\n\n    _is_adapter = True\n\n"
             f"    def __init__({', '.join(['self', *_parameters(self.takes)])}):\n        super().__init__({self._given()})\n{kept}"
         )
 

@@ -13,14 +13,14 @@ from paralign.port.conversions import conversions
 from paralign.port.imports import alike, from_rewritten, import_rewritten
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
-from paralign.port.ownership import could_be, guessed_owner, hinted_owner
+from paralign.port.ownership import guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START
 from paralign.port.planning import ByHand, Different, plan
-from paralign.port.referring import Referrer
+from paralign.port.unknowns import Unknowns
 from paralign.port.values import Certainty, Form, Use
 
 
-class Converter(Referrer):
+class Converter(Unknowns):
     """Walks one program and notes the edits that make it Paddle's."""
 
     # the walk
@@ -286,30 +286,9 @@ class Converter(Referrer):
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and node.args and place(node.args[0]) in self.named:
             self.by_hand(node, self.named[place(node.args[0])] + ".?", "its name is made at run time")
             return
-        if isinstance(node.func, ast.Attribute) and self.seen.imported and self._unknown_method(node, node.func):
+        if isinstance(node.func, ast.Attribute) and self.seen.imported and self.unknown_method(node, node.func):
             return
         self.generic_visit(node)
-
-    def _unknown_method(self, node: ast.Call, func: ast.Attribute) -> bool:
-        """A method that tensors have, of an object of unknown type: refused where a tensor's would differ in silence."""
-        if func.attr.startswith("__") or not could_be(func.attr) or self.seen.values.get(place(func.value)) is not None:
-            return False
-        name = f"torch.Tensor.{func.attr}"
-        if _is_pythons(node, func.attr) or name not in stored("torch"):
-            return False
-        use = Use(name, *place(node), Form.METHOD, Certainty.GUESSED, list(node.args), list(node.keywords))
-        if func.attr in _DIFFERENT:
-            self.by_hand(node, name, "the object's type cannot be told, and a tensor's method differs in silence")
-            return True
-        try:
-            made = plan(use, self.paddle)
-        except ByHand:
-            made = None
-        if made is not None and made.conditions:
-            self.note(node, name, Fate.CONDITION, "Where the object is a tensor: " + " ".join(made.conditions))
-        elif made is None or made.template or made.added or made.removed or any(made.keywords.values()):
-            self.note(node, name, Fate.UNTOUCHED, "the object's type cannot be told")
-        return False
 
     def _written(self, node: ast.Call, use: Use) -> None:
         if use.form is Form.SUBCLASS and use.name not in conversions().bases:
@@ -408,14 +387,3 @@ _STATISTICS = "Paddle counts the running statistics of batch norm among the para
 
 #: methods whose names alone are right in Paddle
 _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
-
-#: methods of tensors that return something else in Paddle, and that other objects may have too
-_DIFFERENT = frozenset({"max", "min", "sort", "median", "split", "gather", "scatter", "numel", "fmod", "nanmedian", "prod"})
-
-
-def _is_pythons(node: ast.Call, method: str) -> bool:
-    """Whether the arguments show that the object is no tensor: ``line.split(',')``, ``names.sort()``."""
-    if any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.args):
-        return True
-    named = {each.arg for each in node.keywords}
-    return bool(named & {"key", "axis", "reverse", "sep", "maxsplit"}) or (method in ("split", "sort") and not node.args and not named)

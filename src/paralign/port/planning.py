@@ -311,6 +311,10 @@ def _apply(entry: Entry, made: Plan, bound: Bound, *, function: bool) -> None:
         if made.added:
             raise ByHand("two fixes exclude one another")
         made.port, made.bound, made.function = entry.fix.call, bound, made.function or function
+    for text in entry.fix.set.values():
+        nothing = [name for name in _HOLE.findall(text) if text != f"{{{name}}}" and name in bound.given and bound.value(name) is None]
+        if nothing:
+            raise Different(f"{nothing[0]}=None asks for a rule of its own, which Paddle has not")
     made.added.update(entry.fix.set)
     made.removed.update(entry.fix.drop)
 

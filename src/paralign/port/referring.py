@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
@@ -77,7 +77,7 @@ class Referrer(Settings):
         if name is None or not isinstance(node.ctx, ast.Load):
             return name is not None
         table = conversions()
-        kind = self._annotation or self._is_kind()
+        kind = self._annotation or self._is_kind() or self._is_asked_type()
         port = repr(stored("torch").version) if name == "torch.__version__" else table.constants.get(name, "")
         if not port and (name in table.values or (kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper())):
             port = table.kinds.get(name) or paddle_name(name, self.paddle)
@@ -116,6 +116,20 @@ class Referrer(Settings):
         last = parents[-1] if parents else None
         return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
 
+    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802 - as above
+        """``type(m) is nn.Linear``: a class that stands in the file for one of Paddle's is that one."""
+        asked = [inner for each in node.comparators for inner in ast.walk(each) if isinstance(inner, ast.Name | ast.Attribute)]
+        if _is_type(node.left) and any(place(each) in self.named for each in asked) and not self.hidden("_class_of("):
+            self.needs("_class_of(")
+            self.text.edit(self.text.start(node.left.func), self.text.end(node.left.func), "_class_of")
+        self.generic_visit(node)
+
+    def _is_asked_type(self) -> bool:
+        """Whether a class is what ``type(m)`` is compared with, alone or among others."""
+        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
+        last = parents[-1] if parents else None
+        return isinstance(last, ast.Compare) and _is_type(last.left) and "_class_of" in self.helpers
+
     def _is_compared(self, node: ast.expr) -> bool:
         """Whether a callable is told from others by itself: an adapter is not the class that objects are made of elsewhere."""
         parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
@@ -127,6 +141,11 @@ class Referrer(Settings):
         self.text.edit(self.text.start(node), self.text.end(node), adapter[0])
         conditions = adapter[1].conditions
         self.note(node, name, Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join(conditions), adapter[1].made.entries)
+
+
+def _is_type(node: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is ``type(…)``."""
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "type" and len(node.args) == 1
 
 
 def _marks(text: str) -> tuple[int, int, int]:
