@@ -42,7 +42,12 @@ def record(tmp_path, monkeypatch):
         importlib.invalidate_caches()
         recorder = Recorder()
         with rewritten({"run": importlib.import_module("program").run}, recorder) as functions:
+            named = getattr(sys.modules["program"], "WATCHED", {})
+            recorder.watched = {id(held): (held, name) for name, held in named.items()}
+            before = len(recorder.events) - 1
             _, roots = recorder.run(functions["run"], {})
+        roots["model"] = before
+        roots |= {f"sight:{place}:{name}": number for place, (number, name) in enumerate(recorder.sightings)}
         sys.modules.pop("program", None)
         return ValueGraph(lines_of(recorder), recorder.numbers.array(), roots)
 
@@ -117,3 +122,71 @@ def test_no_condition_parts_them(record):
     assert named(record, by_table, ["embed.weight"], WEIGHTS, OTHERS) is None
     assert named(record, FORGETFUL["a helper"][0], ["norm.scale"], WEIGHTS, ["head.bias"]) is None, "the condition is right of it"
     assert named(record, FORGETFUL["a helper"][0], ["unknown"], WEIGHTS, OTHERS) is None
+
+
+UNNAMED = """
+    class Tensor:
+        def __init__(self, dims):
+            self.shape = (3,) * dims
+    class Layer:
+        def __init__(self, **held):
+            self.held = held
+    LAYERS = {name: Layer(**{n.split(".")[1]: Tensor(d) for n, d in NAMES.items() if n.startswith(name)}) for name in ("embed", "head", "body", "norm")}
+    TENSORS = {f"{name}.{end}": each for name, layer in LAYERS.items() for end, each in layer.held.items()}
+    WATCHED = {**{f"{name}.": layer for name, layer in LAYERS.items()}, **TENSORS}
+    """
+
+#: conditions that ask the tensors themselves, or their layers, for no names; the wrong parameters; the line
+NAMELESS = {
+    "a condition that is true of all": (
+        """
+        def run():
+            groups = {}
+            for p in TENSORS.values():
+                groups.setdefault(len(p.shape) > 0, []).append(p)
+            return groups
+        """,
+        (OTHERS, ["embed.weight", *WEIGHTS], []),
+        4,
+    ),
+    "a condition of layers": (
+        """
+        def run():
+            decayed = []
+            for layer in LAYERS.values():
+                if len(layer.held) < 3 and "weight" in layer.held:
+                    decayed += layer.held.values()
+            return decayed
+        """,
+        (["head.bias", "body.bias", "embed.weight"], WEIGHTS, ["norm.scale"]),
+        4,
+    ),
+    "a helper that is handed the tensor": (
+        """
+        def is_flat(tensor):
+            return len(tensor.shape) < 2
+        def run():
+            return [p for p in TENSORS.values() if is_flat(p)]
+        """,
+        (["embed.weight"], WEIGHTS, OTHERS),
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMELESS)
+def test_a_condition_that_is_asked_without_names(record, case):
+    program, parts, line = NAMELESS[case]
+    before = textwrap.dedent(UNNAMED)
+    found = of_choice(Sides(record(REFERENCE), record(before + textwrap.dedent(program))), Choice(*parts))
+    assert found is not None
+    assert int(found.source.rpartition(":")[2]) == 1 + before.count("\n") + line
+
+
+def test_two_conditions_that_are_true_of_all_tell_nothing(record):
+    program = """
+        def run():
+            return [p for p in TENSORS.values() if len(p.shape) > 0 and len(p.shape) < 9]
+        """
+    both = textwrap.dedent(UNNAMED) + textwrap.dedent(program)
+    assert of_choice(Sides(record(REFERENCE), record(both)), Choice(OTHERS, WEIGHTS, [])) is None

@@ -36,7 +36,7 @@ class Choice:
 
 def follow(context: Context, divergence: Divergence | None, choice: Choice) -> None:
     """Name the condition, or its list of names, that put parameters into a wrong group."""
-    if divergence is None or not choice.wanted:
+    if divergence is None or not choice.wrong:
         return
     sides = recorded(context, "optimizer")
     found = None if sides is None else of_choice(sides, choice)
@@ -47,12 +47,15 @@ def follow(context: Context, divergence: Divergence | None, choice: Choice) -> N
 
 
 def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
-    """The first condition that parts the wrong parameters from their own group."""
-    if not choice.wrong or not choice.wanted:
+    """The first condition that parts the wrong parameters from their own group.
+
+    Where none is rightly in that group, a condition that says the same of all, if there is only one.
+    """
+    if not choice.wrong:
         return None
     told = _truths(sides.candidate, {*choice.wrong, *choice.joined, *choice.wanted})
     deciding = [held for held in told.values() if _parts(held, choice)]
-    if not deciding:
+    if not deciding or (not choice.wanted and len(deciding) > 1):
         return None
     asked_most = max(map(len, deciding))  # a part of a condition is not asked where another part has decided
     whole = [held for held in deciding if len(held) == asked_most]
@@ -64,13 +67,22 @@ def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
 def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, str], dict[str, Expression]]:
     """Each condition of the optimizer's building, with what it last said of a parameter."""
     said: dict[tuple[str, str, str], dict[str, Expression]] = defaultdict(dict)
-    known, current = _ends(names), None
+    known, current = _ends(names), [""]
+    due = graph.sightings()[::-1]
     for each in graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]:
-        if isinstance(each.scalar, str) and each.kind != "constant" and known.get(each.scalar) is not None:
-            current = known[each.scalar]
-        elif current is not None and isinstance(each.scalar, bool) and each.kind in _DECIDING and each.file:
-            said[each.source, each.kind, each.label][current] = each
+        while due and due[-1][0] <= each.number:
+            seen = _under(due.pop()[1], names)
+            current = seen or current
+        if isinstance(each.scalar, str) and each.kind != "constant" and (named := known.get(each.scalar)) is not None:
+            current = [named]
+        elif isinstance(each.scalar, bool) and each.kind in _DECIDING and each.file:
+            said[each.source, each.kind, each.label].update(dict.fromkeys(current, each))
     return said
+
+
+def _under(seen: str, names: Iterable[str]) -> list[str]:
+    """The parameter that was seen, or those of the module."""
+    return [each for each in names if each == seen or (seen.endswith(".") and each.startswith(seen))]
 
 
 def _ends(names: Iterable[str]) -> dict[str, str | None]:
@@ -90,7 +102,9 @@ def _parts(said: dict[str, Expression], choice: Choice) -> bool:
         return False
     values = [{said[each].scalar for each in part if each in said} for part in (choice.wrong, choice.joined, choice.wanted)]
     inside = values[0] | values[1]
-    return len(inside) == 1 and len(values[2]) == 1 and inside != values[2]
+    if len(inside) != 1 or inside == values[2]:
+        return False
+    return len(values[2]) == 1 or not choice.wanted
 
 
 def _other_texts(condition: Expression, reference: Iterable[Expression]) -> Expression | None:

@@ -206,6 +206,11 @@ class ValueGraph:
         """The number of an event that the recorder calls by a name."""
         return self._roots.get(name)
 
+    def sightings(self) -> list[tuple[int, str]]:
+        """Which parameters and modules the user's functions took, and before which event; in their order."""
+        seen = [(number, name.split(":", 2)) for name, number in self._roots.items() if name.startswith("sight:")]
+        return [(number, words[2]) for number, words in sorted(seen, key=lambda each: int(each[1][1]))]
+
     def root(self, name: str) -> Expression | None:
         """The expression that made what the recorder calls by a name; None where it is not known."""
         number = self._roots.get(name)

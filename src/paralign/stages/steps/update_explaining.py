@@ -62,7 +62,7 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
     elif blamed_term(blamed, experiment) == "rates":
         optimizer_settings.follow_computing(context, result.divergence)
     if blamed is not None:
-        group_choice.follow(context, result.divergence, choice_of(blamed, known))
+        group_choice.follow(context, result.divergence, choice_of(blamed, known, moves))
     locate(context, result, experiment, reasons)
 
 

@@ -59,7 +59,17 @@ def _end(experiment: Experiment, blamed: Difference | None, capture: Capture, re
         own_rate = answer.optimizer["parameters"].get(name, {}).get("rate", 1.0)
         varies = _varies(experiment, blamed, own=own_rate != 1.0 and len(answer.optimizer["groups"]) == 1)
     source = setting_lines.term_line(answer, term, next(iter(built), None), varies=varies)
+    if _is_of_class(blamed):
+        source = answer.built["optimizer"]
     return Point(name, answer.optimizer["class"], source, setting_lines.code_at(source))
+
+
+def _is_of_class(blamed: Difference | None) -> bool:
+    """Whether weights decay by the same number, but decoupled on one side alone: Adam and AdamW are two classes."""
+    if blamed is None or blamed.terms != ("decay", "style"):
+        return False
+    (number, style), (other, another) = blamed.reference, blamed.candidate
+    return math.isclose(number, other, rel_tol=causes.STORED) and "decoupled" in (style, another)
 
 
 def blamed_term(blamed: Difference | None, experiment: Experiment) -> str:
@@ -73,7 +83,7 @@ def trace_back(context: Context, divergence: Divergence | None, experiment: Expe
     """Follow the setting that differs to the expression that made it, in whatever module."""
     term = blamed_term(blamed, experiment)
     words = (*setting_lines.WRITTEN.get(term, ()), *read_config.WORDS.get(term, ()))
-    if divergence is None or term == "moves":
+    if divergence is None or term == "moves" or _is_of_class(blamed):
         return
     if term == "rates" or not words:
         optimizer_settings.follow_rates(context, divergence)
@@ -118,8 +128,11 @@ def _right_group(blamed: Difference, reference: Known, experiment: Experiment) -
     return int(right[0]) if len(right) == 1 else None
 
 
-def choice_of(blamed: Difference, known: tuple[Known, Known]) -> Choice:
-    """Which parameters are rightly in the group that the wrong ones are in, and which in the one that they should be in."""
+def choice_of(blamed: Difference, known: tuple[Known, Known], moves: Moves) -> Choice:
+    """Which parameters are rightly in the group that the wrong ones are in, and which in the one that they should be in.
+
+    All of them under the candidate's names.
+    """
     reference, candidate = (side.recipe for side in known)
     shared = {name: terms for name, terms in candidate.items() if name in reference}
     wrong = [name for name in blamed.parameters if name in shared]
@@ -129,7 +142,8 @@ def choice_of(blamed: Difference, known: tuple[Known, Known]) -> Choice:
     right = [name for name in others if _alike(candidate[name], reference[name])]
     joined = [name for name in right if _alike(candidate[name], candidate[wrong[0]])]
     wanted = [name for name in right if _alike(reference[name], reference[wrong[0]])]
-    return Choice(wrong, joined, wanted)
+    own = {pair.reference.name: pair.candidate.name for pair in moves.pairs if pair.reference is not None and pair.candidate is not None}
+    return Choice(*([own.get(name, name) for name in part] for part in (wrong, joined, wanted)))
 
 
 def _exempts(candidate: Point, experiment: Experiment) -> bool:

@@ -262,6 +262,7 @@ class CallHooks(ValueHooks):
         site = call.site if call is not None else -1
         for place, name in enumerate(names):
             value, found = given[name], None
+            self._see(value)
             if place >= offset and place < len(function.parameters) and place - offset < len(positional):
                 found = same(positional[place - offset], value)
             found = found or same(words.get(name), value) or next((a for a in positional if a[1] is value and not is_common(value)), None)

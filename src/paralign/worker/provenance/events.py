@@ -75,6 +75,8 @@ class Ledger:
         events: in their order.
         sites: of all modules, with the file of each in ``files``.
         exhausted: there was more than is recorded.
+        watched: what the user's functions are looked at for taking: id -> object and name.
+        sightings: each time that a name is bound to a watched object: how many events there were, and its name.
     """
 
     def __init__(self, convert: "Convert" = array_of) -> None:
@@ -85,6 +87,8 @@ class Ledger:
         self.function_files: List[str] = []
         self.modules: Dict[str, Frame] = {}
         self.exhausted = ""
+        self.watched: Dict[int, Tuple[Any, str]] = {}
+        self.sightings: List[Tuple[int, str]] = []
         self._convert = convert
         self._targets: Dict[int, List[Tuple[Any, ...]]] = {}
         self._thread = threading.get_ident()
@@ -129,6 +133,12 @@ class Ledger:
         edges = tuple((role, self._latest(number)) for role, number in inputs if number is not None)
         self.events.append(Event(site, kind, edges, known))
         return len(self.events) - 1
+
+    def _see(self, value: Any) -> None:
+        """A name was bound to a value: note it where that is watched."""
+        known = self.watched.get(id(value))
+        if known is not None and known[0] is value:
+            self.sightings.append((len(self.events), known[1]))
 
     def _latest(self, number: int) -> int:
         """The event that last changed what an event made."""

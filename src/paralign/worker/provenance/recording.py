@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -115,13 +115,26 @@ def _model(run: Run) -> None:
             run.leaves("loss", run.recorder.run(run.functions["loss"], {"outputs": outputs, "labels": labels})[1])
 
 
+def _named(run: Run, model: Any) -> "Iterator[Tuple[str, Any]]":
+    """The parameters of a model, and its modules, these with a point behind their names."""
+    for path, module in run.session.adapter.modules(model):
+        if path:
+            yield f"{path}.", module
+    for entry in run.session.entries(model):
+        if entry.role == "parameter" and entry.shared is None:
+            yield entry.name, entry.tensor
+
+
 def _optimizer(run: Run) -> None:
     """Construction of the model, the optimizer and the schedule, which is then advanced by ``steps`` steps."""
     model = _construction(run)
     run.root("model", len(run.recorder.events) - 1)
+    run.recorder.watched = {id(held): (held, name) for name, held in _named(run, model)}
     optimizer, _ = run.recorder.run(run.functions["build_optimizer"], {"model": model})
     run.root("optimizer", run.recorder.made_by(optimizer))
     given = run.recorder.run(run.functions["build_scheduler"], {"optimizer": optimizer})[0] if "build_scheduler" in run.functions else None
+    for place, (number, name) in enumerate(run.recorder.sightings):
+        run.root(f"sight:{place}:{name}", number)
     schedule = schedule_of(optimizer, given)
     run.root("scheduler", run.recorder.made_by(schedule))
     adapter: Any = run.session.adapter

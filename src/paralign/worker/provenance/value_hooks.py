@@ -108,6 +108,7 @@ class ValueHooks(Ledger):
 
     def _store(self, frame: Frame, target: Tuple[Any, ...], value: Any, number: Optional[int], site: int) -> None:
         if target[0] == "name":
+            self._see(value)
             holder = frame
             while holder.depth > target[2] and holder.outer is not None:
                 holder = holder.outer
