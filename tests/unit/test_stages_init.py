@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Coverage
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Coverage, Record
 from paralign.run.project import check_stages
+from paralign.stages.init import stage
 from paralign.worker import initial
 
 draw = np.random  # the global generator is what a check seeds
@@ -247,3 +248,16 @@ def test_memory_is_bounded_by_what_is_kept_of_a_tensor():
     assert initial._kept(10, 30) == 256
     assert initial._kept(10_000, 30) == 55
     assert initial._kept(10**6, 30) == 16
+
+
+def test_a_helper_that_makes_others_rightly_is_not_named_for_one():
+    made = {"body.weight": ["helper.py:3", "model.py:8"], "head.weight": ["helper.py:3", "model.py:9"]}
+    records = {name: Record(0, name, "", "parameter", "float32", (2,), attrs={"owner": name.partition(".")[0]}) for name in made}
+    words = object.__new__(stage._Words)  # the lines of a side, without the capture that they stand in
+    words.built, words._right = {name.partition(".")[0]: lines for name, lines in made.items()}, set()
+    assert words.point(records["head.weight"]).source == "helper.py:3"
+    words.excuse([records["body.weight"]])
+    point = words.point(records["head.weight"])
+    assert (point.source, point.lines) == ("model.py:9", ["helper.py:3"])
+    words.excuse([records["head.weight"]])
+    assert words.point(records["head.weight"]).source == "helper.py:3", "where all lines are right of others, the innermost"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
-from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, behind
+from paralign.locate.provenance.selections import Selections, arrays_of
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
@@ -83,12 +84,14 @@ class Search:
         self._strict: set[Expression] = set()
         self._led = {_known(e) for root in excused for e in _decisive(root) if e.kind in _FAITHFUL and not _is_simple(e)}
         self._counts = Counts(defaults)
+        self._selections: Selections | None = None
+        self._texts = Texts(defaults if candidate.numbers is not None else ())  # to which a number leads only by what they choose
         self._led_by_numbers = {_known(e) for root in excused for e in reached([root], _not_compared) if e.kind in _FAITHFUL}
 
     def is_right(self, each: Expression) -> bool | None:
         """Whether a value is the reference's; None where that cannot be told."""
         if each not in self._right:
-            found = self.seen.has(each)
+            found = self._texts.has(each) or self.seen.has(each)
             self._right[each] = self._counts.is_right(each) if found and is_count(each) else found
         return self._right[each]
 
@@ -154,7 +157,7 @@ class Search:
         converted = _converted(each, known)
         if converted is not None:
             return converted, due
-        wrong = self._wrong_of(known, self._beside(each, due))
+        wrong = self._wrong_of(known, self._beside(each, due)) or self._otherwise_selected(each)
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
@@ -163,7 +166,19 @@ class Search:
             return None, due
         if len(wrong) == 1:
             return wrong[0]
-        return min(wrong, key=lambda pair: (pair[0].numbers is None, not _is_from_file(pair[0]), pair[0].number))
+        return min(wrong, key=lambda pair: self._plainness(pair[0]))
+
+    def _plainness(self, each: Expression) -> tuple[bool, bool, bool, int]:
+        """Which of several wrong operands is looked at first: numbers, those of files, the first that was made.
+
+        One of the numbers that stand everywhere tells less than a list with a wrong array.
+        """
+        simple = _is_simple(each)
+        return simple, each.numbers is None and not self._holds_wrong_array(each), not _is_from_file(each), each.number
+
+    def _holds_wrong_array(self, each: Expression) -> bool:
+        """Whether a list or the like holds an array that the reference has nowhere."""
+        return each.kind == "display" and any(inner.mark[0] == "a" and self.is_right(inner) is False for _, inner in each.values)
 
     def _wrong_of(
         self, known: Sequence[tuple[str, Expression]], beside: Mapping[str, Expression]
@@ -178,6 +193,20 @@ class Search:
             if not verdict and not self.is_excused(inner):
                 wrong.append((inner, twin))
         return wrong
+
+    def _otherwise_selected(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
+        """The one array of which the reference has some more or fewer numbers in its place: other rows of a table, say.
+
+        Only where what was made of it is not the reference's either.
+        """
+        if each.numbers is None:
+            return []
+        if self._selections is None:
+            self._selections = Selections(self.defaults)
+        if self.seen.has(each) is not False and not self._selections.is_strange(each):
+            return []
+        found = [inner for inner in arrays_of(each) if self._selections.is_cut_wrongly(inner)]
+        return [(found[0], None)] if len({inner.source for inner in found}) == 1 else []
 
     def _is_wrong_part(self, each: Expression) -> bool:
         """Whether a wrong part was cut out of something that holds the right part."""

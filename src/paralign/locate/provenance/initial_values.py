@@ -12,7 +12,7 @@ from paralign.locate.provenance.value_graph import COMMON, Seen
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from paralign.comparison.laws import Law
     from paralign.context import Context
@@ -27,33 +27,35 @@ LEAST, EXACT = 0.01, 1e-6
 ERRORS = 3.0
 
 
-def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]]) -> None:
+def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]], right: Sequence[Law] = ()) -> None:
     """Name the lines that write the numbers of wrong laws, where both sides' models can be built under observation.
 
     Args:
         context: the check.
         wrong: what is named so far, each with the laws of both sides' tensors.
+        right: laws of the candidate's other tensors.
     """
     cases = list(wrong)
     sides = tracing_back.recorded(context, "model") if cases else None
     if sides is None:
         return
     for divergence, laws in cases:
-        tracing_back.name(divergence, of_laws(sides, laws))
+        tracing_back.name(divergence, of_laws(sides, laws, right))
 
 
-def of_laws(sides: Sides, laws: tuple[Law, Law]) -> Blamed | None:
+def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = ()) -> Blamed | None:
     """The expression that made the number of the candidate's law, which the reference's building has nowhere; None unless it is one.
 
     Args:
         sides: what was recorded of both constructions.
         laws: that the reference's and the candidate's tensor follow.
+        right: laws of the candidate's other tensors: a number that one of these has is right, where it is taken here is not.
     """
     defaults, everything = sides.reference.expressions, Seen(sides.reference.expressions)
     twin = next(iter(_near(sides.reference.expressions, laws[0])[::-1]), None)
     found: dict[str, Blamed] = {}
     for each in _near(sides.candidate.expressions, laws[1]):
-        if everything.has(each) is not False:
+        if everything.has(each) is not False or any(_near([each], law) for law in right):
             continue
         blamed = Search(each, twin, everything if twin is None else None, defaults).first()
         if blamed is not None:

@@ -381,6 +381,24 @@ class Seen:
         return any(np.allclose(order, each.mark[2], rtol=1e-4, atol=1e-5) for order in alike)
 
 
+class Texts:
+    """The texts that some expressions have, alone and in lists."""
+
+    def __init__(self, expressions: Iterable[Expression]) -> None:
+        marks = [e.mark for e in expressions if e.mark[0] in ("s", "l")]
+        self._known = {text for mark in marks for text in _listed(mark) if isinstance(text, str)}
+
+    def has(self, each: Expression) -> bool:
+        """Whether a value is one of these texts, or a list of nothing else."""
+        listed = _listed(each.mark) if each.mark[0] in ("s", "l") else []
+        return bool(listed) and all(isinstance(text, str) and text in self._known for text in listed)
+
+
+def _listed(mark: list[Any]) -> list[Any]:
+    """What a list holds; a scalar is a list of one."""
+    return list(mark[1]) if mark[0] == "l" else [mark[1]]
+
+
 class SeenApart(Seen):
     """Values that were seen, plain numbers apart from the elements of arrays."""
 

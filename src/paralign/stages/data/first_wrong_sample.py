@@ -40,6 +40,9 @@ HELD_OUT = 2
 #: rules that explain batches by how samples were put together
 REARRANGED = ("data/batch-order", "data/batch-parts", "data/batch-size", "data/drop-last")
 
+#: rules of proven causes that no expression of a sample is guilty of
+SETTLED = (*REARRANGED, "data/order", "data/random")
+
 #: leaves nearer than this differ by rounding
 ROUNDED = 1e-6
 
@@ -83,8 +86,8 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
         _point(result, located, captures, known=bool(result.findings))
     elif result.divergence is not None and not _lengths(result.divergence, captures):
         _point_at_construction(result, captures, of)
-    if not lengths_differ and not replaced:
-        _trace_back(context, result, of, index)
+    if not replaced:
+        _trace_back(context, result, of, index if first is None else _index(first) or 0)
     if any(Trace.answer(c).exhausted for c in captures):
         result.notes.append("the trace of the first wrong sample was cut off: its way is too long to be kept whole")
 
@@ -275,8 +278,13 @@ def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Find
 
 
 def _trace_back(context: Context, result: StageResult, of: str, index: int) -> None:
-    """Name the expression that made a sample, or the first batch that differs, wrong, where no cause is proven."""
-    if any(finding.proven for finding in result.findings):
+    """Name the expression that made a sample, or the first batch that differs, wrong.
+
+    A proven cause says what differs, and not where it was made: it stays, and the line is confirmed no longer. What is in another order, or
+    drawn, has no such line.
+    """
+    proven = [finding for finding in result.findings if finding.proven]
+    if any(finding.rule in SETTLED for finding in proven):
         return
     place_of = sample_of if of == "dataset" else batch_of
     places = [place for place in map(place_of, result.wrong) if place is not None]
@@ -284,8 +292,12 @@ def _trace_back(context: Context, result: StageResult, of: str, index: int) -> N
     if of != "dataset":
         number = min((place.step for place in places if place.step >= 0), default=0)
     leaves = [place.name for place in places if place.step == number]
-    if provenance.follow(context, result.divergence, of, number, leaves):
-        result.findings = [f for f in result.findings if f.rule in REARRANGED]  # guesses about the step that was named before
+    before = None if result.divergence is None or result.divergence.candidate is None else result.divergence.candidate.source
+    if result.divergence is None or not provenance.follow(context, result.divergence, of, number, leaves):
+        return
+    result.findings = [f for f in result.findings if f.proven or f.rule in REARRANGED]  # others are guesses about the step named before
+    if result.divergence.candidate is not None and result.divergence.candidate.source != before:
+        result.divergence.confirmed = False
 
 
 def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:

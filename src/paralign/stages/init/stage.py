@@ -20,6 +20,8 @@ from paralign.stages.init.wording import Reading, instead, sensitivity
 from paralign.worker.protocol import Initial, Started, built_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paralign.capture import Capture
     from paralign.comparison.laws import Law
     from paralign.context import Context
@@ -154,6 +156,9 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
     sides = [_Words(context, side) for side in ("reference", "candidate")]
     causes: dict[tuple[str, str], list[tuple[_Group, Judged]]] = defaultdict(list)
     wrong: list[tuple[Divergence, tuple[Law, Law]]] = []
+    right = [(g, j.laws) for g, j in zip(groups, judged, strict=True) if j.laws is not None and j.verdict != DIVERGED]
+    for words, place in zip(sides, (0, 1), strict=True):
+        words.excuse(record for group, _ in right for record in _ends(group)[place])
     for group, pair, found in zip(groups, result.pairs, judged, strict=True):
         if found.laws is None:
             continue
@@ -165,7 +170,7 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
             ends = [words.point(r) for words, r in zip(sides, (group.references[0], group.candidates[0]), strict=True)]
             result.divergences.append(Divergence(ends[0], ends[1], pair))
             wrong.append((result.divergences[-1], found.laws))
-    initial_values.follow(context, wrong)
+    initial_values.follow(context, wrong, [laws[1] for _, laws in right])
     result.divergence = next(iter(result.divergences), None)
     for (one, other), members in list(causes.items())[:FINDINGS]:
         group, found = members[0]
@@ -184,20 +189,37 @@ class _Words:
         capture: Capture | None = context.artifacts["weights"][side == "candidate"] if "weights" in context.artifacts else None
         self.built = {} if capture is None else built_of(capture)
         self.records = [] if capture is None else capture.records
+        self._right: set[tuple[str, str]] = set()
 
     def reading(self, record: Record) -> Reading:
         """How to name the laws of a tensor, whose fans are those of this side."""
         owned = [r for r in self.records if r.attrs.get("owner") == record.attrs.get("owner")]
         return Reading.of(record, owned, self.framework)
 
+    def excuse(self, right: Iterable[Record]) -> None:
+        """Take note of the lines that make tensors with right laws."""
+        self._right |= {(_leaf(record), line) for record in right for line in self._lines(record)}
+
     def point(self, record: Record) -> Point:
-        """The tensor, with the line that constructed its layer."""
+        """The tensor, with the line that constructed its layer.
+
+        Of a helper that constructs others rightly it is the line that calls it for this one.
+        """
+        lines = self._lines(record)
+        line = next((line for line in lines if (_leaf(record), line) not in self._right), next(iter(lines), None))
+        return Point(record.name, record.op, line, code_at(line), [each for each in lines if each != line])
+
+    def _lines(self, record: Record) -> list[str]:
+        """The lines that constructed the layer of a tensor, the innermost first."""
         owner = str(record.attrs.get("owner", record.name.rpartition(".")[0]))
         while owner and owner not in self.built:
             owner = owner.rpartition(".")[0]
-        lines = self.built.get(owner, [])
-        line = next(iter(lines), None)
-        return Point(record.name, record.op, line, code_at(line), lines[1:])
+        return self.built.get(owner, [])
+
+
+def _leaf(record: Record) -> str:
+    """What a tensor is called within its layer."""
+    return record.name.rpartition(".")[2]
 
 
 def _say_dependence(context: Context, result: StageResult, groups: list[_Group], judged: list[Judged], answers: list[Started]) -> None:

@@ -1,0 +1,94 @@
+"""Arrays that hold other rows than the reference's: each number of them stands there too, so their numbers alone tell nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.locate.provenance.value_graph import SAME
+from paralign.locate.reaching import reached
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paralign.locate.provenance.value_graph import Expression, Numbers
+
+#: distinct numbers from which on an array is told from others by which of them it holds
+FEW = 8
+
+#: how many times as many numbers one selection may hold as the other
+TWICE = 2.0
+
+
+class Selections:
+    """The arrays of measured numbers that the reference has, each as a whole.
+
+    Args:
+        reference: its expressions.
+    """
+
+    def __init__(self, reference: Iterable[Expression]) -> None:
+        self._whole: dict[int, list[Numbers]] = defaultdict(list)
+        known: set[bytes] = set()
+        for each in reference:
+            numbers = _measured(each)
+            if numbers is not None and (held := numbers.tobytes()) not in known:
+                known.add(held)
+                self._whole[numbers.size].append(numbers)
+        self._strange: dict[Expression, bool] = {}
+
+    def is_strange(self, each: Expression) -> bool:
+        """Whether the reference has no array of just these numbers."""
+        if each not in self._strange:
+            numbers = _measured(each)
+            alike = [] if numbers is None else self._whole.get(numbers.size, [])
+            self._strange[each] = numbers is not None and not any(_within(numbers, other) for other in alike)
+        return self._strange[each]
+
+    def is_selection(self, each: Expression) -> bool:
+        """Whether the reference has an array of some more of these numbers, or some fewer, in place of it."""
+        if not self.is_strange(each):
+            return False
+        numbers = _measured(each)
+        if numbers is None:
+            return False
+        for size, arrays in self._whole.items():
+            if size > TWICE * numbers.size or numbers.size > TWICE * size:
+                continue
+            if any(_within(*sorted((numbers, other), key=len)) for other in arrays):
+                return True
+        return False
+
+    def is_cut_wrongly(self, root: Expression) -> bool:
+        """Whether a selection leads back to an array that is made of arrays that the reference has as they are."""
+        if not self.is_selection(root):
+            return False
+        for each in reached([root], lambda e: [inner for inner in arrays_of(e) if self.is_strange(inner)]):
+            held = arrays_of(each)
+            if held and not any(map(self.is_strange, held)):
+                return True
+        return False
+
+
+def arrays_of(each: Expression) -> list[Expression]:
+    """The arrays that a value was made of, those in lists among them."""
+    found = reached(each.operands, lambda e: e.operands if e.mark[0] != "a" and (e.kind == "display" or e.is_copy) else [])
+    return [inner for inner in found if inner.mark[0] == "a"]
+
+
+def _measured(each: Expression) -> Numbers | None:
+    """The distinct numbers of an array of measured numbers; None for counts, masks and few numbers."""
+    numbers = each.numbers
+    if each.mark[0] != "a" or numbers is None or numbers.size < FEW or bool(np.all(numbers == np.round(numbers))):
+        return None
+    return numbers
+
+
+def _within(few: Numbers, many: Numbers) -> bool:
+    """Whether each of some numbers is one of others, but for what float32 rounds."""
+    place = np.searchsorted(many, few)
+    near = [many[np.clip(place + step, 0, many.size - 1)] for step in (-1, 0)]
+    far = np.minimum(*(np.abs(each - few) for each in near))
+    return bool(np.all(far <= SAME * np.abs(few) + 1e-12))

@@ -1,0 +1,103 @@
+"""Which of several operands a wrong value is followed to: selections of rows, texts behind numbers, axes that mean the same."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.test_provenance import line_of, record
+
+from paralign.comparison.laws import Family, Law
+from paralign.locate.provenance import initial_values, samples, tracing_back
+
+__all__ = ["record"]
+
+
+def sides(record, reference, candidate):
+    return tracing_back.Sides(record(reference), record(candidate))
+
+
+def line(sides, root=""):
+    return tracing_back.of_value(sides, root, root).expression.line
+
+
+ROWS = """
+    import numpy as np
+
+    def run():
+        table = np.random.RandomState(0).randn(60, 3)
+        train = table[:48]
+        fitted = train * 1.0
+        centred = fitted - 0.125
+        return {"mean": float(centred.mean()), "deviation": float(centred.std())}
+"""
+
+
+@pytest.mark.parametrize("cut", ["table[:54]", "table[6:54]", "table[:36]"])
+def test_statistics_of_other_rows_lead_to_where_the_rows_are_taken(record, cut):
+    wrong = ROWS.replace("table[:48]", f"{cut}  # HERE")
+    found = sides(record, ROWS, wrong)
+    assert [line(found, root) for root in ("mean", "deviation")] == [line_of(wrong)] * 2
+
+
+def test_a_reduction_of_the_right_rows_is_at_fault_itself(record):
+    wrong = ROWS.replace("        return {", "        deviation = centred.std(ddof=1)  # HERE\n        return {")
+    wrong = wrong.replace("float(centred.std())", "float(deviation)")
+    assert line(sides(record, ROWS, wrong), "deviation") == line_of(wrong)
+
+
+STACKED = """
+    import numpy as np
+
+    def scale(x):
+        return (x - 3.7) / 1.9
+
+    def run():
+        x = np.random.RandomState(1).randn(16)
+        sample = {"x": scale(x), "seen": (x > 0) * 1.0}
+        return np.stack([sample["x"], sample["seen"]], axis=-1)
+"""
+
+
+def test_an_axis_counted_from_the_other_end_does_not_hide_a_wrong_array(record):
+    wrong = STACKED.replace("axis=-1", "axis=1").replace("(x - 3.7) / 1.9", "(x - 3.7) / 1.8  # HERE")
+    found = sides(record, STACKED, wrong)
+    reference, candidate = found.reference.root(""), found.candidate.root("")
+    found.reference._roots["sample:"], found.candidate._roots["sample:"] = reference.number, candidate.number
+    assert samples.first_wrong(found, [""]).expression.line == line_of(wrong)
+
+
+DEEP = """
+    import math
+
+    KINDS = ["ssd", "attention", "ssd"]
+
+    def run():
+        return 48 ** -0.5 / math.sqrt(2 * len(KINDS))
+"""
+
+KINDS_READ = """
+    import math
+
+    CONFIG = {"model": {"mixers": "ssd attention ssd", "dim": 48}}
+
+    def run():
+        held = {name: dict(part.items()) for name, part in CONFIG.items()}
+        kinds = held["model"]["mixers"].split()
+        return held["model"]["dim"] ** -0.5 / math.sqrt(len(kinds))  # HERE
+"""
+
+
+def normal(std):
+    return Law(Family.NORMAL, mean=0.0, std=std, scale=std, low=-4 * std, high=4 * std, error=0.001)
+
+
+def test_a_count_of_texts_does_not_lead_to_a_text(record):
+    laws = normal(48**-0.5 / 6**0.5), normal(48**-0.5 / 3**0.5)
+    assert initial_values.of_laws(sides(record, DEEP, KINDS_READ), laws).expression.line == line_of(KINDS_READ)
+
+
+def test_the_number_of_a_law_that_is_right_elsewhere_is_not_blamed(record):
+    program = "def run():\n    bound = 48 ** -0.5\n    return [bound, bound]\n"
+    found = sides(record, "def run():\n    return 0.3\n", program)
+    laws = normal(0.25), normal(48**-0.5)
+    assert initial_values.of_laws(found, laws).expression.line == 2
+    assert initial_values.of_laws(found, laws, [normal(48**-0.5)]) is None
