@@ -148,7 +148,7 @@ class Bench:
             code = self.start(secrets.token_hex(8)).wait()
             self.seconds += (time.monotonic() - began) / len(kinds)
             if CONCLUDED.get(code) is not (kind[0] == kind[1]):
-                raise SystemExit(f"a clean check of {framework} {kind} ends with exit code {code}")
+                raise SystemExit(f"a clean check of {framework} {kind} ends with exit code {code}: {self.said()}")
             self.clean[kind] = self.report()
             shutil.rmtree(folder / "result")
 
@@ -163,6 +163,11 @@ class Bench:
         command = [sys.executable, "-m", "paralign", "check", str(self.folder)]
         with (self.folder / "said").open("wb") as said:
             return subprocess.Popen(command, stdout=said, stderr=said, env={**os.environ, MARK: mark, "PARALIGN_PROGRESS": "lines"})
+
+    def said(self) -> str:
+        """The last lines of what the check said, in one."""
+        lines = (self.folder / "said").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return " | ".join(lines[-SAID:])
 
     def report(self) -> Any:
         """The report without what differs from run to run; None where there is none."""
@@ -233,8 +238,7 @@ class Bench:
         tally.following += 1
         tally.changed += changed
         if self.report() != self.clean[kind] or CONCLUDED.get(code) is not (kind[0] == kind[1]):
-            said = (self.folder / "said").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            tally.unequal.append(f"{told}: exit code {code}: {' | '.join(said[-SAID:])}")
+            tally.unequal.append(f"{told}: exit code {code}: {self.said()}")
             if changed:
                 tally.stale.append(told)
 

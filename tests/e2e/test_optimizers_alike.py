@@ -262,3 +262,38 @@ def test_backward_alone_shows_an_optimizer_that_rounds(low):
     inputs = np.random.default_rng(0).standard_normal((8, 6)).astype("float32")
     result = check(*sides, inputs=inputs, labels=np.arange(8) % 3, stages=["weights", "backward"])["backward"]
     assert result.verdict == (DIVERGED if low else ALIGNED), told(result)
+
+
+#: betas near 1: Paddle has them, or their powers, in float32 in its kernels, of which 1 - β shows the rounding
+NEAR_ONE = {
+    "Adam": (T.Adam, {"lr": 0.1, "betas": (0.9, 0.99995)}, P.Adam, {"learning_rate": 0.1, "beta2": 0.99995}),
+    "AdamW": (
+        T.AdamW, {"lr": 0.1, "betas": (0.999, 0.9999), "weight_decay": 0.01}, P.AdamW, {"learning_rate": 0.1, "beta1": 0.999, "beta2": 0.9999},
+    ),
+    "NAdam": (T.NAdam, {"lr": 0.1, "betas": (0.9, 0.9999)}, P.NAdam, {"learning_rate": 0.1, "beta2": 0.9999}),
+    "RAdam": (T.RAdam, {"lr": 0.1, "betas": (0.9999, 0.9995)}, P.RAdam, {"learning_rate": 0.1, "beta1": 0.9999, "beta2": 0.9995}),
+    "Adamax": (T.Adamax, {"lr": 0.1, "betas": (0.9999, 0.9999)}, P.Adamax, {"learning_rate": 0.1, "beta1": 0.9999, "beta2": 0.9999}),
+    "Adadelta": (T.Adadelta, {"lr": 1.0, "rho": 0.9999, "eps": 1e-6}, P.Adadelta, {"learning_rate": 1.0, "rho": 0.9999}),
+    "RMSprop": (T.RMSprop, {"lr": 0.1, "alpha": 0.9999, "eps": 1e-6}, P.RMSProp, {"learning_rate": 0.1, "rho": 0.9999}),
+    "Momentum": (T.SGD, {"lr": 0.1, "momentum": 0.9999}, P.Momentum, {"learning_rate": 0.1, "momentum": 0.9999}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEAR_ONE)
+def test_betas_near_one_that_kernels_have_in_float32_are_no_fault(name):
+    theirs, settings, ours, own = NEAR_ONE[name]
+    result = checked(lambda m: theirs(m.parameters(), **settings), lambda m: ours(parameters=m.parameters(), **own))
+    assert result.verdict == ALIGNED, told(result)
+    assert {c.what: c.compared for c in result.coverage}["states carried across"] == 2, result.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("Adam", {"beta2": 0.9999}), ("NAdam", {"beta2": 0.9998}), ("Adamax", {"beta1": 0.9998}), ("RMSprop", {"rho": 0.9998})],
+)
+def test_another_beta_near_one_is_found_all_the_same(name, wrong):
+    theirs, settings, ours, own = NEAR_ONE[name]
+    result = checked(lambda m: theirs(m.parameters(), **settings), lambda m: ours(parameters=m.parameters(), **{**own, **wrong}))
+    assert result.verdict == DIVERGED, told(result)
+    said = f"{next(iter(wrong.values()))} in the candidate"
+    assert any(said in cause for cause in told(result)[1]), told(result)

@@ -7,7 +7,7 @@ PyTorch counts ``step``; Paddle keeps powers of Adam's betas instead, of an expo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -30,6 +30,7 @@ class Family:
     Paddle does not tell where it keeps no powers; then nothing but Adagrad's ``lr_decay`` would depend on it. ``ahead``: by how much the
     exponents of the powers are ahead of the number of steps. ``numbers`` maps single numbers as ``slots`` does; ``follows`` are Paddle's
     accumulators that follow from the number of steps. ``filled``: Paddle keeps single numbers once for each element of the parameter.
+    ``single``: Paddle's kernel is given betas in float32, also where all else is float64.
     """
 
     slots: Dict[str, str]
@@ -40,6 +41,7 @@ class Family:
     numbers: Dict[str, str] = field(default_factory=dict)
     follows: Dict[str, "Callable[[float, Any], float]"] = field(default_factory=dict)
     filled: bool = False
+    single: bool = False
 
     @property
     def accumulators(self) -> List[str]:
@@ -48,7 +50,7 @@ class Family:
 
 
 def _stored(base: float) -> float:
-    """A beta as Paddle's kernels are given it: in float32, which ``1 - β₂^t`` of few steps shows."""
+    """A beta as some of Paddle's kernels are given it: in float32, which ``1 - β₂^t`` of few steps shows."""
     return float(np.float32(base))
 
 
@@ -78,8 +80,11 @@ FAMILIES: Dict[str, Optional[Family]] = {
         numbers={"mu_product": "mu_product"},
         follows={"momentum_decay_pow": _decay_of_momentum},
         filled=True,
+        single=True,
     ),
-    "radam": Family(_MOMENTS, {"beta1_pow": "_beta1", "beta2_pow": "_beta2"}, ahead=0, follows={"rho": _rectified_length}, filled=True),
+    "radam": Family(
+        _MOMENTS, {"beta1_pow": "_beta1", "beta2_pow": "_beta2"}, ahead=0, follows={"rho": _rectified_length}, filled=True, single=True
+    ),
     "rprop": Family({"prev": "prevs", "step_size": "learning_rates"}),
     "sparseadam": None,
     "asgd": None,  # PyTorch's averages parameters, Paddle's gradients
@@ -87,7 +92,7 @@ FAMILIES: Dict[str, Optional[Family]] = {
     "adagrad": Family({"sum": "moment"}),
     "adamax": Family({"exp_avg": "moment", "exp_inf": "inf_norm"}, {"beta1_pow_acc": "_beta1"}),
     "rmsprop": Family({"square_avg": "mean_square", "momentum_buffer": "momentum", "grad_avg": "mean_grad"}, scaled=("momentum_buffer",)),
-    "lamb": _ADAM,  # PyTorch has none: those of libraries remember what Adam does
+    "lamb": replace(_ADAM, single=True),  # PyTorch has none: those of libraries remember what Adam does
     "adam": _ADAM,
     "momentum": Family({"momentum_buffer": "velocity"}, counted=False),
     "sgd": Family({"momentum_buffer": "velocity"}, counted=False),
@@ -255,6 +260,6 @@ def _numbers(optimizer: Any, family: Family, kept: "Dict[str, np.ndarray[Any, An
     steps = float(kept.get("step", 0.0))
     found = {accumulator: float(kept.get(slot, 1.0)) for slot, accumulator in family.numbers.items()}
     for accumulator, base in zip(family.powers, _bases(optimizer, family.powers)):
-        found[accumulator] = _stored(base) ** (steps + family.ahead)
+        found[accumulator] = base**family.ahead * (_stored(base) if family.single else base) ** steps
     found.update({accumulator: follow(steps, optimizer) for accumulator, follow in family.follows.items()})
     return found

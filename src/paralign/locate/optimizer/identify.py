@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.locate.optimizer.fit import SCALARS, fit
-from paralign.locate.optimizer.read_config import standard_clip
+from paralign.locate.optimizer.read_config import SINGLE, standard_clip
 from paralign.locate.optimizer.update_rules import Terms, Trace, moved
 
 if TYPE_CHECKING:
@@ -226,6 +226,8 @@ def _edits(terms: Terms) -> Iterator[tuple[tuple[str, ...], Callable[[Terms], Te
         yield set_(late=not terms.late)
         for kind in {"global", "group", "tensor", "value"} - {terms.clip}:
             yield set_(clip=kind)
+    if terms.family in SINGLE:
+        yield set_(single=not terms.single)
     yield from _family_edits(terms, set_)
 
 
@@ -333,7 +335,7 @@ def _measure(difference: Difference, reference: Recipe, candidate: Recipe, trace
 
 def _weight(difference: Difference) -> int:
     """Differences that seldom matter are dropped first."""
-    order = ("slack", "dampening", "damped", "scaled", "drift", "fading", "place", "eps", "corrected", "amsgrad")
+    order = ("slack", "single", "dampening", "damped", "scaled", "drift", "fading", "place", "eps", "corrected", "amsgrad")
     return order.index(difference.terms[0]) if difference.terms[0] in order else len(order)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from paralign.locate.optimizer.update_rules import SLACK, Terms
 
 if TYPE_CHECKING:
@@ -49,6 +47,9 @@ GIVEN_AS = {"regularization_coeff": "weight_decay"}
 #: the clipping objects of Paddle -> what is clipped, and the setting that tells to what
 CLIPS = {"ClipGradByGlobalNorm": ("global", "clip_norm"), "ClipGradByNorm": ("tensor", "clip_norm"), "ClipGradByValue": ("value", "max")}
 
+#: families whose betas Paddle's kernels are given in float32, also where all else is float64
+SINGLE = ("rmsprop", "adadelta", "adamax", "nadam", "radam")
+
 #: families whose weights shrink by themselves
 DECOUPLED = ("adamw", "lion", "sgdw", "nadamw")
 
@@ -90,7 +91,8 @@ def _dialect(terms: Terms, about: Mapping[str, Any]) -> Terms:
     name = str(about["kind"] or about["class"]).lower()
     style = "decoupled" if any(word in name for word in DECOUPLED) else "coupled"
     place = "inside" if terms.family == "adadelta" or (paddle and terms.family in ("rmsprop", "adamax")) else "outside"
-    return replace(terms, style=style, place=place, scaled=paddle and terms.family == "rmsprop")
+    single = paddle and not about["own"] and terms.family in SINGLE
+    return replace(terms, style=style, place=place, scaled=paddle and terms.family == "rmsprop", single=single)
 
 
 def _terms(start: Terms, about: Mapping[str, Any], own: Mapping[str, Any], rates: list[list[float]]) -> Terms:
@@ -106,8 +108,6 @@ def _terms(start: Terms, about: Mapping[str, Any], own: Mapping[str, Any], rates
     found.update(_decay(about, settings, own, found))
     found.update(_clip(about, group, own))
     factor = own.get("rate", 1.0) / (group.get("learning_rate") or 1.0) if "rate" in own else 1.0
-    if framework(about) == "paddle" and not about["own"] and start.family in ("rmsprop", "adadelta") and "second" in found:
-        found["second"] = float(np.float32(found["second"]))  # their kernels keep it so
     found["rates"] = tuple(step[min(own["group"], len(step) - 1)] * factor for step in rates) if rates and rates[0] else start.rates
     return replace(start, **found)
 

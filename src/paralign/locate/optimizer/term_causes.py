@@ -36,6 +36,7 @@ CALLED = {
     "moves": "parameters that are updated",
     "family": "algorithm",
     "whole": "size of each whole step",
+    "single": "betas that the kernel is given in float32",
 }
 
 PLACES = {
@@ -130,6 +131,8 @@ def inherent(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         return bool(first[0]) and first[0] == second[0] and abs(first[1] - second[1]) <= STORED * first[1] and first[3] == second[3]
     if term in ("first", "second", "eps"):
         return bool(abs(first[0] - second[0]) <= STORED * abs(first[0]))
+    if term == "single":
+        return True
     if term == "scaled":
         return terms.family == "rmsprop"
     return term == "place" and terms.family in NEVER_EQUAL and terms.eps <= CHOSEN

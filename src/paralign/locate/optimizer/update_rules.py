@@ -31,6 +31,7 @@ class Terms:
     ``inside`` it, ``hat`` (outside, before bias correction), ``twice`` (in the variance too). ``clip`` is ``global``, ``group``
     or ``tensor`` (norms), ``value``, or empty; ``late`` clips what weight decay has joined.
     ``whole`` multiplies what each step does as a whole.
+    ``single``: the kernel is given the betas in float32; corrections of Adam and Adamax come from powers that are kept apart.
     ``sign`` is -1 for ascent. ``first`` and ``second`` are Adam's betas; ``first`` is also momentum.
     """
 
@@ -60,6 +61,16 @@ class Terms:
     sign: float = 1.0
     moves: bool = True
     whole: tuple[float, ...] = ()
+    single: bool = False
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """What the means weigh their old values with, as the kernel has it."""
+        return (_single(self.first), _single(self.second)) if self.single else (self.first, self.second)
+
+
+def _single(value: float) -> float:
+    return float(np.float32(value))
 
 
 @dataclass
@@ -197,9 +208,10 @@ def _corrections(terms: Terms, count: int) -> tuple[float, float]:
 
 
 def _adam(terms: Terms, given: Array, rate: float, state: _State) -> Array:
-    state.first = terms.first * state.first + (1 - terms.first) * given
+    one, two = terms.betas
+    state.first = one * state.first + (1 - one) * given
     deviation = given - state.first if terms.family == "adabelief" else given
-    state.second = terms.second * state.second + (1 - terms.second) * deviation**2
+    state.second = two * state.second + (1 - two) * deviation**2
     if terms.place == "twice":
         state.second = state.second + terms.eps
     state.most = np.maximum(state.most, state.second)
@@ -209,22 +221,24 @@ def _adam(terms: Terms, given: Array, rate: float, state: _State) -> Array:
 
 def _nadam(terms: Terms, given: Array, rate: float, state: _State) -> Array:
     """Dozat's Nesterov Adam with the momentum schedule of PyTorch and Paddle."""
-    state.first = terms.first * state.first + (1 - terms.first) * given
-    state.second = terms.second * state.second + (1 - terms.second) * given**2
-    now, then = (terms.first * (1 - 0.5 * 0.96 ** (n * terms.drift)) for n in (state.count, state.count + 1))
+    one, two = terms.betas
+    state.first = one * state.first + (1 - one) * given
+    state.second = two * state.second + (1 - two) * given**2
+    now, then = (one * (1 - 0.5 * 0.96 ** (n * terms.drift)) for n in (state.count, state.count + 1))
     state.product *= now
-    root = np.sqrt(state.second / (1 - terms.second**state.count)) + terms.eps
+    root = np.sqrt(state.second / (1 - two**state.count)) + terms.eps
     ahead: Array = (1 - now) / (1 - state.product) * given + then / (1 - state.product * then) * state.first
     return rate * ahead / root
 
 
 def _radam(terms: Terms, given: Array, rate: float, state: _State) -> Array:
     """Liu's rectified Adam."""
-    state.first = terms.first * state.first + (1 - terms.first) * given
-    state.second = terms.second * state.second + (1 - terms.second) * given**2
-    first, second = 1 - terms.first**state.count, 1 - terms.second**state.count
-    longest = 2 / (1 - terms.second) - 1
-    length = longest - 2 * state.count * terms.second**state.count / second
+    one, two = terms.betas
+    state.first = one * state.first + (1 - one) * given
+    state.second = two * state.second + (1 - two) * given**2
+    first, second = 1 - one**state.count, 1 - two**state.count
+    longest = 2 / (1 - two) - 1
+    length = longest - 2 * state.count * two**state.count / second
     if length <= 5:  # noqa: PLR2004 - the paper's bound below which the variance is intractable
         return rate * state.first / first
     squared = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
@@ -232,10 +246,11 @@ def _radam(terms: Terms, given: Array, rate: float, state: _State) -> Array:
 
 
 def _rmsprop(terms: Terms, given: Array, rate: float, state: _State) -> Array:
-    state.second = terms.second * state.second + (1 - terms.second) * given**2
+    two = terms.betas[1]
+    state.second = two * state.second + (1 - two) * given**2
     variance = state.second
     if terms.centered:
-        state.third = terms.second * state.third + (1 - terms.second) * given
+        state.third = two * state.third + (1 - two) * given
         variance = state.second - state.third**2
     quotient = given / (np.sqrt(variance + terms.eps) if terms.place == "inside" else np.sqrt(variance) + terms.eps)
     if not terms.first:
@@ -251,22 +266,24 @@ def _adagrad(terms: Terms, given: Array, rate: float, state: _State) -> Array:
 
 
 def _adadelta(terms: Terms, given: Array, rate: float, state: _State) -> Array:
-    state.second = terms.second * state.second + (1 - terms.second) * given**2
+    two = terms.betas[1]
+    state.second = two * state.second + (1 - two) * given**2
     if terms.place == "inside":
         taken = np.sqrt(state.third + terms.eps) / np.sqrt(state.second + terms.eps) * given
     else:
         taken = (np.sqrt(state.third) + terms.eps) / (np.sqrt(state.second) + terms.eps) * given
-    state.third = terms.second * state.third + (1 - terms.second) * taken**2
+    state.third = two * state.third + (1 - two) * taken**2
     return rate * taken
 
 
 def _adamax(terms: Terms, given: Array, rate: float, state: _State) -> Array:
     """Epsilon joins the new gradient's size (``outside``, PyTorch), the old greatest one's (``inside``, Paddle) or the quotient's."""
-    state.first = terms.first * state.first + (1 - terms.first) * given
+    one, two = terms.betas
+    state.first = one * state.first + (1 - one) * given
     if terms.place == "outside":
-        state.most = np.maximum(terms.second * state.most, np.abs(given) + terms.eps)
+        state.most = np.maximum(two * state.most, np.abs(given) + terms.eps)
     else:
-        state.most = np.maximum(terms.second * state.most + (terms.eps if terms.place == "inside" else 0.0), np.abs(given))
+        state.most = np.maximum(two * state.most + (terms.eps if terms.place == "inside" else 0.0), np.abs(given))
     below = state.most + (terms.eps if terms.place == "hat" else 0.0)
     return rate / _corrections(terms, state.count)[0] * state.first / below
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
+from paralign.dtypes import EPS
+from paralign.locate.optimizer import read_config
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import DIVERGED, Divergence, Noise, Point
 from paralign.stages.common.judging import FLOAT64
@@ -25,6 +27,7 @@ from paralign.worker.session import DOUBLE, NATIVE
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.locate.optimizer.update_rules import Terms
     from paralign.model import Pair, Record, StageResult
     from paralign.stages.steps.equal_gradients import Experiment
 
@@ -40,6 +43,18 @@ APART = 4.0
 
 #: rounding of gradients to bfloat16 moves an update by this share of it, or more
 COARSE = 1e-3
+
+_HIDDEN_BY_STORING = (
+    "the updates as they are, without float64, are too small beside the parameters to show a lower precision of the optimizer: "
+    "only those in float64 were compared"
+)
+_HIDDEN_BY_BETAS = (
+    "betas so near 1, of which kernels in float32 lose digits, hide a lower precision of the optimizer: "
+    "only updates in float64 were compared"
+)
+
+#: families that divide a mean by what a beta leaves of one, ``1 - β``; and those that take a root of the one of squares
+_FIRST, _SECOND = ("adam", "adabelief", "nadam", "radam", "adamax"), ("adam", "adabelief", "nadam", "radam", "rmsprop", "adadelta")
 
 #: native steps of a training that are less exact than the reference's by this factor are worth an experiment: so may right ones be
 DOUBTFUL = 3.0
@@ -80,8 +95,10 @@ def judge(context: Context, result: StageResult, experiment: Experiment, stage: 
         return
     last = len(experiment.steps) - 1
     known = [_ends(capture, DOUBLE, NATIVE, last) for capture in (experiment.reference, experiment.candidate)]
+    told = read_config.told(experiment.abouts[1], experiment.rates[1])
+    rounded = max(map(constants, told.values()), default=0.0)
     judged = [
-        _pair(experiment, name, known[0][name], known[1][record.name])
+        _pair(experiment, name, known[0][name], known[1][record.name], rounded)
         for name in known[0]
         for record in experiment.plan.candidates_of(name)
         if record.name in known[1]
@@ -90,10 +107,7 @@ def judge(context: Context, result: StageResult, experiment: Experiment, stage: 
     if wrong:
         _diverge(result, experiment, wrong)
     elif judged and all(pair.noise is not None and LIMIT * pair.noise.value > COARSE for pair in judged):
-        result.notes.append(
-            "the updates as they are, without float64, are too small beside the parameters to show a lower precision of the optimizer: "
-            "only those in float64 were compared"
-        )
+        result.notes.append(_HIDDEN_BY_BETAS if rounded > COARSE else _HIDDEN_BY_STORING)
 
 
 def doubt(context: Context, result: StageResult, captures: tuple[Capture, Capture], method: str) -> None:
@@ -137,10 +151,30 @@ def _ends(capture: Capture, double: str, native: str, step: int) -> dict[str, _E
     }
 
 
-def _pair(experiment: Experiment, name: str, theirs: _Ends, ours: _Ends) -> Pair:
-    """The candidate's native change of a parameter beside its own in float64."""
+def constants(terms: Terms) -> float:
+    """How much a step moves, relative, by betas (or their powers) that a kernel has in float32.
+
+    Of one near 1, ``1 - β`` keeps few digits.
+
+    Example:
+        >>> from paralign.locate.optimizer.update_rules import Terms
+        >>> f"{constants(Terms('adam', (0.1,), first=0.9, second=0.9999)):.1g}"
+        '0.0003'
+    """
+    half = EPS["float32"] / 2
+    first = half / (1 - terms.first) if terms.family in _FIRST and terms.first < 1 else 0.0
+    second = half / (1 - terms.second) / 2 if terms.family in _SECOND and terms.second < 1 else 0.0
+    return first + second
+
+
+def _pair(experiment: Experiment, name: str, theirs: _Ends, ours: _Ends, rounded: float) -> Pair:
+    """The candidate's native change of a parameter beside its own in float64.
+
+    ``rounded``: what constants in float32 explain of it.
+    """
     held = next((r for r in experiment.weights.records if r.name == name and r.location is not None), None)
     noise, how = max((theirs.share, "the reference's own native steps against its float64 ones"), (LEAST, "float32 constants"))
+    noise, how = max((noise, how), (rounded / LIMIT, "what betas in float32 leave of one"))
     if held is not None:
         weight = resolution.rms(experiment.weights.array(held))
         change = min(resolution.rms(ends.capture.array(ends.double)) for ends in (theirs, ours))
