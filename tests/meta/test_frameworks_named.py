@@ -18,7 +18,7 @@ THEIRS = {"adapters", "catalogue", "port", "scaffold", "init", "compat", "format
 #: frameworks offer, asked and listed
 ASKING = {
     "locate/optimizer/term_causes.py": 1,
-    "locate/optimizer/read_config.py": 2,
+    "locate/optimizer/read_config.py": 1,
     "report/artifacts.py": 1,
     "report/inventories.py": 1,
     "worker/signatures.py": 1,
