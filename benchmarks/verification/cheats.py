@@ -1,9 +1,9 @@
 """Ports that want to pass without being right, and honest ones: what ``paralign verify`` says of each.
 
-    python benchmarks/verification/cheats.py [--only NAME…] [--jobs N] [--write FILE]
+    python benchmarks/verification/cheats.py [--training] [--only NAME…] [--jobs N] [--write FILE]
 
-The reference is a small network in numpy. Each cheat is a port of it (``port.py``), run by the command as a user runs it. A cheat
-counts as caught whatever the verdict is, as long as it is not ``accepted``.
+The reference is a small network in numpy, with ``--training`` one that is trained (``training_cheats.py``). Each cheat is a port of it
+(``port.py``), run by the command as a user runs it. A cheat counts as caught whatever the verdict is, as long as it is not ``accepted``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import training_cheats
 
 SPEC = """\
 stages = ["weights", "forward"]
@@ -107,6 +110,7 @@ CHEATS = {
     "large-inputs": _port("return self.right(np.minimum(x, 1.5))"),
     "huge-inputs": _port("return self.right(np.clip(x, -5, 5))"),
     "tiny-inputs": _port("return self.right(np.where(np.abs(x) < 1e-2, 0, x))"),
+    "exact-zeros": _port("return self.right(np.where(x == 0, 1, x))"),
     "an-outlier": _port("return self.right(x) * np.where(np.abs(x).max() > 6 * np.abs(x).mean(), 1.5, 1)"),
     "rows-below-zero": _port("return self.right(x) * np.where((x < 0).all(1, keepdims=True), 1.1, 1)"),
     "raises-above-four": _port("assert x.max() < 4\nreturn self.right(x)"),
@@ -232,13 +236,13 @@ HONEST = {
 }  # fmt: skip
 
 
-def judged(name: str, text: str, folder: Path) -> dict[str, object]:
+def judged(name: str, text: str, folder: Path, specification: tuple[str, str] = (SPEC, REFERENCE)) -> dict[str, object]:
     """What the command says of one port."""
     spec, port, certificate = folder / name / "spec", folder / name / "port", folder / name / "certificate.json"
     for place in (spec, port):
         place.mkdir(parents=True)
-    (spec / "paralign.toml").write_text(SPEC, encoding="utf-8")
-    (spec / "reference.py").write_text(REFERENCE, encoding="utf-8")
+    (spec / "paralign.toml").write_text(specification[0], encoding="utf-8")
+    (spec / "reference.py").write_text(specification[1], encoding="utf-8")
     (port / "port.py").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "paralign", "verify", str(port), "--spec", str(spec), "--sizes", "4,6", "--rounds", "2"]
     done = subprocess.run([*command, "--out", str(certificate)], capture_output=True, text=True, timeout=400, check=False)
@@ -265,11 +269,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", default="", help="file for the table")
+    parser.add_argument("--training", action="store_true", help="ports that are trained, of PyTorch and Paddle")
     options = parser.parse_args()
-    ports = {**{f"cheat-{k}": v for k, v in CHEATS.items()}, **{f"honest-{k}": v for k, v in HONEST.items()}}
+    cheats, honest = (training_cheats.CHEATS, training_cheats.HONEST) if options.training else (CHEATS, HONEST)
+    specification = (training_cheats.SPEC, training_cheats.REFERENCE) if options.training else (SPEC, REFERENCE)
+    ports = {**{f"cheat-{k}": v for k, v in cheats.items()}, **{f"honest-{k}": v for k, v in honest.items()}}
     chosen = {name: text for name, text in ports.items() if not options.only or name in options.only}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(lambda item: judged(item[0], item[1], Path(folder)), chosen.items()))
+        rows = list(pool.map(lambda item: judged(item[0], item[1], Path(folder), specification), chosen.items()))
     text = table(rows, {name for name in chosen if name.startswith("honest-")})
     print(text)
     if options.write:

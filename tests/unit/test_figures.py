@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,11 +11,16 @@ import pytest
 
 from paralign import cli
 from paralign.capture import Capture, CaptureWriter
+from paralign.capture.merged import Merged
 from paralign.capture.released import release
 from paralign.errors import CaptureFormatError
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Manifest, Pair, StageResult, Stats
 from paralign.report import figures
 from paralign.stages.offline import operation_table
+from paralign.worker.protocol import Printed, RankTold, Share
+
+#: what a rank tells of a run without losses
+UNTOLD = asdict(RankTold("Net", {}, {}, [], {}, [], [], [], Share("index", [], True, 0), None, None, None, {}, {}, Printed(0, [])))
 
 VALUES = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
 
@@ -30,8 +36,8 @@ def captures(tmp_path, sides, names=("output",), **more):
     return found[0], found[1]
 
 
-def drawn(tmp_path, reference, candidate, transform=None, stage="forward"):
-    both = captures(tmp_path, [[reference], [candidate]])
+def drawn(tmp_path, reference, candidate, transform=None, stage="forward", role="output"):
+    both = captures(tmp_path, [[reference], [candidate]], role=role)
     stats = Stats(count=1, rel_l2=0.5)
     pair = Pair("output", both[0].records[0], both[1].records[0], transform=transform, stats=stats, verdict=DIVERGED)
     result = CheckResult([StageResult(stage, DIVERGED, pairs=[pair])])
@@ -99,6 +105,50 @@ def test_errors_whose_sum_no_number_holds_are_drawn(tmp_path):
     assert told["most"] == np.finfo(np.float64).max
     assert told["axes"][0]["values"] == [1.79e308] * 4
     assert told["map"]["cells"][0][0] == 1.79e308
+
+
+@pytest.mark.parametrize(
+    ("shape", "role", "names"),
+    [
+        ((2, 3, 4), "output", ["batch", "token", "feature"]),
+        ((2, 3, 4), "parameter", ["axis 0", "axis 1", "axis 2"]),
+        ((3, 9, 8), "sample", ["channel", "height", "width"]),
+        ((9, 8, 3), "sample", ["height", "width", "channel"]),
+        ((9, 8, 5), "sample", ["axis 0", "axis 1", "axis 2"]),
+        ((9, 8), "sample", ["axis 0", "axis 1"]),
+        ((2, 9, 8, 3, 2), "output", ["axis 0", "axis 1", "axis 2", "axis 3", "axis 4"]),
+    ],
+)
+def test_axes_are_named_where_something_tells_what_they_are(tmp_path, shape, role, names):
+    values = np.random.default_rng(0).random(shape)
+    told = drawn(tmp_path, values, values + 1, stage="data" if role == "sample" else "forward", role=role)
+    assert [axis["name"] for axis in told["axes"]] == names
+
+
+def test_starting_values_are_spread_side_by_side(tmp_path):
+    random = np.random.default_rng(0)
+    both = captures(tmp_path, [[random.normal(size=(3, 40))], [random.uniform(size=(3, 40))]], ["weight"], role="parameter", leaf="sample")
+    other = Pair("init bias", both[0].records[0], None, verdict=ALIGNED)
+    pair = Pair("init weight", both[0].records[0], both[1].records[0], verdict=DIVERGED)
+    found = figures.of(CheckResult([StageResult("init", DIVERGED, pairs=[other, pair])]), {"init": both}, tmp_path, tmp_path)
+    (told,) = found["stages"]["init"]["tensors"]
+    assert told["key"] == "init weight"
+    assert [sum(counts) for counts in told["counts"]] == [120, 120]
+    assert told["from"] < 0 < told["to"]
+
+
+def test_losses_are_drawn_over_the_ranks(tmp_path):
+    sides = []
+    for side, losses in (("reference", [[1.0, 0.5], [2.0, 1.5]]), ("candidate", [[1.0, None], [3.0, 2.5]])):
+        places = [tmp_path / f"{side}-{rank}" for rank in range(2)]
+        for place, each in zip(places, losses, strict=True):
+            with CaptureWriter(place, Manifest(side=side, stage="rank")) as writer:
+                writer.manifest.settings["answer"] = {**UNTOLD, "losses": each}
+        sides.append(Merged.of(places))
+    found = figures.of(CheckResult([StageResult("distributed", DIVERGED)]), {"ranks": tuple(sides)}, tmp_path, tmp_path)
+    first, second = found["stages"]["distributed"]["curves"]
+    assert (first["name"], first["reference"], first["candidate"]) == ("loss of step 1, by rank", [[0, 1], [1, 2]], [[0, 1], [1, 3]])
+    assert second["candidate"] == [[1, 2.5]], "a rank that told no loss"
 
 
 def test_samples_are_pictures_of_both_sides(tmp_path):

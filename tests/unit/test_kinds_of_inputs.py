@@ -14,9 +14,9 @@ def drawn(spec, kind, tmp_path):
 
 
 def test_the_first_kinds_are_all_there_and_more_are_as_specified():
-    assert set(kinds(5)) == set(Kind)
+    assert set(kinds(6)) == set(Kind)
     assert kinds(0) == ()
-    assert kinds(7)[5:] == (Kind.SPECIFIED, Kind.SPECIFIED)
+    assert kinds(8)[6:] == (Kind.SPECIFIED, Kind.SPECIFIED)
 
 
 def test_normal_values_reach_far_near_and_one_side(tmp_path):
@@ -32,6 +32,22 @@ def test_normal_values_reach_far_near_and_one_side(tmp_path):
     assert moved.sum() == 3
     far = OUT * np.maximum(np.abs(first[moved] - 2.0), 3.0)
     np.testing.assert_allclose(found[moved] - 2.0, np.copysign(far, first[moved] - 2.0), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "zeros"),
+    [
+        ({"shape": [4, 30]}, 40),
+        ({"shape": [4, 30], "mean": 5.0}, 40),
+        ({"shape": [1]}, 1),
+        ({"shape": [4, 30], "distribution": "uniform", "low": -1.0}, 40),
+        ({"shape": [4, 30], "distribution": "uniform", "low": 0.5}, 0),
+    ],
+)
+def test_zeros_are_drawn_where_the_bounds_hold_them(tmp_path, spec, zeros):
+    first, found = drawn(spec, Kind.ZEROS, tmp_path)
+    assert ((first == 0).sum(), (found == 0).sum()) == (0, zeros)
+    assert (found[found != 0] == first[found != 0]).all()
 
 
 @pytest.mark.parametrize("kind", list(Kind))

@@ -75,7 +75,17 @@ def test_cheats_are_not_accepted(case, name, judgement):
 
 
 @pytest.mark.parametrize(
-    "name", ["large-inputs", "huge-inputs", "tiny-inputs", "an-outlier", "rows-below-zero", "raises-above-four", "float32-alone-and-large"]
+    "name",
+    [
+        "large-inputs",
+        "huge-inputs",
+        "tiny-inputs",
+        "exact-zeros",
+        "an-outlier",
+        "rows-below-zero",
+        "raises-above-four",
+        "float32-alone-and-large",
+    ],
 )
 def test_a_port_that_is_wrong_for_rare_inputs_alone_is_rejected_by_default(case, name):
     spec, port = case

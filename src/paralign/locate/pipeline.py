@@ -177,11 +177,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     pairs = random_operations.packed(random_operations.aligned(*sides))
     use = {str(two.number): one.name for one, two in pairs if one is not None and two is not None}
     watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
-    found, notes = guilty(watched, watched.judgement())
-    divergences = merged([divergence(guilt, watched) for guilt in found])
-    if plain.backward and not found:
-        faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
-        divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
+    divergences, notes = ([], []) if context.settings.modules == "none" else _located(watched, gradients=plain.backward)
     drawn = watched_pass(again, DOUBLE).random
     done = [said.given for said in drawn]
     pairs = random_operations.apart(pairs, {said.number for said in drawn if said.given is not None})
@@ -200,6 +196,15 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         [places[number] for number in watched.order.watch.redraw.mirrored],
         whole=None not in done and len(set(done)) == len(sides[0]),
     )
+
+
+def _located(watched: _Replayed, *, gradients: bool) -> tuple[list[Divergence], list[str]]:
+    """Where a pass with the reference's draws parts, and remarks; ``gradients``: where its backward pass does, if it does not."""
+    found, notes = guilty(watched, watched.judgement())
+    if found or not gradients:
+        return merged([divergence(guilt, watched) for guilt in found]), notes
+    faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
+    return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes
 
 
 def _least_wrong(

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.capture.bounds import Limit, open_regular
+from paralign.capture.merged import Merged
 from paralign.errors import CaptureFormatError, one_line, shortened
 from paralign.model import DIVERGED
 from paralign.report.artifacts import arrays, replace
 from paralign.report.plots import curve
+from paralign.stages.distributed.stage import RANKS
 from paralign.stages.offline import operation_table
+from paralign.worker.protocol import Ranked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +54,11 @@ COLUMNS = 9
 #: axes of a picture; channels of one
 _PICTURE, _CHANNELS = 3, (1, 3)
 
-#: what the axes of a value are usually called, by their number
+#: what the axes of a batch of values are usually called, by their number
 AXES = {2: ("batch", "feature"), 3: ("batch", "token", "feature"), 4: ("batch", "channel", "height", "width")}
+
+#: the roles of values that have a batch's axis; those of weights, gradients and single samples have numbers
+_BATCHED = ("input", "output")
 
 #: the greatest number of three digits
 _GREATEST = 1.79e308
@@ -74,7 +80,8 @@ def of(result: CheckResult, captures: Captures, folder: Path, root: Path) -> dic
     """
     stages = {}
     for stage in result.stages:
-        drawn = {"tensors": _tensors(stage, captures), "curves": _curves(stage.name, captures)}
+        tensors = _starts(stage, captures) if stage.name == "init" else _tensors(stage, captures)
+        drawn = {"tensors": tensors, "curves": _curves(stage.name, captures)}
         if any(drawn.values()):
             stages[stage.name] = drawn
     forward = captures.get("forward")
@@ -157,6 +164,20 @@ def _tensors(stage: StageResult, captures: Captures) -> list[dict[str, Any]]:
     return found
 
 
+def _starts(stage: StageResult, captures: Captures) -> list[dict[str, Any]]:
+    """Both sides' drawn starting values of tensors, those whose laws differ first."""
+    if "init" not in captures:
+        return []
+    kept = [{record.name: record for record in capture.select(leaf="sample")} for capture in captures["init"]]
+    found: list[dict[str, Any]] = []
+    for pair in sorted(stage.pairs, key=lambda pair: pair.verdict != DIVERGED):
+        ends = [None if end is None else each.get(end.name) for end, each in zip((pair.reference, pair.candidate), kept, strict=True)]
+        if len(found) < TENSORS and ends[0] is not None and ends[1] is not None:
+            sides = [capture.array(end).reshape(-1) for capture, end in zip(captures["init"], ends, strict=True) if end is not None]
+            found.append(_histogram(pair, [side.astype(np.float64) for side in sides]))
+    return found
+
+
 def _size(pair: Pair) -> float:
     figure = pair.ratio if pair.ratio is not None else pair.error
     return -1.0 if figure is None or math.isnan(figure) else figure
@@ -183,23 +204,29 @@ def _in_layout(pair: Pair, reference: Array, candidate: Array) -> Array:
 
 def _tensor(pair: Pair, reference: Array, candidate: Array, *, picture: bool) -> dict[str, Any]:
     wide = [np.asarray(values, dtype=np.float64) for values in (reference, candidate)]
-    finite = [values[np.isfinite(values)] for values in wide]
-    edges = _edges(finite)
-    drawn: dict[str, Any] = {
-        "key": shortened(one_line(pair.key), 120),
-        "from": float(edges[0]),
-        "to": float(edges[-1]),
-        "counts": [np.histogram(values, edges)[0].tolist() for values in finite],
-        "missing": [int(values.size - kept.size) for values, kept in zip(wide, finite, strict=True)],
-    }
+    drawn = _histogram(pair, wide)
     if wide[0].shape == wide[1].shape and wide[0].ndim:
         with np.errstate(invalid="ignore", over="ignore"):
             apart = np.nan_to_num(np.abs(wide[0] - wide[1]), nan=0.0, posinf=0.0)
         at = np.unravel_index(int(apart.argmax()), apart.shape)
-        drawn |= {"most": float(apart.max()), "at": [int(n) for n in at], "axes": _by_axis(apart), "map": _map(apart)}
+        names = _axes(pair, wide[0].shape)
+        drawn |= {"most": float(apart.max()), "at": [int(n) for n in at], "axes": _by_axis(apart, names), "map": _map(apart)}
     if picture:
         drawn["samples"] = [_pixels(values) for values in wide]
     return drawn
+
+
+def _histogram(pair: Pair, sides: list[Array]) -> dict[str, Any]:
+    """How the values of both sides are spread."""
+    finite = [values[np.isfinite(values)] for values in sides]
+    edges = _edges(finite)
+    return {
+        "key": shortened(one_line(pair.key), 120),
+        "from": float(edges[0]),
+        "to": float(edges[-1]),
+        "counts": [np.histogram(values, edges)[0].tolist() for values in finite],
+        "missing": [int(values.size - kept.size) for values, kept in zip(sides, finite, strict=True)],
+    }
 
 
 def _edges(sides: list[Array]) -> Array:
@@ -209,9 +236,21 @@ def _edges(sides: list[Array]) -> Array:
     return np.asarray(np.linspace(least / 2, most / 2, BINS + 1) * 2)
 
 
-def _by_axis(apart: Array) -> list[dict[str, Any]]:
+def _axes(pair: Pair, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """What the axes of a value are called; their numbers where nothing tells."""
+    numbered = tuple(f"axis {n}" for n in range(len(shape)))
+    if pair.reference is None:
+        return numbered
+    if pair.reference.role in _BATCHED:
+        return AXES.get(len(shape), numbered)
+    sample = pair.reference.role == "sample" and len(shape) == _PICTURE
+    if sample and shape[0] in _CHANNELS:
+        return AXES[4][1:]
+    return (*AXES[4][2:], AXES[4][1]) if sample and shape[2] in _CHANNELS else numbered
+
+
+def _by_axis(apart: Array, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """The mean error at each index of each axis, of long axes in groups."""
-    names = AXES.get(apart.ndim, tuple(f"axis {n}" for n in range(apart.ndim)))
     found = []
     for axis, name in enumerate(names):
         with np.errstate(over="ignore"):
@@ -257,12 +296,27 @@ def _pixels(values: Array) -> dict[str, Any] | None:
 
 
 def _curves(stage: str, captures: Captures) -> list[dict[str, Any]]:
-    """Numbers of every step, schedules and the curves of trainings, of both sides."""
+    """Numbers of every step, schedules, the curves of trainings and the losses of ranks, of both sides."""
+    if stage == "distributed" and RANKS in captures:
+        return _by_rank(captures[RANKS])
     if stage not in captures:
         return []
     sides = [_scheduled(c) if stage == "optimizer" else _stepped(c) for c in captures[stage]]
     found = [_curve(name, sides[0][name], sides[1][name]) for name in sides[0] if name in sides[1]]
     return found[:CURVES]
+
+
+def _by_rank(both: tuple[Capture, Capture]) -> list[dict[str, Any]]:
+    """The losses of each step, over the ranks."""
+    sides = [[Ranked.answer(rank).losses for rank in capture.ranks] for capture in both if isinstance(capture, Merged)]
+    steps = min((len(losses) for side in sides for losses in side), default=0) if len(sides) == len(both) else 0
+    return [_curve(f"loss of step {step + 1}, by rank", *(_of_step(side, step) for side in sides)) for step in range(min(steps, CURVES))]
+
+
+def _of_step(side: list[list[float | None]], step: int) -> tuple[Array, Array]:
+    """The ranks, and the losses that they told of a step."""
+    told = [math.nan if losses[step] is None else losses[step] for losses in side]
+    return np.arange(len(side)), np.array(told, dtype=np.float64)
 
 
 def _scheduled(capture: Capture) -> dict[str, tuple[Array, Array]]:

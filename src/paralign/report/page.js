@@ -1,5 +1,5 @@
 "use strict";
-const root = document.documentElement, CHUNK = 100, ALIKE = 3;
+const root = document.documentElement, CHUNK = 50, ALIKE = 3;
 const SVG = "http://www.w3.org/2000/svg";
 
 // -- language, theme -----------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ FAR, NEAR = 10.0, 0.01
 #: how far an outlier lies from the middle, at least, in the same units, and one element in so many that is one
 OUT, RARE = 30.0, 16
 
+#: one element in so many is exactly 0 where there are zeros, as padding is
+PADDED = 3
+
 #: a uniform distribution's values are pushed towards its ends by this power of their distance from the middle, up to this share of it
 PUSHED, WITHIN = 1 / 8, 0.999
 
@@ -33,10 +36,11 @@ class Kind(Enum):
     WIDE = "wide"
     OUTLIERS = "with outliers"
     NARROW = "narrow"
+    ZEROS = "with zeros"
 
 
 #: what is drawn after the first set, in this order; then as specified
-_ORDER = (Kind.SPECIFIED, Kind.ONE_SIDED, Kind.WIDE, Kind.OUTLIERS, Kind.NARROW)
+_ORDER = (Kind.SPECIFIED, Kind.ONE_SIDED, Kind.WIDE, Kind.OUTLIERS, Kind.NARROW, Kind.ZEROS)
 
 
 def kinds(count: int) -> tuple[Kind, ...]:
@@ -53,7 +57,7 @@ def varied(spec: Any, value: Any, kind: Kind, random: np.random.Generator) -> An
         spec: the entry, as :func:`paralign.run.inputs.make` takes it.
         value: what that has drawn.
         kind: what becomes of it.
-        random: draws where outliers and ends lie.
+        random: draws where outliers, zeros and ends lie.
     """
     if kind is Kind.SPECIFIED:
         return value
@@ -81,6 +85,8 @@ def _within(values: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
 
 def _normal(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, random: np.random.Generator) -> np.ndarray[Any, Any]:
     middle = spec.get("mean", 0.0)
+    if kind is Kind.ZEROS:
+        return _with_zeros(values, random)
     off = values - middle
     if kind is Kind.ONE_SIDED:
         off = np.abs(off) * _sides(values)
@@ -95,6 +101,8 @@ def _normal(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, rand
 def _uniform(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, random: np.random.Generator) -> np.ndarray[Any, Any]:
     low, high = spec.get("low", 0.0), spec.get("high", 1.0)
     middle, half = (low + high) / 2, (high - low) / 2
+    if kind is Kind.ZEROS:
+        return _with_zeros(values, random) if low <= 0 < high else values
     off = (values - middle) / half
     pushed = np.minimum(np.abs(off) ** PUSHED, WITHIN) * np.sign(off)
     if kind is Kind.ONE_SIDED:
@@ -115,6 +123,11 @@ def _integers(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, ra
     return np.asarray(np.select([chosen == 0, chosen == 1], ends, values))
 
 
+def _with_zeros(values: np.ndarray[Any, Any], random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Some elements exactly 0, which a continuous distribution never gives: what a program does with padding, it does there."""
+    return np.asarray(np.where(_rare(values, random, PADDED), 0.0, values))
+
+
 def _sides(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """1 and -1 in turn along the first axis, for values of any shape."""
     rows = len(values) if values.ndim else 1
@@ -122,9 +135,9 @@ def _sides(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(signs.reshape([rows, *[1] * (values.ndim - 1)] if values.ndim else []))
 
 
-def _rare(values: np.ndarray[Any, Any], random: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Which elements are outliers: one in some, and never none."""
-    count = max(1, values.size // RARE)
+def _rare(values: np.ndarray[Any, Any], random: np.random.Generator, many: int = RARE) -> np.ndarray[Any, Any]:
+    """Which elements are changed: one in so many, and never none."""
+    count = max(1, values.size // many)
     chosen = np.zeros(values.size, bool)
     chosen[random.choice(values.size, count, replace=False)] = True
     return np.asarray(chosen.reshape(values.shape))

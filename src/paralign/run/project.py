@@ -99,7 +99,8 @@ class Settings:
     """What the stages need to know; ``rules`` (:class:`paralign.weights.Rules`) say where weights go.
 
     ``commands``: the programs of ``[infer]`` by side, run with ``sides`` within ``timeout`` seconds a path. ``draws``: what each further
-    set of inputs of ``forward`` is, in words; none but for a judge, who draws them.
+    set of inputs of ``forward`` is, in words; none but for a judge, who draws them. ``replay``: what
+    is random is compared with the reference's draws although ``modules`` is ``none``; nothing is located then.
     """
 
     seed: int = 0
@@ -134,6 +135,7 @@ class Settings:
     timeout: float = 600.0
     distributed: distribution.Distributed = field(default_factory=distribution.Distributed)
     draws: tuple[Kind, ...] = ()
+    replay: bool = False
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""

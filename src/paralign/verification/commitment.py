@@ -6,16 +6,17 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from paralign.capture import Capture, CaptureWriter, clear
 from paralign.errors import WorkerFailed
+from paralign.model import Manifest
 from paralign.run.recorder import Recorder
-from paralign.worker.protocol import Backward, Forward, Loss
+from paralign.worker.protocol import Backward, Forward, Loss, Operations
 
 if TYPE_CHECKING:
-    from paralign.capture import Capture
     from paralign.worker.protocol import Task
 
 #: tasks whose results are answers; the others carry weights over, and tell nothing of what the reference computes
-ANSWERS = frozenset({Forward.task, Loss.task, Backward.task})
+ANSWERS = frozenset({Forward.task, Loss.task, Backward.task, Operations.task})
 
 #: seconds that a wait looks again whether the check was ended
 _LOOK = 0.5
@@ -69,7 +70,8 @@ class Committed(Recorder):
         prelude: bool = False,
     ) -> Capture:
         """As of any recorder."""
-        self.handed.update(str(capture.path.resolve()) for capture in (values or {}).values())
+        values = {name: self._draws_of(each) if name == "draws" else each for name, each in (values or {}).items()}
+        self.handed.update(str(capture.path.resolve()) for capture in values.values())
         answering = self.turn.asks(order)
         if answering:
             self._end_worker()  # what the model did in earlier tasks must not prepare the answer
@@ -82,10 +84,21 @@ class Committed(Recorder):
                 self._end_worker()
                 self.turn.give(name)
 
+    def _draws_of(self, reference: Capture) -> Capture:
+        """What the reference drew, without anything that it computed."""
+        folder = reference.path.parent / f"{reference.path.name}-draws"
+        clear(folder)
+        with CaptureWriter(folder, Manifest(side="reference", stage=reference.manifest.stage)) as writer:
+            for record in reference.records:
+                if record.attrs.get("operation") == "draw":
+                    value = reference.value(record)
+                    writer.add(record.name, value, role=record.role, run=record.run, step=record.step, attrs=record.attrs)
+        return Capture.open(folder)
+
 
 @dataclass
 class Waiting(Recorder):
-    """The reference's recorder: it answers only what the port has answered before."""
+    """The reference's recorder: it answers only what the port has answered before, but for passes that it draws numbers for."""
 
     turn: Turn = field(default_factory=Turn)
     timeout: float = 600.0
@@ -103,6 +116,13 @@ class Waiting(Recorder):
         Raises:
             WorkerFailed: as ever; or the port has not answered.
         """
-        if self.turn.asks(order) and not self.turn.wait(name.removesuffix("-perturbed"), self.timeout):
+        if self.turn.asks(order) and not _draws(order) and not self.turn.wait(name.removesuffix("-perturbed"), self.timeout):
             raise WorkerFailed("timeout", f"{name}: the candidate has not answered within {self.timeout:g} s", side="candidate")
         return super().record(name, order, values, prelude=prelude)
+
+
+def _draws(order: Task[Any]) -> bool:
+    """Whether a pass is to say which numbers it draws: the port draws them too, afterwards."""
+    if isinstance(order, Operations):
+        return order.watch.redraw.keep
+    return isinstance(order, Backward) and order.redraw.keep

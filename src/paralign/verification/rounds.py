@@ -26,7 +26,7 @@ from paralign.run.project import read
 from paralign.run.recorder import both
 from paralign.stages import run as run_stage
 from paralign.stages.forward import moved_weights
-from paralign.verification import tampering
+from paralign.verification import randomness, tampering
 from paralign.verification.certificate import Certificate, Judgement, Round
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.worker.protocol import Describe
@@ -63,6 +63,7 @@ class _Case:
     package: Path
     forbidden: set[str]
     kinds: tuple[Kind, ...] = ()
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass
@@ -92,6 +93,7 @@ def verify(
             the port's folder. Its ``[inputs]`` and ``[labels]`` are drawn anew.
         rounds: sets of weights and inputs.
         sizes: lengths of the first axis of inputs and labels, one a round, then from the first again; none for those of the specification.
+            Further sets of the forward pass as specified have one from the least to one above the greatest.
         draws: sets of inputs of a round's forward pass; beside the first as specified, wide ones, narrow ones and others
             (:class:`~paralign.run.kinds_of_inputs.Kind`).
         progress: called with a line for every step.
@@ -101,7 +103,7 @@ def verify(
         EnvironmentUnavailable: an interpreter is not there.
     """
     case = _case(port, specification)
-    case.kinds = kinds(draws - 1)
+    case.kinds, case.sizes = kinds(draws - 1), sizes
     guarded = [case.specification, case.package]
     before = tampering.fingerprints(guarded)
     seen = []
@@ -193,7 +195,7 @@ def _round(case: _Case, size: int | None, *, moved: bool) -> _Seen:
 def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Context, Committed]:
     """Both sides, each with a folder of its own; the reference waits for the port."""
     project, turn, seed = case.project, Turn(), secrets.randbelow(_SEEDS)
-    settings = replace(project.settings, seed=seed, draws=case.kinds)
+    settings = replace(project.settings, seed=seed, draws=case.kinds, replay=True)
 
     def start(name: str, folder: Path, cwd: Path) -> Process:
         side = project.reference if name == "reference" else project.candidate
@@ -238,9 +240,12 @@ def _stages(case: _Case, sides: tuple[Context, Turn], own: Path, size: int | Non
 
 def _run(name: str, context: Context) -> StageResult:
     try:
-        return run_stage(BY_NAME[name], context)
+        result = run_stage(BY_NAME[name], context)
+        if name == "backward":
+            randomness.judge(context, result)
     except WorkerFailed as failure:
         return failed(name, failure)
+    return result
 
 
 def _draw(case: _Case, context: Context, own: Path, stage: str, size: int | None) -> None:
@@ -248,11 +253,18 @@ def _draw(case: _Case, context: Context, own: Path, stage: str, size: int | None
     further = case.kinds if stage == "forward" else ()
     if stage == "backward" and case.project.labels is not None:
         further = (Kind.SPECIFIED,) * (context.settings.steps - 1)
+    lengths = [_other_length(case, size) if stage == "forward" and kind is Kind.SPECIFIED else size for kind in further]
     for name, spec in (("inputs", case.project.inputs), ("labels", case.project.labels)):
         if spec is not None:
-            asked = _sized(spec, size)
-            drawn = [_drawn(case, name, asked, kind) for kind in (Kind.SPECIFIED, *further)]
+            sets = zip((size, *lengths), (Kind.SPECIFIED, *further), strict=True)
+            drawn = [_drawn(case, name, _sized(spec, length), kind) for length, kind in sets]
             setattr(context, name, tensors.save_several(own / f"{name}-{stage}", name, drawn))
+
+
+def _other_length(case: _Case, size: int | None) -> int | None:
+    """Another length of the first axis where it may have several: one that nobody named, up to one more than the greatest that was."""
+    others = [n for n in range(min(case.sizes), max(case.sizes) + 2) if n != size] if case.sizes else []
+    return secrets.choice(others) if others else size
 
 
 def _drawn(case: _Case, name: str, spec: Any, kind: Kind) -> Any:

@@ -36,7 +36,7 @@ def record(context: Context, mode: str, order: Backward) -> tuple[Capture, Captu
     Returns:
         Both captures, or why the steps cannot be compared.
     """
-    if context.settings.modules == "none":
+    if context.settings.modules == "none" and not context.settings.replay:
         return "single operations are not watched"
     try:
         replay = pipeline.replayed(context, mode)

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 #: the two sides, as they are called
 SIDES = ("reference", "candidate")
 
+#: the artifact that is kept of what the ranks did
+RANKS = "ranks"
+
 #: a side's function -> what is not compared where it is missing
 _OPTIONAL = {"evaluate": "metrics over the ranks", "save": "which ranks save"}
 
@@ -51,6 +54,7 @@ def run(context: Context) -> StageResult:
         return missing
     settings, began = context.settings.distributed, time.perf_counter()
     merged = _launched(context)
+    context.artifacts[RANKS] = merged[0], merged[1]
     values = [{f"rank-{rank}": capture for rank, capture in enumerate(side.ranks)} for side in merged]
     order = Single(settings.split, settings.evaluation, settings.nproc, FOLLOWED)
     seconds = time.perf_counter() - began
