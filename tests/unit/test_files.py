@@ -194,3 +194,21 @@ def test_what_is_neither_file_nor_folder_has_no_fingerprint(tmp_path):
     assert files.fingerprint(str(tmp_path / "pipe")) is None
     for name in ("nowhere", "dangling", "dangling/x"):
         assert files.fingerprint(str(tmp_path / name)) == files.ABSENT
+
+
+def test_packages_laid_into_a_folder_of_any_name_are_not_the_users_code(seen, tmp_path):
+    """``pip install --target libs`` and PYTHONPATH: what a framework prints there is no line of the port."""
+    for package, listed in (("engine", "Engine_core\n_missing\n"), ("plain", None)):
+        info = tmp_path / "libs" / f"{package}-1.0.dist-info"
+        info.mkdir(parents=True)
+        if listed is not None:
+            (info / "top_level.txt").write_text(listed)
+    for name in ("Engine_core", "plain", "users"):
+        (tmp_path / "libs" / name).mkdir()
+    code = (
+        "sys.path[:0] = ['libs', '', 'no/such/folder', 'data.txt']; "
+        "here = os.path.realpath(os.curdir) + os.sep; "
+        "Path('found').write_text(' '.join(sorted(p[len(here):] for p in files.system_folders() if p.startswith(here))))"
+    )
+    assert not [path for path in seen(code) if path.startswith("libs") or path == ""], "looking is not depending"
+    assert (tmp_path / "found").read_text().split() == ["libs/Engine_core", "libs/plain"]

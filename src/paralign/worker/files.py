@@ -10,6 +10,7 @@ import hashlib
 import os
 import site
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
         _note_deed(event, arguments)
     if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], (str, bytes)):
         return
+    if sys._getframe(1).f_code.co_filename == __file__:  # noqa: SLF001 - looking is not depending
+        return
     path = os.path.abspath(os.fsdecode(arguments[0]) or os.curdir)  # now: the program may change its folder
     if event == "open":
         mode, flags = arguments[1], arguments[2]
@@ -128,8 +131,27 @@ def system_folders() -> List[str]:
     folders += site.getsitepackages() if hasattr(site, "getsitepackages") else []
     folders.append(site.getusersitepackages())
     folders += [p for p in sys.path if os.path.basename(p.rstrip(os.sep)) in _INSTALLED]  # those that a .pth file or PYTHONPATH adds
+    folders += [package for path in dict.fromkeys(sys.path) for package in _installed_into(path)]
     folders.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return [os.path.realpath(f) for f in folders]
+
+
+@lru_cache(maxsize=None)
+def _installed_into(folder: str) -> List[str]:
+    """Packages that ``pip install --target`` laid into a folder of any name; the user's code may lie beside them."""
+    try:
+        told = [name for name in os.listdir(folder or os.curdir) if name.endswith(".dist-info")]
+    except OSError:  # an archive, or a path that is not there
+        return []
+    found = []
+    for name in told:
+        listed = os.path.join(folder, name, "top_level.txt")
+        packages = [name.partition("-")[0].lower()]
+        if os.path.isfile(listed):
+            with open(listed, encoding="utf-8", errors="replace") as file:
+                packages += file.read().split()
+        found += [path for package in packages if os.path.isdir(path := os.path.join(folder, package))]
+    return found
 
 
 def depended_on() -> Dict[str, str]:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable, Dict, List, Tuple
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from paralign.worker.files import system_folders
 
 #: lines that are kept of what a process prints, and characters of each
 KEPT, LONGEST = 200, 200
+
+#: the code that imports
+_IMPORTING = "<frozen importlib"
 
 #: the folder of Python's own library
 _STDLIB = os.path.dirname(os.__file__) + os.sep
@@ -43,14 +47,21 @@ class Writes:
 
     def _note(self, given: Any) -> None:
         path = os.path.realpath(os.fsdecode(given))
-        if path not in self.seen and not path.endswith(".pyc") and not self._is_below(path, [*self._system, *self._ignored]):
-            self.seen[path] = self._line()
+        if path in self.seen or path.endswith(".pyc") or self._is_below(path, [*self._system, *self._ignored]):
+            return
+        line = self._line()
+        if line is not None:
+            self.seen[path] = line
 
-    def _line(self) -> str:
+    def _line(self) -> Optional[str]:
+        """The user's line that asked for the file; None where a package writes it while it is imported, as its caches are."""
         frame: Any = sys._getframe(1)  # noqa: SLF001 - there is no other way to the caller's line
         while frame is not None:
-            if self.is_users(frame.f_code.co_filename):
-                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            file = frame.f_code.co_filename
+            if file.startswith(_IMPORTING):
+                return None
+            if self.is_users(file):
+                return f"{file}:{frame.f_lineno}"
             frame = frame.f_back
         return ""
 
@@ -94,9 +105,11 @@ class Printed:
         return written
 
     def _asked_by_user(self) -> bool:
-        """Whether the first caller outside of Python's own library is the user's code."""
+        """Whether the first caller outside of Python's own library is the user's code; a warning is no line of a log."""
         frame: Any = sys._getframe(2)  # noqa: SLF001 - as above
         while frame is not None and _is_pythons(frame.f_code.co_filename):
+            if frame.f_code.co_filename == warnings.__file__:
+                return False
             frame = frame.f_back
         return frame is not None and self._is_users(frame.f_code.co_filename)
 
