@@ -113,6 +113,7 @@ def test_another_axis_is_named(tmp_path, stage, reference, candidate, call, own)
         ("loss", CE, "F.cross_entropy(outputs, labels, axis=1, label_smoothing=0.1)", "diverged"),
         ("forward", "F.softmax(self.conv(x), dim=1)", "F.softmax(self.conv(x).transpose([0, 2, 3, 1])).transpose([0, 3, 1, 2])", "aligned"),
         ("forward", "F.softmax(self.conv(x), dim=1)", "F.softmax(self.conv(x) * 2, -3)", "diverged"),
+        ("metric", "outputs.mean(1).amax()", "outputs.mean([1, 2]).max()", "diverged"),  # it does name axes
         ("metric", ACC, "(outputs.argmax(-3) == labels).astype('float32').mean()", "aligned"),
         ("metric", ACC, "(outputs.argmax(1) != labels).astype('float32').mean()", "diverged"),
     ],

@@ -103,7 +103,9 @@ def of_values(sides: Sides, candidate: str, reference: str) -> tuple[OtherAxis, 
     for call in sorted(_calls_behind(wrong), key=lambda each: each.expression.number):
         same = [each for each in due if each.kind == call.kind and each.takes_the_same(call)]
         axes = {each.axis for each in same if each.axis is not None}
-        if len(axes) == 1 and call.axis not in axes and not any(is_equal(each.expression, call.expression) for each in same):
+        if call.is_elsewise or len(axes) != 1 or call.axis in axes:
+            continue
+        if not any(is_equal(each.expression, call.expression) for each in same):
             return OtherAxis(call.axis, axes.pop(), call.count, call.kind), call.expression, same[0].expression
     return None
 
@@ -125,6 +127,8 @@ class _Call:
         held = next((roles[name] for name in (*_NAMED, str(place)) if name in roles), None)
         marked = held is not None and held.mark[0] in ("s", "l")
         self.axis = _counted(held.mark[1], self.count) if held is not None and marked else None
+        #: several axes, or one that only an array tells: it names what cannot be counted here
+        self.is_elsewise = self.axis is None and held is not None and held.mark[1] is not None
 
     @classmethod
     def of(cls, expression: Expression) -> _Call | None:

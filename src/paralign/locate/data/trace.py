@@ -198,7 +198,8 @@ def _walk(reference: Way, candidate: Way, last: Step, target: tuple[Array, int |
         step = max(arrays, key=lambda s: (s.value.size, s.number))
         seen.add(step.number)
     blamed = next(iter(wrong), None) or _misnumbered(reference, candidate, step)
-    return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed)
+    resized = last.value.size >= LEAST and last.value.size != target[0].size
+    return _counterpart(reference, candidate, step, _given(candidate, step), target, blamed, resized=resized)
 
 
 def _inputs(candidate: Way, step: Step) -> list[Step]:
@@ -246,9 +247,19 @@ def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
 
 
 def _counterpart(
-    reference: Way, candidate: Way, step: Step, given: Step | None, target: tuple[Array, int | None], blamed: Step | None = None
+    reference: Way,
+    candidate: Way,
+    step: Step,
+    given: Step | None,
+    target: tuple[Array, int | None],
+    blamed: Step | None = None,
+    *,
+    resized: bool = False,
 ) -> Guilty:
-    """The reference's step that corresponds to a guilty one: of those after the twin of its input, the nearest that explains it."""
+    """The reference's step that corresponds to a guilty one: of those after the twin of its input, the nearest that explains it.
+
+    ``resized``: the samples themselves are of other sizes.
+    """
     twin = reference.steps[given.twin] if given is not None and given.twin is not None else None
     if given is not None and given.telling and same(target[0], given.value):
         said = "the reference is done here: the candidate changes what is already right"
@@ -275,9 +286,16 @@ def _counterpart(
     if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
         nearest = reference.steps[target[1]]
     suspected = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
-    if suspected is not None and suspected.rule == "data/shape" and nearest is not None and nearest.value.ndim != step.value.ndim:
-        suspected = None  # other steps of each side's own, of which neither need be wrong
+    if suspected is not None and suspected.rule == "data/shape" and nearest is not None and not _comparable(nearest, step, resized=resized):
+        suspected = None
     return Guilty(nearest, blamed or step, given, suspected, _named(given))
+
+
+def _comparable(nearest: Step, step: Step, *, resized: bool) -> bool:
+    """Whether other sizes tell something: not of steps of each side's own that need not correspond, as of lists in another order."""
+    if nearest.value.ndim != step.value.ndim:
+        return False
+    return resized or (nearest.said.lower() == step.said.lower() and not step.said.startswith("__"))
 
 
 def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) -> list[Step]:

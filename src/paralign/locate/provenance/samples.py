@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.blame import Search
+import numpy as np
+
+from paralign.locate.provenance.blame import TELLING, Search
 from paralign.locate.provenance.own_steps import is_sound
 from paralign.locate.provenance.tracing_back import name, recorded
-from paralign.locate.provenance.value_graph import SeenApart
+from paralign.locate.provenance.value_graph import Seen, SeenApart, behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.locate.provenance.blame import Blamed
     from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.value_graph import Expression
     from paralign.model import Divergence
 
 
@@ -30,6 +33,10 @@ def follow(context: Context, divergence: Divergence | None, of: str, number: int
     """
     sides = recorded(context, of, split=context.settings.split, number=number) if divergence is not None else None
     found = first_wrong(sides, leaves) if sides is not None else None
+    if sides is not None and found is not None and divergence is not None and divergence.inputs_agree:
+        known = Seen(sides.reference.expressions)
+        if any(_is_unseen(inner, known) for role, inner in found.expression.values if role != "function"):
+            return False  # the way of the sample has seen more of it
     name(divergence, found)
     return found is not None
 
@@ -46,3 +53,12 @@ def first_wrong(sides: Sides, leaves: Sequence[str]) -> Blamed | None:
     blamed = [Search(root, due, seen, sides.reference.expressions).first() for root, due in roots if root is not None]
     sound = [each for each in blamed if each is not None and is_sound(each, seen)]
     return min(sound, key=lambda each: each.expression.number, default=None)
+
+
+def _is_unseen(operand: Expression, known: Seen) -> bool:
+    """Whether nothing says that an operand is right: an object that something made, as an image is, or grey levels of other pixels."""
+    if operand.mark[0] == "k":
+        return operand.kind != "input" and any(each.kind == "call" for each in behind(operand))
+    if operand.mark[0] != "a" or operand.numbers is None or not bool(np.all(operand.numbers == np.round(operand.numbers))):
+        return False
+    return operand.size > len(operand.numbers) > TELLING and not known.has_rearranged(operand)

@@ -380,6 +380,12 @@ class Seen:
         alike = (mark[2] for mark in self._arrays if math.prod(mark[1]) == size)
         return any(np.allclose(order, each.mark[2], rtol=1e-4, atol=1e-5) for order in alike)
 
+    def has_rearranged(self, each: Expression) -> bool:
+        """Whether an array was seen with as many elements of the same root mean square, in whatever order."""
+        size = math.prod(each.mark[1])
+        alike = (mark[2] for mark in self._arrays if math.prod(mark[1]) == size)
+        return any(math.isclose(order[0], each.mark[2][0], rel_tol=1e-4) for order in alike)
+
 
 class Texts:
     """The texts that some expressions have, alone and in lists."""
