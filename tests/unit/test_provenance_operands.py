@@ -6,7 +6,9 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.comparison.laws import Family, Law
-from paralign.locate.provenance import initial_values, samples, tracing_back
+from paralign.locate.provenance import initial_values, samples, schedule_times, tracing_back
+from paralign.locate.provenance.blame import Search
+from paralign.locate.provenance.value_graph import Seen, SeenApart
 
 __all__ = ["record"]
 
@@ -101,3 +103,65 @@ def test_the_number_of_a_law_that_is_right_elsewhere_is_not_blamed(record):
     laws = normal(0.25), normal(48**-0.5)
     assert initial_values.of_laws(found, laws).expression.line == 2
     assert initial_values.of_laws(found, laws, [normal(48**-0.5)]) is None
+
+
+BY_STEP = """
+    class Steps:
+        def __init__(self, milestones, factor):
+            self.milestones, self.factor = milestones, factor
+
+    class Warm:
+        def __init__(self, after, steps):
+            self.after, self.steps = after, steps
+
+    def run():
+        after = Steps(
+            milestones=[9, 15],  # HERE
+            factor=0.1)
+        return Warm(after, steps=3)
+"""
+
+
+def with_rates(changes, high=(0.1, 0.2, 0.3, 0.4, 0.04, 0.004)):
+    """What ``drive`` of a recording gives: rates that change at some steps, twenty in all."""
+    starts = (0, 1, 2, 3, *changes)
+    return lambda *_: [[next(rate for begin, rate in zip(starts[::-1], high[::-1], strict=True) if begin <= step)] for step in range(20)]
+
+
+def timed(record, changes, due=(9, 15), high=(0.1, 0.2, 0.3, 0.4, 0.04, 0.004)):
+    graphs = [record(BY_STEP, with_rates(due)), record(BY_STEP, with_rates(changes, high))]
+    for graph in graphs:
+        graph._roots["model"] = -1
+    return schedule_times.of_times(tracing_back.Sides(*graphs))
+
+
+def test_right_rates_at_other_steps_lead_to_the_argument_that_says_when(record):
+    assert timed(record, (12, 18)).expression.line == line_of(BY_STEP), "the milestones count from behind the warm-up"
+
+
+def test_rates_that_differ_or_move_without_an_argument_name_nothing(record):
+    assert timed(record, (9, 15)) is None
+    assert timed(record, (12, 18), high=(0.1, 0.2, 0.3, 0.5, 0.04, 0.004)) is None
+    assert timed(record, (7, 18)) is None
+
+
+AVERAGE = """
+    import numpy as np
+
+    def run():
+        r = np.arange(1, 1500) * 0.0002
+        x = np.concatenate([2 + r, 2 - r])
+        kept = np.zeros(1)
+        return (kept * 0.9 + x.mean() * 0.1) * 1.0
+"""
+
+
+def test_a_tensor_of_one_number_is_not_met_among_the_elements_of_large_ones(record):
+    wrong = AVERAGE.replace("return (kept * 0.9 + x.mean() * 0.1) * 1.0", "return (kept * 0.1 + x.mean() * 0.9) * 1.0  # HERE")
+    graphs = sides(record, AVERAGE, wrong)
+    root = graphs.candidate.root("")
+    seen = SeenApart(graphs.reference.expressions)
+    assert Seen(graphs.reference.expressions).has(root), "it has a neighbour by chance"
+    assert seen.has(root) is False
+    found = Search(root, graphs.reference.root(""), seen, graphs.reference.expressions).first()
+    assert found.expression.line == line_of(wrong)

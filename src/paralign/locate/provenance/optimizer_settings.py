@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.provenance.blame import Blamed, Search, is_equal
+from paralign.locate.provenance.schedule_times import of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
 from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen
 from paralign.locate.source.call_arguments import is_number
@@ -24,7 +25,7 @@ RATES = ("lr", "learning_rate")
 
 def follow_rates(context: Context, divergence: Divergence | None) -> None:
     """Name the expression that made a schedule's rates wrong."""
-    _follow(context, divergence, (of_factor, of_rates, _of_rate_setting, of_building, of_computing))
+    _follow(context, divergence, (of_factor, of_rates, _of_rate_setting, of_times, of_building, of_computing))
 
 
 def _of_rate_setting(sides: Sides) -> Blamed | None:
@@ -58,7 +59,7 @@ def of_computing(sides: Sides) -> Blamed | None:
 
     For settings that a formula makes for each group of parameters. None where there are several such lines.
     """
-    seen = Seen(sides.reference.building())
+    seen = Seen(sides.reference.building(), [rate for rates in sides.reference.rates for rate in rates])
     wrong: list[Expression] = []
     for each in sides.candidate.building():
         is_formula = each.kind == "operation" and is_number(each.scalar) and bool(each.file)

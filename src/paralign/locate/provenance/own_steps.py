@@ -55,16 +55,29 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
     for step in range(steps):
         wrong = [pair for pair in _ends(sides, names, step) if seen.has(pair[0]) is False]
         if wrong:
-            found = most_blamed(sides, seen, wrong, given)
+            found = most_blamed(sides, seen, wrong, given, _right_losses(sides))
             return found or strange_number(sides, seen) or other_argument(sides)
     return strange_number(sides, seen) or other_argument(sides)
 
 
+def _right_losses(sides: Sides) -> list[Expression]:
+    """What the first step differentiates, where that is the reference's: how it was computed is not at fault."""
+    losses = [_differentiated(graph) for graph in (sides.candidate, sides.reference)]
+    if len(losses[0]) != len(losses[1]):
+        return []
+    return [own for own, due in zip(*losses, strict=True) if is_equal(own, due)]
+
+
 def most_blamed(
-    sides: Sides, seen: Seen, wrong: Sequence[tuple[Expression, Expression | None]], given: Sequence[Expression] = ()
+    sides: Sides,
+    seen: Seen,
+    wrong: Sequence[tuple[Expression, Expression | None]],
+    given: Sequence[Expression] = (),
+    excused: Sequence[Expression] = (),
 ) -> Blamed | None:
     """The expression that most of some wrong values lead to, the first of several; None where none computes of what is right alone."""
-    found = [Search(root, due, seen, sides.reference.expressions, sound=given).first() for root, due in wrong]
+    expressions = sides.reference.expressions
+    found = [Search(root, due, seen, expressions, sound=given, excused=excused).first() for root, due in wrong]
     sound = [each for each in found if each is not None and is_sound(each, seen, given)]
     votes = Counter(each.source for each in sound)
     return min(sound, key=lambda each: (-votes[each.source], each.expression.number), default=None)

@@ -406,12 +406,23 @@ def _listed(mark: list[Any]) -> list[Any]:
 
 
 class SeenApart(Seen):
-    """Values that were seen, plain numbers apart from the elements of arrays."""
+    """Values that were seen, plain numbers apart from the elements of arrays.
+
+    A tensor of one computed number is such a number: among the elements of large arrays it has a neighbour by chance.
+    """
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         super().__init__(expressions)
         self._plain = Seen([e for e in expressions if e.mark[0] != "a"])
+        self._single = Seen([e for e in expressions if e.size == 1])
 
     def has(self, each: Expression) -> bool | None:
         """Whether a value was seen; None for what cannot be told."""
-        return super().has(each) if each.mark[0] == "a" else self._plain.has(each)
+        if each.mark[0] != "a":
+            return self._plain.has(each)
+        made = each
+        while made.is_copy:
+            made = made.values[0][1]
+        if each.size == 1 and made.kind == "operation":
+            return self._single.has(each)
+        return super().has(each)

@@ -1,0 +1,75 @@
+"""Rates that are the reference's, but set at other steps: which argument of a schedule says when."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from paralign.locate.provenance.blame import Blamed
+from paralign.locate.provenance.tracing_back import is_close
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.value_graph import Expression, ValueGraph
+
+    Rates = Sequence[Sequence[float]]
+
+#: steps by which a schedule counts otherwise than the steps that are made
+COUNTED = (0, 1, -1)
+
+
+def of_times(sides: Sides) -> Blamed | None:
+    """The argument of a schedule that names the steps at which the candidate changes its rates too early or too late.
+
+    None unless both sides have the same rates in the same order, and one argument names more of these steps than others.
+    """
+    moved = _moved(sides.candidate.rates, sides.reference.rates)
+    given = {e.source: e for call in _schedules(sides.candidate) for _, e in call.inputs if e.file and _steps(e)}
+    begins = {0, *(number for each in given.values() for number in _steps(each))}
+    for counted in COUNTED:
+        named = {each: _named(each, [step + counted for step in moved], begins) for each in given.values()}
+        most = [each for each, count in named.items() if count and count == max(named.values())]
+        if len(most) == 1:
+            return Blamed(most[0], most)
+    return None
+
+
+def _named(each: Expression, steps: Sequence[int], begins: Collection[int]) -> int:
+    """How many steps an argument holds, counted from one beginning that it does not hold itself."""
+    held = _steps(each)
+    return max((sum(step - begin in held for step in steps) for begin in begins if begin not in held), default=0)
+
+
+def _moved(own: Rates, due: Rates) -> list[int]:
+    """The steps of changes that the reference makes at others; none where rates themselves differ."""
+    changes = [_changes(rates) for rates in (own, due)]
+    if len(own) != len(due) or not own or not _alike(own[0], due[0]):
+        return []
+    pairs = list(zip(*changes, strict=False))
+    if not all(_alike(own[one], due[other]) for one, other in pairs):
+        return []
+    return [one for one, other in pairs if one != other]
+
+
+def _changes(rates: Rates) -> list[int]:
+    """The steps that have other rates than the one before."""
+    return [step for step, (before, now) in enumerate(pairwise(rates), 1) if not _alike(before, now)]
+
+
+def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two steps have the same rates; the order of groups is each side's own."""
+    return len(one) == len(other) and all(map(is_close, sorted(one), sorted(other)))
+
+
+def _schedules(graph: ValueGraph) -> list[Expression]:
+    """The calls that construct something between the model and the first step."""
+    return [each for each in graph.building() if each.kind == "call" and each.is_object]
+
+
+def _steps(each: Expression) -> list[int]:
+    """The numbers of steps that an argument holds: one whole number, or a list of such."""
+    listed = each.mark[1] if each.mark[0] == "l" else [each.scalar]
+    whole = [number for number in listed if isinstance(number, int) and not isinstance(number, bool) and number > 0]
+    return whole if len(whole) == len(listed) else []
