@@ -175,6 +175,7 @@ def drawn(group: str, count: int, seed: int, minutes: float) -> Draw:
 def registered() -> dict[str, str]:
     """Every rule that proposes a line: its id, and what it knows."""
     from paralign.locate.lines import choose, kinds, number_lines
+    from paralign.locate.shared_lines import SHARED
 
     lists = (
         number_lines.NUMBER_RULES,
@@ -186,7 +187,7 @@ def registered() -> dict[str, str]:
         kinds.REGION_RULES,
         choose.OPERATION_RULES,
     )
-    return {rule.id: rule.about for rules in lists for rule in rules}
+    return {rule.id: rule.about for rules in lists for rule in rules} | {SHARED: "the line that several regions have in common"}
 
 
 def earnings(rows: list[dict[str, Any]]) -> dict[str, Earning]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError
-from paralign.locate.described import divergence, gradient_divergence, merged
+from paralign.locate.described import gradient_divergence, merged
 from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Recorded, Watched
+from paralign.locate.shared_lines import divergences as divergences_of
 from paralign.locate.suspects import element_types, random_operations, unreached
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
@@ -73,7 +74,7 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
         found, notes = guilty(watched, judgement)
     clean = unexplained and _is_clean(watched, finely, [*fine[0], *found], [*fine[1], *notes])
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
-    divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, judgement, found)])
+    divergences = divergences_of(repairing.repaired(watched, judgement, found), watched)
     natives = watched.natives()
     lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
     clamped = unreached.unreached(judgement)
@@ -202,7 +203,7 @@ def _located(watched: _Replayed, *, gradients: bool) -> tuple[list[Divergence], 
     """Where a pass with the reference's draws parts, and remarks; ``gradients``: where its backward pass does, if it does not."""
     found, notes = guilty(watched, watched.judgement())
     if found or not gradients:
-        return merged([divergence(guilt, watched) for guilt in found]), notes
+        return divergences_of(found, watched), notes
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
     return merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults]), notes
 
@@ -290,7 +291,7 @@ def backward(context: Context, mode: str, after: int = 0, *, slight: bool = Fals
         return Searched()
     found, notes = guilty(watched, judgement)
     if found := repairing.repaired(watched, judgement, found):
-        return Searched(merged([divergence(guilt, watched) for guilt in found]), notes + watched.remarks())
+        return Searched(divergences_of(found, watched), notes + watched.remarks())
     faults = proven(watched, watched.judged_gradients(), watched.judged_gradients)
     if faults or not slight:
         divergences = merged([gradient_divergence(fault, watched.judged_gradients().judgement) for fault in faults])
@@ -298,7 +299,7 @@ def backward(context: Context, mode: str, after: int = 0, *, slight: bool = Fals
     fine = watched.judgement(fine=True)
     found, more = guilty(watched, fine)
     clean = _is_clean(watched, fine, found, [*notes, *more])
-    divergences = merged([divergence(guilt, watched) for guilt in repairing.repaired(watched, fine, found)])
+    divergences = divergences_of(repairing.repaired(watched, fine, found), watched)
     return Searched(divergences, notes + more + watched.remarks(), clean=clean)
 
 
@@ -321,7 +322,7 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
     order = suspects(judgement)
     likeliest = [s for s in order if rank(judgement, s) == rank(judgement, order[0])]
     found = [suspected(judgement, suspect) for suspect in likeliest]
-    result.divergences = merged([divergence(guilt) for guilt in found])
+    result.divergences = divergences_of(found)
     gradients = both_sides.judged_gradients() if judgement.candidate.loss is not None and not found else None
     for fault in gradients.faults() if gradients is not None else []:
         fault.wrong_before = len(gradients.wrong_parameters()) if gradients is not None else 0

@@ -1,0 +1,58 @@
+"""A line that several regions have in common: one fault there explains them all, one beside it only the first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.locate.described import divergence, merged
+from paralign.locate.lines.kinds import REGION_RULES
+from paralign.locate.lines.rule import ablated
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.model import LineProposal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paralign.locate.laboratory.watched import Watched
+    from paralign.locate.types import Guilt
+    from paralign.model import Divergence
+
+#: the id of the rule in ``report.json``
+SHARED = "region-shared"
+
+#: rules that name a line of a region by its looks alone
+_GUESSING = frozenset(rule.id for rule in REGION_RULES)
+
+
+def divergences(found: Iterable[Guilt], watched: Watched | None = None) -> list[Divergence]:
+    """Faults as they are reported, those of the same kind at the same line as one."""
+    guilts = list(found)
+    told = [divergence(guilt, watched) for guilt in guilts]
+    regions = [{o.source for o in guilt.trial.region if o.source} for guilt in guilts]
+    prefer_shared(told, regions)
+    return merged(told)
+
+
+def prefer_shared(told: list[Divergence], regions: list[set[str]]) -> None:
+    """Name a later region's line for an earlier one that has it too, where the later one has not that of the earlier.
+
+    Args:
+        told: the divergences, in order.
+        regions: the lines of each one's operations.
+    """
+    if SHARED in ablated():
+        return
+    lines = [each.candidate.source if each.candidate is not None and each.rule in _GUESSING else None for each in told]
+    for number, each in enumerate(told):
+        point, own = each.candidate, lines[number]
+        if point is None or own is None:
+            continue
+        later = {line for line, held in zip(lines[number + 1 :], regions[number + 1 :], strict=True) if line and own not in held}
+        shared = later & regions[number] - {own}
+        if len(shared) != 1:
+            continue
+        line = shared.pop()
+        point.lines = [own, *(before for before in point.lines if before != line)]
+        point.source, point.code = line, code_at(line)
+        each.rule = SHARED
+        each.proposals.insert(0, LineProposal(SHARED, line))
