@@ -92,3 +92,17 @@ def test_packed_projections_have_one_law_and_a_tie_that_is_forgotten_is_named():
     verdicts = {p.key: p.verdict for p in result.pairs}
     assert (result.verdict, verdicts["init attn.in_proj_weight"]) == (DIVERGED, ALIGNED)
     assert "table.weight, head.weight are one tensor in the reference only" in [f.cause for f in result.findings]
+
+
+@pytest.mark.parametrize(("like_torch", "verdict"), [(True, ALIGNED), (False, DIVERGED)])
+def test_a_seed_in_the_reference_does_not_hide_its_laws(like_torch, verdict):
+    def build_model():
+        torch.manual_seed(0)
+        return Net()
+
+    reference = Side(framework="torch", functions={"build_model": build_model})
+    candidate = Side(framework="paddle", functions={"build_model": lambda: Port(like_torch)})
+    result = check(reference, candidate, stages=["init"])["init"]
+    assert result.verdict == verdict
+    assert any("the reference's code sets a seed itself (torch.manual_seed)" in note for note in result.notes), result.notes
+    assert torch.manual_seed.__name__ == "manual_seed"

@@ -73,7 +73,7 @@ def test_the_sides_are_filled_in(repository, tmp_path):
     assert "# def predict(path, model):" in text
     assert "# Pictures(root, split)  data/folder.py:3" in text
     candidate = (tmp_path / "port" / "candidate.py").read_text()
-    assert "#     paddle.optimizer.SGD(…)  # train.py:13" in candidate
+    assert "#     paddle.optimizer.Momentum(…)  # train.py:13" in candidate
     assert "#     paddle.optimizer.lr.StepDecay(…)  # train.py:14" in candidate
     assert [node.name for node in ast.parse(candidate).body if isinstance(node, ast.FunctionDef)] == ["build_model"]
 
@@ -316,3 +316,21 @@ def test_a_function_that_puts_a_model_together_is_one(tmp_path):
 def test_functions_that_call_a_class_leave_the_class_the_model(repository):
     (repository / "models" / "makers.py").write_text("from models.net import Net\ndef small():\n    return Net(width=4)\n")
     assert survey(repository).models[0].name == "Net"
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("optim.SGD(net.parameters(), lr=0.1)", "SGD"),
+        ("optim.SGD(net.parameters(), 0.1, 0)", "SGD"),
+        ("optim.SGD(net.parameters(), lr=0.1, momentum=0.0, weight_decay=1e-4)", "SGD"),
+        ("optim.SGD(net.parameters(), lr=0.1, momentum=args.momentum)", "Momentum"),
+        ("optim.SGD(net.parameters(), 0.1, 0.9)", "Momentum"),
+        ("optim.SGD(net.parameters(), **settings)", "Momentum"),
+        ("optim.Adam(net.parameters(), 0.1)", "Adam"),
+    ],
+)
+def test_sgd_with_momentum_is_called_momentum_in_paddle(repository, tmp_path, call, named):
+    (repository / "train.py").write_text(f"from torch import optim\nopt = {call}\n")
+    write(tmp_path / "port", survey(repository))
+    assert f"#     paddle.optimizer.{named}(…)" in (tmp_path / "port" / "candidate.py").read_text()

@@ -258,7 +258,21 @@ def _candidate(found: Survey, chosen: Chosen) -> str:
 
 def _in_paddle(what: Use | Definition) -> str:
     """What a call of PyTorch is called in Paddle; a class of the repository keeps its name."""
-    return paddle_name(what.name, stored("paddle")) if isinstance(what, Use) else what.name
+    if not isinstance(what, Use):
+        return what.name
+    if what.name == "torch.optim.SGD" and _has_momentum(what.text):
+        return "paddle.optimizer.Momentum"  # Paddle's SGD has none
+    return paddle_name(what.name, stored("paddle"))
+
+
+def _has_momentum(text: str) -> bool:
+    """Whether a call of SGD gives a momentum other than 0, or settings that may hold one."""
+    import ast
+
+    call = next(node for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Call))
+    unpacked = any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args)
+    given = next((each.value for each in call.keywords if each.arg == "momentum"), call.args[2] if len(call.args) > 2 else None)  # noqa: PLR2004 - SGD(params, lr, momentum)
+    return unpacked or (given is not None and not (isinstance(given, ast.Constant) and not given.value))
 
 
 def _commented(found: Survey, prefix: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from paralign.dtypes import Typed, is_complex, widen
 from paralign.errors import UsageError
+from paralign.worker import reseeding
 from paralign.worker.frames import told
 from paralign.worker.protocol import BuildFailure, Initial, Started
 
@@ -60,7 +61,7 @@ def initial(session: "Session", writer: "CaptureWriter", options: Initial, value
         if number and time.perf_counter() - began > options.patience:
             break
         seed = (options.first + number) % 2**32
-        model, failed = _built(session, seed)
+        model, failed = _built(session, seed, number, answer)
         if failed is not None:
             answer.failed = failed
             break
@@ -84,12 +85,16 @@ def initial(session: "Session", writer: "CaptureWriter", options: Initial, value
     return answer
 
 
-def _built(session: "Session", seed: int) -> Tuple[Any, Optional[BuildFailure]]:
-    """The model under a seed, or what it raised."""
+def _built(session: "Session", seed: int, number: int, answer: Started) -> Tuple[Any, Optional[BuildFailure]]:
+    """The model under a seed, or what it raised; a seed that its own code sets is another in every build."""
     try:
-        return session.untrained(seed), None
+        session.adapter.seed(seed)
+        with reseeding.moved(number) as called:
+            model = session.function(session.beginning)()
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it is told with its seed
         return None, BuildFailure(seed, told(error))
+    answer.reseeded = sorted({*answer.reseeded, *called})
+    return model, None
 
 
 def _shape(session: "Session", entry: "Entry") -> Tuple[int, ...]:

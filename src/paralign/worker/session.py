@@ -157,11 +157,6 @@ class Session:
         """The function that builds a model as a training from scratch begins it: ``build_untrained``, where the side has it."""
         return "build_untrained" if "build_untrained" in self.functions else "build_model"
 
-    def untrained(self, seed: int) -> Any:
-        """The model as a training from scratch begins it, after a seed."""
-        self.adapter.seed(seed)
-        return self.function(self.beginning)()
-
     def adopt(self, model: Any) -> Any:
         """Take a model that the user's code has built, without a seed; it is given back on the session's device."""
         self._keep(model)

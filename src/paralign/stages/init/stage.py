@@ -281,6 +281,9 @@ def _conclude(context: Context, result: StageResult, judged: list[Judged], answe
     )
     if weak:
         result.notes.append(f"too small for {seeds} seeds to show a wrong scale, not judged: {_some(weak)}; raise [init] seeds")
+    for side, answer in zip(("reference", "candidate"), answers, strict=True):
+        if answer.reseeded:
+            result.notes.append(f"the {side}'s code sets a seed itself ({', '.join(answer.reseeded)}): it was given another in every build")
     _say_insensitive(result, judged)
     _say_other_laws(result, judged)
     if _is_loaded(judged) and answers[0].function != "build_untrained":

@@ -94,6 +94,7 @@ class Started:
         failed: what it raised, or None.
         shared: alias -> the tensor that it is, under the first seed.
         elements: how many a model has.
+        reseeded: functions by which its own code seeds; they were given other seeds.
     """
 
     built: int = 0
@@ -102,6 +103,7 @@ class Started:
     shared: Dict[str, str] = field(default_factory=dict)
     elements: int = 0
     function: str = "build_model"
+    reseeded: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
