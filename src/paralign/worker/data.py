@@ -85,8 +85,36 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
     found = whole.read(session, dataset, min(seconds), until=options.patience, most=options.limit)
     answer.whole = found.write(writer, "samples", length)
     answer.draws = drawn
+    answer.unseen = not drawn and _is_other_each_time(session, dataset)
     answer.decoders = decoders()
     answer.facts, answer.classes = found.facts.told(), class_names(dataset)
+
+
+def _is_other_each_time(session: Session, dataset: Any) -> bool:
+    """Whether the first sample differs from reading to reading, whatever is seeded: a generator of the program's own makes it."""
+    read = []
+    for _ in range(2):
+        session.seed()
+        found = leaves(dataset[0], session.adapter.is_tensor)
+        read.append([_comparable(leaf, session) for _, leaf in found])
+    return len(read[0]) != len(read[1]) or not all(map(_same, *read))
+
+
+def _comparable(leaf: Any, session: Session) -> Any:
+    from paralign.errors import UnsupportedTensor
+
+    try:
+        value = to_value(leaf, session.adapter)
+    except UnsupportedTensor:
+        return ""
+    return value if isinstance(value, str) else value.array
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two texts, or two arrays bit for bit, are one."""
+    if isinstance(one, str) or isinstance(other, str):
+        return type(one) is type(other) and bool(one == other)
+    return bool(one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes())
 
 
 def _record_stream(session: Session, writer: CaptureWriter, samples: Iterator[Any], options: Data, answer: DataSeen) -> None:

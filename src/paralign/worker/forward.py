@@ -12,6 +12,7 @@ from paralign.capture.digest import moments
 from paralign.dtypes import Typed, is_complex, is_floating, widen
 from paralign.errors import message_of
 from paralign.model import Pass
+from paralign.worker.asking import asked
 from paralign.worker.feed import name_of
 from paralign.worker.protocol import Called, Calls, Forward, Passed, Ran
 from paralign.worker.session import DOUBLE, NATIVE, Session
@@ -34,6 +35,7 @@ def forward(session: Session, writer: CaptureWriter, options: Forward, values: D
     with session.untouched() as state:
         for run in options.runs:
             attempt_run(answer, run, partial(_pass, session, writer, options, values["inputs"], run, state, answer))
+        answer.asks = asked(session)
     return answer
 
 

@@ -230,6 +230,11 @@ class Session:
             self._gradients.stopped = True
             raise
 
+    @property
+    def keeps_gradients(self) -> bool:
+        """Whether passes keep gradients, because one has failed without."""
+        return self._gradients.kept
+
     def keep_gradients(self) -> bool:
         """Have passes keep gradients from now on; False where no pass has failed without them, or keeping them was tried before."""
         if not self._gradients.stopped or self._gradients.tried:

@@ -40,6 +40,8 @@ CHANCE = 1e-4
 #: indices that a note lists
 SHOWN = 8
 
+SIDES = ("reference", "candidate")
+
 NOTE = "random: the samples agree with the reference's draws in place of the candidate's"
 
 
@@ -50,7 +52,7 @@ def settle(context: Context, result: StageResult, captures: tuple[Capture, Captu
     """
     answers = [Data.answer(c) for c in captures]
     total = None if answers[0].whole is None else answers[0].whole.total
-    drawn = all(answer.draws for answer in answers)
+    drawn = all(answer.draws or answer.unseen for answer in answers)
     other_lengths = any(is_length(p) and p.verdict == DIVERGED for p in result.pairs)
     if not total or not drawn or other_lengths:
         return False
@@ -58,8 +60,12 @@ def settle(context: Context, result: StageResult, captures: tuple[Capture, Captu
     spread = np.random.RandomState(0).permutation(total)[: REPLAYED - len(wrong[: REPLAYED // 2])]
     indices = sorted({*wrong[: REPLAYED // 2], *(int(i) for i in spread)})
     replay = _Replay(context, result, captures, indices, int(total), all(answer.shuffled for answer in answers))
+    own = [side for side, answer in zip(SIDES, answers, strict=True) if answer.unseen]
     try:
-        replay.run()
+        if own:
+            replay.of_unseen(own)
+        else:
+            replay.run()
     except WorkerFailed as failed:
         result.notes.append(f"draws were not replayed: the {failed.side} failed with {failed.type}: {failed.message}")
     return replay.is_replaced
@@ -109,6 +115,14 @@ class _Replay:
             certain = {index for index, distance in found.distances.items() if distance > every_sample.CERTAIN}
             self._judge(own[0], captures[1], certain, telling)
         self.result.pairs += unread
+
+    def of_unseen(self, sides: list[str]) -> None:
+        """Sides whose draws come from where no seed reaches: only how their samples are distributed can be compared."""
+        if len(sides) == len(SIDES):
+            why = "draws could not be replayed (both sides draw from generators of their own, which no seed reaches)"
+        else:
+            why = f"draws could not be replayed (the {sides[0]} draws from a generator of its own, which no seed reaches)"
+        self._distributions(why, [])
 
     def _drawn(self, what: str, order: Replayed) -> tuple[Capture, Capture]:
         """Both sides with draws of their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.model import Record
     from paralign.stages.common.judging import Method
+
+#: questions that a note lists
+SHOWN = 3
 
 #: below this root mean square, outputs count as vanishing
 VANISHING = 1e-6
@@ -108,6 +112,7 @@ def judged(context: Context) -> StageResult:
     handed.compare(result, reference, candidate)
     _say_weakness(result, reference)
     _say_repeatability(result, reference, candidate)
+    _say_asked(result, reference, candidate)
     conclude(result, method)
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
@@ -252,6 +257,19 @@ def _is_constant(record: Record, capture: Capture) -> bool:
         return False
     values = capture.array(record)
     return values.size > 1 and bool(np.all(values == values.flat[0]))
+
+
+def _say_asked(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Say where a side's code asks what it is run for: another answer than the program's own may take another branch."""
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        asks = [f"{each.name} at {PurePath(each.file).name}:{each.line}" for each in Forward.answer(capture).asks]
+        if not asks:
+            continue
+        listed = ", ".join([*asks[:SHOWN], *(["…"] if len(asks) > SHOWN else [])])
+        result.notes.append(
+            f"the {side} asks what pass it is in ({listed}): this one went without gradients and under observation, "
+            "and a branch for other passes was not compared here; backward compares passes with gradients"
+        )
 
 
 def _say_repeatability(result: StageResult, reference: Capture, candidate: Capture) -> None:

@@ -44,6 +44,7 @@ class DataSeen:
         truncated: the loader was not followed to its end; ``limited``: because that was asked for.
         whole: the samples; ``batches``: those of the loader. None where there is no such thing.
         draws: random numbers that the first samples took.
+        unseen: the first sample is another one when it is read again from the same seed, although nothing was seen to be drawn for it.
         decoders: libraries for videos.
         facts: leaf -> ``dtypes``, ``shapes``, ``classes`` -> numbers of samples; None without a data set.
         classes: their names, None where nobody tells.
@@ -59,6 +60,7 @@ class DataSeen:
     whole: Optional[ReadThrough] = None
     batches: Optional[ReadThrough] = None
     draws: int = 0
+    unseen: bool = False
     decoders: List[str] = field(default_factory=list)
     facts: Optional[Dict[str, Dict[str, Dict[str, int]]]] = None
     classes: Optional[List[str]] = None

@@ -21,15 +21,25 @@ class Calls(Task[Called], task="calls"):
     """In which order the modules are called."""
 
 
+@dataclass(frozen=True, order=True)
+class Question:
+    """A name by which a model's code asks what pass it is in, and where."""
+
+    name: str
+    file: str
+    line: int
+
+
 @dataclass
 class Passed(Ran):
     """``repeat``: how far the outputs of two native runs are apart, relative L2.
 
-    ``lost``: ``run number`` of a pass on further inputs that failed -> why.
+    ``lost``: ``run number`` of a pass on further inputs that failed -> why. ``asks``: what the model's code asks of the pass that it is in.
     """
 
     repeat: float = 0.0
     lost: Dict[str, str] = field(default_factory=dict)
+    asks: List[Question] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
