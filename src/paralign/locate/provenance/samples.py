@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paralign.locate.provenance import text_orders
 from paralign.locate.provenance.blame import TELLING, Search
 from paralign.locate.provenance.own_steps import is_sound
 from paralign.locate.provenance.tracing_back import name, recorded
@@ -32,11 +33,13 @@ def follow(context: Context, divergence: Divergence | None, of: str, number: int
         leaves: the parts of it that differ, '' where it is one tensor.
     """
     sides = recorded(context, of, split=context.settings.split, number=number) if divergence is not None else None
-    found = first_wrong(sides, leaves) if sides is not None else None
+    found = None if sides is None else first_wrong(sides, leaves)
     if sides is not None and found is not None and divergence is not None and divergence.inputs_agree:
         known = Seen(sides.reference.expressions)
         if any(_is_unseen(inner, known) for role, inner in found.expression.values if role != "function"):
             return False  # the way of the sample has seen more of it
+    if sides is not None and found is None:
+        found = text_orders.first_disordered(sides)
     name(divergence, found)
     return found is not None
 

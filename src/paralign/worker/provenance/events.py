@@ -12,7 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from paralign.worker.provenance.expressions import Site
-from paralign.worker.provenance.value_marks import Numbers, array_of, mark
+from paralign.worker.provenance.value_marks import Numbers, array_of, mark, texts_of
 
 if TYPE_CHECKING:
     from paralign.worker.provenance.expressions import FunctionSite
@@ -24,6 +24,9 @@ EVENTS, TIMES = 150_000, 2_000
 #: elements that are looked at altogether, about 50 ns each, and seconds of the thread's own work after which nothing more
 #: is recorded: on a busy machine the same is recorded
 ELEMENTS, PATIENCE = 1 << 27, 40.0
+
+#: kinds of events that make a list
+MAKING = frozenset({"call", "display", "operation"})
 
 Edge = Tuple[str, int]
 
@@ -123,6 +126,8 @@ class Ledger:
         self._busy = True
         try:
             known = mark(value, self._convert, self.numbers)
+            texts = texts_of(value) if known[0] == "k" and kind in MAKING else None
+            known = [*known, texts] if texts is not None else known
         finally:
             self._busy = False
         if known[0] == "a":

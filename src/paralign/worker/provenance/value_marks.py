@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: characters of a text, entries of a list that are kept as they are: enough for settings
 TEXT, LISTED = 200, 64
 
+#: entries of a list whose texts are told by their order, at least and at most
+ORDERED = 8, 20_000
+
 #: elements of an array whose numbers are kept, and numbers in all (8 bytes each)
 DISTINCT, KEPT = 1 << 16, 1 << 21
 
@@ -91,6 +94,16 @@ def mark(value: Any, convert: "Convert" = array_of, numbers: Optional[Numbers] =
     if known is not None:
         return _array(known, numbers)
     return ["k", str(attribute(value, "__qualname__", None) or attribute(value, "__name__", None) or type(value).__qualname__)]
+
+
+def texts_of(value: Any) -> Optional[List[str]]:
+    """What tells the texts of a list, in pairs or alone: a digest of them in their order, and one of them sorted; None of few texts."""
+    if not isinstance(value, (list, tuple)) or not ORDERED[0] <= len(value) <= ORDERED[1]:
+        return None
+    found = [text for item in value for text in (item if isinstance(item, tuple) else (item,)) if isinstance(text, str)]
+    if len(found) < ORDERED[0]:
+        return None
+    return [hashlib.blake2b("\0".join(part).encode("utf-8", "replace"), digest_size=16).hexdigest() for part in (found, sorted(found))]
 
 
 def _array(value: Typed, kept: Optional[Numbers]) -> List[Any]:
