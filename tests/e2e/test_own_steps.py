@@ -602,3 +602,101 @@ def test_a_loader_that_fails_leaves_batches_as_they_were():
 
     result = check(*sides(plain, ported, build_dataloader=broken), inputs=X, labels=Y, stages=["backward"])["backward"]
     assert result.verdict == ALIGNED, told(result)
+
+
+class Whole(torch.nn.Module):
+    """Takes a batch's inputs as one argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = reference()
+
+    def forward(self, batch):
+        return self.body(batch["left"] + batch["right"])
+
+
+class WholePort(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.body = port()
+
+    def forward(self, pair):
+        return self.body(pair["left"] + pair["right"])
+
+
+def test_a_loader_that_gives_inputs_in_a_dict_beside_the_labels():
+    first, second = sides(plain, ported, models=(Whole, WholePort))
+    ones = np.ones((8, 6), "float32")
+    theirs = ({"left": torch.from_numpy(X), "right": torch.from_numpy(ones)}, torch.from_numpy(Y))
+    ours = [{"left": paddle.to_tensor(X), "right": paddle.to_tensor(ones)}, paddle.to_tensor(Y)]
+    first.functions["build_dataloader"] = lambda split: [theirs]  # noqa: ARG005
+    second.functions["build_dataloader"] = lambda split: [ours]  # noqa: ARG005
+    result = check(first, second, inputs={"left": X, "right": ones}, labels=Y, stages=["forward", "backward"])
+    assert result["forward"].verdict == ALIGNED, told(result["forward"])
+    assert result["backward"].verdict == ALIGNED, told(result["backward"])
+
+
+AVERAGES = {}
+
+
+def averaged(model, optimizer, batch):
+    """A step whose averages of the weights are kept on the model, and are its weights afterwards."""
+    if not hasattr(model, "average"):
+        model.average = {n: p.detach().clone() for n, p in model.named_parameters()}
+    loss = mse(model(batch[0]), batch[1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(model.average[name].lerp_(parameter, 0.1))
+    return loss
+
+
+def averaged_port(rate):
+    """The same with averages in a variable of the module, where weights have this share of them."""
+
+    def step(model, optimizer, batch):
+        trained = {n: p for n, p in model.named_parameters() if not p.stop_gradient}  # Paddle's statistics are parameters too
+        if not AVERAGES:
+            AVERAGES.update({n: p.detach().clone() for n, p in trained.items()})
+        loss = mse(model(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        for name, parameter in trained.items():
+            AVERAGES[name] = AVERAGES[name] + rate * (parameter.detach() - AVERAGES[name])
+            parameter.set_value(AVERAGES[name])
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(0.1, ALIGNED), (0.2, DIVERGED)])
+def test_averages_on_a_model_or_in_a_module_begin_anew_in_every_run(rate, verdict):
+    result = checked(averaged, averaged_port(rate))
+    assert result.verdict == verdict, told(result)
+    assert not AVERAGES
+
+
+class Jumping(Dropping):
+    """Gradients that all but cancel out: rounding decides in which direction an adaptive rule goes."""
+
+    def forward(self, x):
+        return super().forward(x) + (self.first(x) - self.first(x + 1e-6)).mean()
+
+
+class JumpingPort(DroppingPort):
+    def forward(self, x):
+        return super().forward(x) + (self.first(x) - self.first(x + 1e-6)).mean()
+
+
+def test_steps_that_draw_have_the_noise_of_the_references_native_steps():
+    optimizers = (
+        lambda model: torch.optim.Adam(model.parameters(), lr=1e-2),
+        lambda model: paddle.optimizer.Adam(1e-2, parameters=model.parameters()),
+    )
+    right = checked(plain, ported, models=(Jumping, JumpingPort), optimizers=optimizers)
+    assert right.verdict == ALIGNED, told(right)
+    wrong = checked(plain, halved, models=(Jumping, JumpingPort))
+    assert wrong.verdict == DIVERGED, told(wrong)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from paralign.worker.session import Session
 
 
+#: elements of a batch of inputs and labels
+PAIR = 2
+
+
 def name_of(what: str, number: int) -> str:
     """The name of a batch's tree: the first has none of its own."""
     return f"{what}_{number}" if number else what
@@ -48,9 +52,16 @@ def feed(session: "Session", writer: "CaptureWriter", options: Feed, values: "Di
 
 
 def _form(batch: Any) -> Dict[str, str]:
+    """How a batch is made: a dict with the labels under a key, or a tuple or list with the labels last.
+
+    ``whole`` names the type of inputs that lie in a batch of two as one element: ``((image, mask), labels)``, ``({"ids": …}, labels)``.
+    """
     if isinstance(batch, dict):
         return {"kind": "dict", "key": next(key for key in LABEL_KEYS if key in batch)}
-    return {"kind": "list" if isinstance(batch, list) else "tuple"}
+    form = {"kind": "list" if isinstance(batch, list) else "tuple"}
+    if len(batch) == PAIR and isinstance(batch[0], (dict, list, tuple)):
+        form["whole"] = "dict" if isinstance(batch[0], dict) else "list" if isinstance(batch[0], list) else "tuple"
+    return form
 
 
 def joined(inputs: Any, labels: Any, form: Dict[str, Any]) -> Any:
@@ -60,14 +71,31 @@ def joined(inputs: Any, labels: Any, form: Dict[str, Any]) -> Any:
     ([1, 2], {'image': 1, 'label': 2}, (1, 3, 2))
     >>> joined({"a": 1, "b": 2}, 3, {"kind": "tuple", "parts": 2}), joined((1, 2), 3, {"kind": "dict", "key": "y", "names": ["a", "b"]})
     ((1, 2, 3), {'a': 1, 'b': 2, 'y': 3})
+    >>> joined((1, 2), 3, {"kind": "tuple", "whole": "list"}), joined({"a": 1}, 3, {"kind": "list", "whole": "dict"})
+    (([1, 2], 3), [{'a': 1}, 3])
     """
     names, kind = form.get("names", ()), form.get("kind")
     parts = list(inputs.values()) if isinstance(inputs, dict) else [*inputs] if isinstance(inputs, tuple) else [inputs]
+    if "whole" in form:
+        pair = [_whole(inputs, parts, form), labels]
+        return pair if kind == "list" else tuple(pair)
     if isinstance(inputs, dict) and (kind in (None, "dict") or len(parts) != form.get("parts")):
         return {**inputs, form.get("key", "labels"): labels}
     if kind == "dict" and len(parts) == len(names):
         return {**dict(zip(names, parts)), form["key"]: labels}
     return [*parts, labels] if kind == "list" else (*parts, labels)
+
+
+def _whole(inputs: Any, parts: List[Any], form: Dict[str, Any]) -> Any:
+    """Inputs as the one element that they are of a batch."""
+    names = form.get("names", ())
+    if form["whole"] == "list":
+        return parts
+    if form["whole"] == "tuple":
+        return tuple(parts)
+    if isinstance(inputs, dict) and (not names or set(names) == set(inputs)):
+        return inputs
+    return dict(zip(names, parts)) if len(parts) == len(names) else inputs
 
 
 def own_form(session: "Session") -> Dict[str, Any]:

@@ -12,6 +12,7 @@ from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.files import system_folders
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.optimizers import construction, steps
+from paralign.worker.own_attributes import keep_attributes, keep_globals
 from paralign.worker.protocol import OwnStepped, OwnSteps
 from paralign.worker.schedule import advance_after
 from paralign.worker.session import DOUBLE, Session
@@ -42,9 +43,15 @@ def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, valu
     answer = OwnStepped(defined=_defined(session))
     form = own_form(session) or form_of(values)
     with session.untouched() as state:
+        attributes, variables = keep_attributes(session.adapter, session.model), keep_globals(session.functions)
+
+        def restore() -> None:
+            attributes()
+            variables()
+            session.restore(state)
+
         for run in options.runs:
-            act = partial(_steps, session, writer, run, state, options, values, form, answer)
-            attempt_run(answer, run, act, partial(session.restore, state))
+            attempt_run(answer, run, partial(_steps, session, writer, run, state, options, values, form, answer), restore)
     return answer
 
 

@@ -50,7 +50,7 @@ class Redrawing:
         self.random: List[RandomOperation] = []
         self._fields: Dict[str, Any] = {"run": run} if step is None else {"run": run, "step": step}
         self._adapter, self._writer, self._given = adapter, writer, given
-        chosen = [] if given is None else given.select(role="sample", **self._fields)
+        chosen = [] if given is None else given.select(role="sample", **{**self._fields, "run": redraw.drawn_in or run})
         self._draws = {record.name: record for record in chosen}
         self._by_order = redraw.by_order
         self._use = {int(number): name for number, name in redraw.use.items()}

@@ -24,6 +24,7 @@ from paralign.model import Manifest
 from paralign.registry import SIGNATURES
 from paralign.trainlog.peaks import forget_peak, peak_bytes
 from paralign.worker import files, variables
+from paralign.worker.calling import call_model
 from paralign.worker.trees import leaves, rebuild, structure, to_value
 
 if TYPE_CHECKING:
@@ -209,13 +210,8 @@ class Session:
         self.adapter.seed(self.base_seed)
 
     def call(self, inputs: Any, model: Any = None) -> Any:
-        """The outputs of the model, or of another: a dict of inputs by keyword, a tuple or list by position, else the one argument."""
-        called = self.model if model is None else model
-        if isinstance(inputs, dict):
-            return called(**inputs)
-        if isinstance(inputs, (tuple, list)):
-            return called(*inputs)
-        return called(inputs)
+        """The outputs of the model, or of another, for inputs as :func:`paralign.worker.calling.call_model` hands them over."""
+        return call_model(self.model if model is None else model, inputs)
 
     @contextmanager
     def passing(self) -> Iterator[None]:

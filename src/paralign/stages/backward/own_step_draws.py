@@ -9,6 +9,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.suspects import random_operations
 from paralign.stages.backward.drawn_steps import DRAWN
 from paralign.worker.protocol import OwnSteps, RandomOperation, Redraw
+from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -50,6 +51,19 @@ def record(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str
     except WorkerFailed as failure:
         return f"with the reference's draws the {failure.side} failed with {failure.type}: {failure.message}"
     return _usable(reference, found)
+
+
+def native(context: Context, order: OwnSteps, values: dict[str, Capture], reference: Capture) -> Capture | None:
+    """The reference's steps again in its own precision, with the draws that it had in float64; None where that fails."""
+    drawn = _numbered(OwnSteps.answer(reference).random[0])
+    use = {str(said.number): said.name for said in drawn}
+    again = replace(order, runs=[NATIVE], redraw=Redraw(use=use, drawn_in=DOUBLE))
+    try:
+        found = context.reference.record("own steps native", again, {**values, "draws": reference})
+    except WorkerFailed:
+        return None
+    whole = all(said.given is not None for step in OwnSteps.answer(found).random for said in step)
+    return found if whole else None
 
 
 def _ways(pairs: list[tuple[RandomOperation, RandomOperation]]) -> list[Redraw]:

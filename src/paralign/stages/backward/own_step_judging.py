@@ -139,6 +139,10 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
         if attempt.verdict != DIVERGED:
             break
     attempt, drawn = tried[-1] if tried[-1][0].verdict != DIVERGED else tried[0]
+    if attempt.verdict == DIVERGED:
+        drawn = replace(drawn, native=own_step_draws.native(context, orders_of(context)[0], steps.given, drawn.reference), alone=set())
+        attempt = StageResult("backward")
+        _judge_steps(context, attempt, drawn, own_step_draws.METHOD)
     part.pairs, part.coverage, part.verdict = attempt.pairs, attempt.coverage, attempt.verdict
     part.notes += [*attempt.notes, f"train_step of the {random} draws random numbers: the candidate's drew what the reference's drew"]
     if part.verdict == DIVERGED:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.comparison import compare_pair
+from paralign.comparison import compare_pair, measure
 from paralign.context import PERTURBED
 from paralign.errors import WorkerFailed
+from paralign.model import Noise
 from paralign.stages.common.judging import Noises
 from paralign.stages.steps import running
 from paralign.worker.protocol import Feed, OwnStepped, OwnSteps
@@ -31,6 +32,7 @@ class Steps:
     """Both sides' recorded steps on the ``given`` batches.
 
     ``alone`` are the parts of what they return that one side alone has, ``refused`` is what a side said of the check's inputs.
+    ``native`` are the reference's steps in its own precision with equal draws, where the noise is to be measured there.
     """
 
     context: Context
@@ -39,6 +41,7 @@ class Steps:
     given: dict[str, Capture]
     alone: set[str] = field(default_factory=set)
     refused: WorkerFailed | None = None
+    native: Capture | None = None
 
     @property
     def answers(self) -> tuple[OwnStepped, OwnStepped]:
@@ -89,7 +92,21 @@ class Steps:
             share = running.kept(pair.reference, framework)
             if pair.noise is not None and share is not None:
                 pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
+            own = self._native_noise(pair.reference)
+            if pair.noise is not None and own is not None:
+                pair.noise = max(pair.noise, own, key=lambda n: n.value)
         return pairs
+
+    def _native_noise(self, record: Record | None) -> Noise | None:
+        """How far a value of the reference lies from that of its native steps with equal draws."""
+        if self.native is None or record is None or record.location is None:
+            return None
+        asked = {"role": record.role, "name": record.name, "run": NATIVE, "step": record.step}
+        twins = [r for r in self.native.select(**asked) if (r.leaf, r.call) == (record.leaf, record.call) and r.location is not None]
+        if not twins or twins[0].shape != record.shape:
+            return None
+        away = measure(self.reference.value(record), self.native.value(twins[0]), shown=False).rel_l2
+        return Noise(away, "the reference's float64 run against its native run, with equal draws")
 
 
 def record_steps(context: Context) -> Steps | None:

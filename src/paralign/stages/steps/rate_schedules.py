@@ -153,13 +153,23 @@ def _pair(both: tuple[Followed, Followed], rates: tuple[Array, Array], wrong: in
     """
     one, other = rates if wrong is None else (side[wrong : wrong + 1] for side in rates)
     grouped = one.shape != other.shape
-    measured = _nearest(one, other) if grouped else (one, other)
+    measured = _nearest(one, other) if grouped else _in_one_order(one, other)
     pair = compare_pair("schedule", both[0].record, both[1].record, *(typed(np.ascontiguousarray(side)) for side in measured))
     if grouped:
         pair.notes = ["rates in other parameter groups: compared where they have one in common"]
+    elif measured[0] is not one:
+        pair.notes = ["the parameter groups stand in another order: compared are the rates in order of size"]
     pair.noise = Noise(CONSTANTS, "constants that frameworks store in float32")
     pair.verdict = ALIGNED if wrong is None else DIVERGED
     return pair
+
+
+def _in_one_order(one: Array, other: Array) -> tuple[Array, Array]:
+    """Rates of as many groups, by size where they lie nearer to each other so; else as they are."""
+    ordered = np.sort(one, axis=1), np.sort(other, axis=1)
+    if np.nansum(np.abs(ordered[0] - ordered[1])) < np.nansum(np.abs(one - other)):
+        return ordered
+    return one, other
 
 
 def _nearest(first: Array, second: Array) -> tuple[Array, Array]:

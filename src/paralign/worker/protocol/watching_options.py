@@ -15,12 +15,14 @@ class Redraw:
         use: number of a random operation -> name of the record in ``draws`` to be used in its place.
         mirrored: numbers of those whose uniform numbers are to count from above.
         by_order: numbers count the random operations alone.
+        drawn_in: the run whose draws are used; '' for the run itself.
     """
 
     keep: bool = False
     use: Dict[str, str] = field(default_factory=dict)
     mirrored: List[int] = field(default_factory=list)
     by_order: bool = False
+    drawn_in: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,45 @@
+"""How a model is handed its inputs: by keyword, by position, or a whole batch as its one argument."""
+
+import inspect
+from typing import Any, Callable
+
+
+def call_model(model: Callable[..., Any], inputs: Any) -> Any:
+    """The outputs of a model.
+
+    A dict is handed over by keyword and a tuple or list by position. Where the model's ``forward`` cannot take
+    them so, and takes one argument, it gets the dict or the tuple as that argument, as in ``forward(self, batch)``.
+
+    Args:
+        model: a module of a framework, or any callable.
+        inputs: a tensor, or a dict, tuple or list of them.
+    """
+    if not isinstance(inputs, (dict, tuple, list)):
+        return model(inputs)
+    if _only_whole(model, inputs):
+        return model(inputs)
+    return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+
+
+def _only_whole(model: Callable[..., Any], inputs: Any) -> bool:
+    """Whether a model takes these inputs as one argument, and cannot take them apart."""
+    try:
+        signature = inspect.signature(getattr(model, "forward", model))
+    except (TypeError, ValueError):  # of C code: as documented
+        return False
+    try:
+        if isinstance(inputs, dict):
+            signature.bind(**inputs)
+        else:
+            signature.bind(*inputs)
+    except TypeError:
+        return _takes_one(signature, inputs)
+    return False
+
+
+def _takes_one(signature: inspect.Signature, argument: Any) -> bool:
+    try:
+        signature.bind(argument)
+    except TypeError:
+        return False
+    return True
