@@ -48,6 +48,14 @@ def test_costs_have_their_fields_and_units(tmp_path):
         (32.0, 0.0010543, 0.01111, 2880.2952878), (0.0, 0.11, 0.42, 152.4), (0.0, 0.0, 0.0125, 0.0),
     ]  # fmt: skip
     assert log.rows[1].values["loss"] == 6.98
+    assert log.rows[1].values["lr"] == 0.004
+
+
+def test_sizes_versions_and_times_beside_figures_are_no_damage(tmp_path):
+    line = "epoch 1 step 2 version: 1.2.3b4 crop: 224x224 eta: 0:00:05 at=2023-01-01 lr: 1.5e3 loss: 1.e-3 speed: 64.0img/s"
+    log = read_log(written(tmp_path, line))
+    assert log.damaged == []
+    assert (log.rows[0].values["lr"], log.rows[0].values["loss"]) == (1500.0, 0.001)
 
 
 @pytest.mark.parametrize(("line", "why"), [
@@ -59,6 +67,9 @@ def test_costs_have_their_fields_and_units(tmp_path):
     ("some loss: 0.5 of nowhere", "neither an epoch nor a step"),
     ('{"kind": "TRAIN", "epoch": 0, "it', "JSON does not end"),
     ('{"epoch": 0}', "no figures"),
+    ("epoch 3 step 4 loss: 0.5 acc: 0.12x00", "the value of 'acc' is no number"),
+    ("epoch 3 step 4 loss: 0.5\ufffd3", "the value of 'loss' is no number"),
+    ("\0\0\0\0epoch 3 step 4 loss: 0.5", "zero bytes"),
 ])  # fmt: skip
 def test_a_damaged_line_is_named_with_its_number(tmp_path, line, why):
     log = read_log(written(tmp_path, "starting", ROOT, line))

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|Infinity)"
 
-#: ``name: number`` or ``name=number``, with the unit that follows
-PAIR = re.compile(rf"(?<![\w.])([A-Za-z_][\w@./-]*)\s*[:=]\s*({NUMBER})(?![\w.]*\d)\s*(%|ms\b|sec\b|s\b)?")
+#: ``name: number`` or ``name=number``, with the unit that follows; PaddleClas writes ``lr(LinearWarmup): 0.1``
+PAIR = re.compile(rf"(?<![\w.])([A-Za-z_][\w@./-]*)(?:\(\w*\))?\s*[:=]\s*({NUMBER})(?![\w.]*\d)\s*(%|ms\b|sec\b|s\b)?")
+
+#: ``name: value`` whose number has something else in its middle: ``0.12x00``, or bytes that are no text
+BROKEN = re.compile(r"([A-Za-z_][\w@./-]*)(?:\(\w*\))?\s*[:=]\s*([-+]?\d+\.\d*[A-Za-z][\w.]*\d[\w.]*|[-+\d.]*\ufffd\S*)")
 
 #: where a line stands: epoch (``[epoch 0``, ``Epoch: 3``, ``[Epoch 1/120]``), batch (``iter 0``, ``Iter: 5/10``, ``step=7``)
 EPOCH = re.compile(r"\b[Ee]poch\b[\s:=\[]*(\d+)")
@@ -110,10 +113,10 @@ def read_log(path: str | Path) -> Log:
     if event_files.is_event_file(raw):
         found = event_files.read(raw, COSTS)
         return Log(file, found.rows, [Damaged(number, why, "") for number, why in found.damaged], found.other)
-    if b"\0" in raw[:4096]:
-        raise CaptureFormatError("the log is no text", where=str(file), hint="name a log of lines, or an event file of TensorBoard's")
     for number, line in enumerate(raw.decode("utf-8", errors="replace").splitlines(), 1):
         _take(log, number, line.rstrip("\r"), pending)
+    if b"\0" in raw and not log.rows:
+        raise CaptureFormatError("the log is no text", where=str(file), hint="name a log of lines, or an event file of TensorBoard's")
     return log
 
 
@@ -128,6 +131,9 @@ class _Pending:
 def _take(log: Log, number: int, line: str, pending: _Pending) -> None:
     """Put one line where it belongs."""
     if not line.strip():
+        return
+    if "\0" in line:  # what a machine that goes down leaves of lines that were not written yet
+        log.damaged.append(Damaged(number, "it holds zero bytes", line.replace("\0", "")[:SHOWN]))
         return
     for reader in (_json, _reprod):
         done = reader(log, number, line, pending)
@@ -205,6 +211,10 @@ def _figures(line: str) -> tuple[Row | None, str]:
             setattr(row, COSTS[lowered], value)
         else:
             row.values[name] = value
+    read = {name for name, _, _ in PAIR.findall(line)}
+    broken = next((found for found in BROKEN.finditer(line) if found[1] not in read or "\ufffd" in found[2]), None)
+    if broken:
+        return None, f"the value of {broken[1]!r} is no number"
     if not row.values:
         return None, "no figure such as a loss"
     cut = re.search(r"[A-Za-z_][\w@-]*\s*[:=]?\s*$", line)
