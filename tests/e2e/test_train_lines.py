@@ -143,8 +143,47 @@ FAULTS = {
 }
 
 
-def checked(tmp_path, candidate):
-    for name, text in (("reference.py", REFERENCE), ("candidate.py", candidate), ("paralign.toml", PROJECT)):
+#: the same with Adam and gradients of two batches for an update, bounded within the port's optimizer
+STEP = """            if len(log.steps) % 2:
+                optimizer.step()
+                optimizer.{clear}()
+                schedule.step()
+"""
+GATHERED = "            optimizer.step()\n            optimizer.{clear}()\n            schedule.step()\n"
+GATHERING = {
+    "reference": (
+        REFERENCE.replace(
+            "torch.optim.SGD(groups(model), lr=0.05, momentum=0.9)", "torch.optim.Adam(model.parameters(), lr=0.005, betas=(0.9, 0.98))"
+        )
+        .replace("loss.backward()", "(loss / 2).backward()")
+        .replace("            torch.nn.utils.clip", "            if len(log.steps) % 2:\n                torch.nn.utils.clip")
+        .replace(GATHERED.format(clear="zero_grad"), STEP.format(clear="zero_grad"))
+    ),
+    "candidate": (
+        CANDIDATE.replace("LambdaDecay(0.05", "LambdaDecay(0.005")
+        .replace(
+            "paddle.optimizer.Momentum(schedule, 0.9, groups(model))",
+            "paddle.optimizer.Adam(schedule, 0.9, 0.98, parameters=model.parameters(), grad_clip=nn.ClipGradByGlobalNorm(0.8))",
+        )
+        .replace("loss.backward()", "(loss / 2).backward()")
+        .replace(CLIP, "")
+        .replace(GATHERED.format(clear="clear_grad"), STEP.format(clear="clear_grad"))
+    ),
+}
+
+#: as above, of that port
+GATHERED_FAULTS = {
+    "beta2 left out": (", 0.98, ", ", ", "paddle.optimizer.Adam(", "what this optimizer makes of the gradients is not"),
+    "bound left out": (", grad_clip=nn.ClipGradByGlobalNorm(0.8)", "", "optimizer.step()", "the reference calls clip_grad_norm_ "),
+    "not cleared": ("                optimizer.clear_grad()\n", "", "optimizer.step()", "the reference calls zero_grad "),
+    "advanced each batch": (
+        "                schedule.step()\n", "            schedule.step()\n", "schedule.step()", "1 calls of step in a step of the training, 0 in",
+    ),
+}  # fmt: skip
+
+
+def checked(tmp_path, candidate, reference=REFERENCE):
+    for name, text in (("reference.py", reference), ("candidate.py", candidate), ("paralign.toml", PROJECT)):
         (tmp_path / name).write_text(text)
     return check_project(tmp_path)[0]["train"]
 
@@ -163,3 +202,26 @@ def test_the_line_is_named_and_why(tmp_path, fault):
     found = result.divergence
     assert line in (found.candidate.code or ""), (found.candidate, found.notes)
     assert why in found.notes[-1]
+
+
+def test_gathered_gradients_that_one_side_bounds_within_its_optimizer_are_aligned(tmp_path):
+    result = checked(tmp_path, GATHERING["candidate"], GATHERING["reference"])
+    assert (result.verdict, result.divergence) == (ALIGNED, None)
+
+
+@pytest.mark.parametrize("fault", GATHERED_FAULTS)
+def test_the_line_is_named_where_gradients_are_gathered(tmp_path, fault):
+    right, wrong, line, why = GATHERED_FAULTS[fault]
+    assert right in GATHERING["candidate"]
+    result = checked(tmp_path, GATHERING["candidate"].replace(right, wrong, 1), GATHERING["reference"])
+    assert result.verdict == DIVERGED
+    found = result.divergence
+    assert line in (found.candidate.code or ""), (found.candidate, found.notes)
+    assert why in found.notes[-1]
+
+
+def test_a_loss_that_is_not_divided_is_named_where_gradients_are_of_another_size(tmp_path):
+    unbounded = [text.replace(CLIP.replace("paddle", name), "") for text, name in ((CANDIDATE, "paddle"), (REFERENCE, "torch"))]
+    found = checked(tmp_path, unbounded[0], unbounded[1].replace("loss.backward()", "(loss / 2).backward()")).divergence
+    assert "loss.backward()" in found.candidate.code
+    assert "2 times the reference's, all of them" in found.notes[-1]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: what a call of an optimizer may name its rate, or its schedule
 RATES = ("lr", "learning_rate")
 
+#: how names of what an optimizer is built with begin that bounds gradients
+BOUNDS = "ClipGrad"
+
 
 def follow_rates(context: Context, divergence: Divergence | None) -> None:
     """Name the expression that made a schedule's rates wrong."""
@@ -127,11 +130,22 @@ def of_building(sides: Sides) -> Blamed | None:
 
     For optimizers that are put together in classes of the user's own. None unless each side has one number that the other has not.
     """
-    own, theirs = (_with_settings(graph.building()) for graph in (sides.candidate, sides.reference))
+    both = ([e for e in graph.building() if not _is_bound(e)] for graph in (sides.candidate, sides.reference))
+    own, theirs = (_with_settings(expressions) for expressions in both)
     wrong, due = _written_alone(own, theirs), _written_alone(theirs, own)
     if len(wrong) != 1 or len(due) != 1:
         return None
     return Blamed(wrong[0], wrong, due[0])
+
+
+def _is_bound(expression: Expression) -> bool:
+    """Whether a number bounds gradients and nothing else: the other side may do that in its training loop."""
+    return bool(expression.users) and all(bounds_gradients(user) for user in expression.users)
+
+
+def bounds_gradients(expression: Expression) -> bool:
+    """Whether this makes what an optimizer bounds gradients with."""
+    return expression.kind == "call" and expression.label.rpartition(".")[2].startswith(BOUNDS)
 
 
 def _with_settings(expressions: list[Expression]) -> list[Expression]:

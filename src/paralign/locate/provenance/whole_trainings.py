@@ -27,11 +27,17 @@ PART = "train"
 #: what is said of an optimizer of which no setting is known to be wrong
 UPDATE = "gradients and rates of the steps are the reference's, what this optimizer makes of them is not"
 
+#: the same, where one side bounds its gradients before the update and the other within it
+BOUNDED = "rates of the steps are the reference's, what this optimizer makes of the gradients is not"
+
 #: names of what clears gradients
 CLEARING = frozenset({"zero_grad", "clear_grad", "clear_gradients"})
 
 #: share of the largest gradient below which one may be rounding alone
 ROUNDING = 1e-5
+
+#: relative difference up to which two factors of gradients are one
+SAME_SCALE = 1e-3
 
 #: relative difference up to which two rates are one
 SAME_RATE = 1e-6
@@ -72,21 +78,27 @@ def follow(
 def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], figures: Sequence[str], steps: int) -> Wrong | None:
     """The expression at fault in the first step that has something wrong: a rate, a figure, a gradient, or what the update makes.
 
-    All of a step is made of what the steps before it left, which is right.
+    All of a step is made of what the steps before it left, which is right. Gradients of which the updates make the same are passed over.
     """
-    if _rates_differ(sides):
-        return _of_rates(sides)
+    rates = _first_rates(sides)
+    if rates is not None:
+        return _of_rates(sides, rates)
     seen = SeenApart(sides.reference.expressions)
+    apart = _bounds_within(sides.candidate) != _bounds_within(sides.reference)
+    silent: set[tuple[str, str]] = set()
     for step in range(steps):
         wrong = _wrong(seen, [_told(sides, step, figure) for figure in figures])
         if wrong:
             return _lacking_mode(sides, step) or _plain(own_steps.most_blamed(sides, seen, wrong))
-        wrong = _wrong(seen, _audible(_roots(sides, f"gradient:{step}", names)))
+        silent |= _silent(_roots(sides, f"gradient:{step}", names), names)
+        heard = [pair for pair in names if pair not in silent]
+        gradients, moved = _roots(sides, f"gradient:{step}", heard), _wrong(seen, _roots(sides, f"after:{step}", heard))
+        wrong = [] if apart or not moved else _wrong(seen, gradients)
         if wrong:
-            return _plain(own_steps.most_blamed(sides, seen, wrong)) or _of_gradients(sides, seen, step)
-        wrong = _wrong(seen, _roots(sides, f"after:{step}", names))
-        if wrong:
-            return _plain(own_steps.most_blamed(sides, seen, wrong)) or _of_update(sides, seen)
+            return _plain(own_steps.most_blamed(sides, seen, wrong)) or _of_gradients(sides, seen, step, gradients)
+        if moved:
+            found = _plain(own_steps.most_blamed(sides, seen, moved)) or (_lacking_call(sides, step, bounds=False) if apart else None)
+            return found or _of_update(sides, seen, BOUNDED if apart else UPDATE)
     return None
 
 
@@ -104,10 +116,11 @@ def _wrong(seen: Seen, pairs: Sequence[Ends]) -> list[tuple[Expression, Expressi
     return [(own, due) for own, due, right in known if right is False]
 
 
-def _audible(pairs: Sequence[Ends]) -> list[Ends]:
-    """Gradients that are more than what rounding leaves of zero, as that of a bias before a normalisation is."""
-    sizes = [max((each.rms for each in pair if each is not None and each.mark[0] == "a"), default=0.0) for pair in pairs]
-    return [pair for pair, size in zip(pairs, sizes, strict=True) if size > ROUNDING * max(sizes)]
+def _silent(gradients: Sequence[Ends], names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Tensors whose gradients are what rounding leaves of zero, as that of a bias before a normalisation is: Adam makes a motion of it."""
+    sizes = [max((each.rms for each in pair if each is not None and each.mark[0] == "a"), default=None) for pair in gradients]
+    most = max((size for size in sizes if size is not None), default=0.0)
+    return {name for name, size in zip(names, sizes, strict=True) if size is not None and size <= ROUNDING * most}
 
 
 def _told(sides: Sides, step: int, figure: str) -> Ends:
@@ -128,14 +141,16 @@ def _of_step(graph: ValueGraph, step: int) -> list[Expression]:
 # -- rates ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _rates_differ(sides: Sides) -> bool:
-    """Whether the optimizers have other rates in some step that both sides made."""
-    pairs = zip(sides.candidate.rates, sides.reference.rates, strict=False)
-    return any(all(abs(a - b) > SAME_RATE * abs(b) for b in due) for own, due in pairs for a in own)
+def _first_rates(sides: Sides) -> int | None:
+    """The first step that both sides made for which the optimizers have other rates."""
+    for step, (own, due) in enumerate(zip(sides.candidate.rates, sides.reference.rates, strict=False)):
+        if any(all(abs(a - b) > SAME_RATE * abs(b) for b in due) for a in own):
+            return step
+    return None
 
 
-def _of_rates(sides: Sides) -> Wrong | None:
-    return _advanced_again(sides) or _plain(
+def _of_rates(sides: Sides, step: int) -> Wrong | None:
+    return _advanced_again(sides, step) or _plain(
         optimizer_settings.of_factor(sides)
         or optimizer_settings.of_rates(sides)
         or optimizer_settings.of_setting(sides, optimizer_settings.RATES)
@@ -144,14 +159,17 @@ def _of_rates(sides: Sides) -> Wrong | None:
     )
 
 
-def _advanced_again(sides: Sides) -> Wrong | None:
-    """The last call of ``step`` where the candidate makes more of them than the reference: a schedule that is advanced twice."""
-    own, due = (
-        [e for e in _of_step(graph, 0) if own_steps.is_step(e) and not any(role == "samples" for role, _ in e.inputs)]
-        for graph in (sides.candidate, sides.reference)
-    )
-    told = f"{len(own)} calls of step in a step of the training, {len(due)} in the reference's"
-    return Wrong(Blamed(own[-1], [own[-1]]), told) if len(own) > len(due) > 0 else None
+def _advanced_again(sides: Sides, until: int) -> Wrong | None:
+    """The last call of ``step`` in the first step, of those before ``until``, in which the candidate makes more of them.
+
+    A schedule is advanced twice then, or where the reference accumulates gradients.
+    """
+    for step in range(until or 1):
+        own, due = (_updates(graph, step) for graph in (sides.candidate, sides.reference))
+        if len(own) > len(due):
+            told = f"{len(own)} calls of step in a step of the training, {len(due)} in the reference's"
+            return Wrong(Blamed(own[-1], [own[-1]]), told)
+    return None
 
 
 # -- figures -------------------------------------------------------------------------------------------------------------------------
@@ -175,16 +193,28 @@ def _is_mode(call: Expression) -> bool:
 # -- gradients -----------------------------------------------------------------------------------------------------------------------
 
 
-def _of_gradients(sides: Sides, seen: Seen, step: int) -> Wrong | None:
-    """What changes gradients of a right loss: a bound, a call that is missing before the update, gradients of the step before."""
-    return _plain(own_steps.other_argument(sides) or own_steps.strange_number(sides, seen)) or _lacking_call(sides, step)
+def _bounds_within(graph: ValueGraph) -> bool:
+    """Whether the optimizer is built with what bounds gradients."""
+    return any(optimizer_settings.bounds_gradients(e) for e in _built(graph))
 
 
-def _lacking_call(sides: Sides, step: int) -> Wrong | None:
-    """The candidate's update, where the reference's step has one call that changes gradients, or clears them, and the candidate's none."""
-    calls = [_changing(graph, step and step - 1) for graph in (sides.candidate, sides.reference)]
+def _of_gradients(sides: Sides, seen: Seen, step: int, gradients: Sequence[Ends]) -> Wrong | None:
+    """What changes gradients of a right loss: a bound, a call that is missing before the update, gradients of the step before, a factor."""
+    found = own_steps.other_argument(sides) or own_steps.strange_number(sides, seen)
+    return _plain(found) or _lacking_call(sides, step) or _of_scale(sides, step, gradients)
+
+
+def _lacking_call(sides: Sides, step: int, *, bounds: bool = True) -> Wrong | None:
+    """The candidate's update, where the reference has one call that changes gradients, or clears them, and the candidate none.
+
+    Looked at is what was done since the update before, that one's step included; ``bounds``, whether clipping counts.
+    """
+    first = max((n for n in range(step) if _updates(sides.candidate, n)), default=0)
+    calls = [_changing(graph, range(first, step + 1)) for graph in (sides.candidate, sides.reference)]
     lacking = [calls[1][word] for word in calls[1] if word not in calls[0]]
-    updates = [e for e in _of_step(sides.candidate, step and step - 1) if own_steps.is_step(e) and e.file]
+    lacking = [e for e in lacking if bounds or "clip" not in e.label]
+    lacking = lacking if len(lacking) == 1 else [e for e in lacking if "grad" in e.label.rpartition(".")[2]]
+    updates = [e for n in range(first, step + 1) for e in _updates(sides.candidate, n)]
     if len(lacking) != 1 or not updates:
         return None
     word = lacking[0].label.rpartition(".")[2]
@@ -192,26 +222,44 @@ def _lacking_call(sides: Sides, step: int) -> Wrong | None:
     return Wrong(Blamed(updates[0], [updates[0]], lacking[0]), told)
 
 
-def _changing(graph: ValueGraph, step: int) -> dict[str, Expression]:
-    """The calls of a step that change gradients in place, by what they do: functions named with an underscore, and those that clear."""
+def _updates(graph: ValueGraph, step: int) -> list[Expression]:
+    """The calls of a step that advance an optimizer, or a schedule."""
+    return [e for e in _of_step(graph, step) if own_steps.is_step(e) and e.file and not any(role == "samples" for role, _ in e.inputs)]
+
+
+def _changing(graph: ValueGraph, steps: Sequence[int]) -> dict[str, Expression]:
+    """The calls of steps that change gradients in place, by what they do: functions named with an underscore, and those that clear."""
     found = {}
-    for each in _of_step(graph, step):
+    for each in (e for step in steps for e in _of_step(graph, step)):
         word = each.label.rpartition(".")[2]
         if each.file and (word.endswith("_") or word in CLEARING):
             found["clear" if word in CLEARING else word] = each
     return found
 
 
+def _of_scale(sides: Sides, step: int, gradients: Sequence[Ends]) -> Wrong | None:
+    """The candidate's last call of ``backward``, where all gradients are the same number of times the reference's."""
+    sizes = [(own.rms, due.rms) for own, due in gradients if own is not None and due is not None and due.rms > 0]
+    factors = [own / due for own, due in sizes]
+    called = [e for n in range(step + 1) for e in _of_step(sides.candidate, n) if e.file and e.label.rpartition(".")[2] == "backward"]
+    if not called or not factors or max(factors) > min(factors) * (1 + SAME_SCALE) or abs(factors[0] - 1) < SAME_SCALE:
+        return None
+    told = (
+        f"the gradients of this loss are {factors[0]:.6g} times the reference's, all of them: a division or factor that only one side has"
+    )
+    return Wrong(Blamed(called[-1], [called[-1]]), told)
+
+
 # -- updates -------------------------------------------------------------------------------------------------------------------------
 
 
-def _of_update(sides: Sides, seen: Seen) -> Wrong | None:
+def _of_update(sides: Sides, seen: Seen, told: str) -> Wrong | None:
     """Where the optimizer is built, if right gradients and rates make a wrong update: the number that is wrong there, else the call."""
     found = optimizer_settings.of_building(sides) or _strange_setting(sides, seen) or _lacking_setting(sides)
     built = sides.candidate.root("optimizer")
     if found is not None or built is None or not built.file:
         return _plain(found)
-    return Wrong(Blamed(built, [built], sides.reference.root("optimizer")), UPDATE)
+    return Wrong(Blamed(built, [built], sides.reference.root("optimizer")), told)
 
 
 def _strange_setting(sides: Sides, seen: Seen) -> Blamed | None:

@@ -373,7 +373,11 @@ def _locate(context: Context, result: StageResult, pairs: list[Pair], exact: Exa
     steps = [_first(runs, kind) for kind in (TRAIN, EVAL)]
     step = min((s for s in steps if s is not None), default=None)
     by_rate = bool(step) and _rates_part(runs)
-    if step is None and not wrong[0].notes:
+    held = [p.candidate for p in wrong if p.candidate is not None]
+    if step is None and any(record.role == "parameter" for record in held):
+        said = "with the updates, in parameters alone: too little to show in a loss"
+        step = runs[0].steps - 1
+    elif step is None and not wrong[0].notes:
         said = "in what layers keep, such as running statistics: losses and parameters agree step by step"
     elif step == 0:
         said = "before any update: the network in train mode, the loss, or what is done with a batch"
