@@ -7,8 +7,14 @@ import sys
 
 import pytest
 
+from paralign.catalogue.parameters import TABLES
 from paralign.port.converted import convert_code
 from paralign.port.ledger import Fate
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 METHODS = """import numpy as np
 import torch
@@ -103,3 +109,71 @@ def test_a_rule_that_none_asks_for_raises_at_its_line(tmp_path, layer):
     text, ledger = converted(tmp_path, f"import torch\nfrom torch import nn\n\nlayer = {layer}\n")
     assert "1 - None" not in text
     assert [(each.fate, each.line) for each in ledger.places] == [(Fate.BY_HAND, 4)]
+
+
+OUT = """import torch
+
+x = torch.tensor([[1.0, 2.0, 4.0], [3.0, 5.0, 7.0]])
+total = torch.empty(0)
+given = torch.sum(x, dim=1, out=total)
+wide = torch.empty(2, 3, dtype=torch.float64)
+torch.add(x, 1.0, out=wide)
+high, at = torch.empty(0), torch.empty(0, dtype=torch.int64)
+torch.max(x, 1, out=(high, at))
+grown = torch.tensor([1.0, 2.0], requires_grad=True)
+(grown * grown).sum().backward()
+print(given.tolist(), total.tolist(), wide.tolist(), high.tolist(), at.tolist(), grown.grad.tolist())
+"""
+
+
+def test_out_is_written_into_and_a_gradient_is_asked_for(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    text, ledger = converted(tmp_path, OUT)
+    assert not ledger.left, text
+    given = [
+        subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True).stdout.strip()
+        for name in ("source.py", "port.py")
+    ]
+    assert given[0] == given[1]
+    assert given[0].startswith("[7.0, 15.0] [7.0, 15.0]")
+
+
+@pytest.mark.parametrize("out", ["out=self.kept", "out=made()"])
+def test_out_that_is_no_plain_name_raises_at_its_line(tmp_path, out):
+    _, ledger = converted(tmp_path, f"import torch\n\n\ndef f(self, made):\n    return torch.sum(torch.ones(2), 0, {out})\n")
+    assert (Fate.BY_HAND, 5) in [(each.fate, each.line) for each in ledger.places]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("torch.bitwise_xor(torch.ones(2).int(), other=torch.ones(2).int())", "paddle.bitwise_xor("),
+        ("torch.functional.split(torch.ones(4), 2)", "paddle.compat.split("),
+        ("torch.zeros(2, dtype=torch.complex64)", "dtype=paddle.complex64"),
+    ],
+)
+def test_calls_that_were_executed_on_both_sides_are_written(tmp_path, source, expected):
+    text, ledger = converted(tmp_path, f"import torch\n\nvalue = {source}\n")
+    assert expected in text
+    assert not ledger.left
+
+
+def test_a_function_that_stands_in_a_file_is_defined_in_one_table_alone():
+    tables = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(TABLES.glob("conversions*.toml"))]
+    names = [name for table in tables for name in table.get("helpers", {})]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_padding_of_a_tensor_is_not_that_of_an_image(tmp_path):
+    paddle = pytest.importorskip("paddle")
+    text, _ = converted(tmp_path, "import torch\nimport torch.nn.functional as F\n\n\ndef f(x):\n    return F.pad(x, (1, 0), value=-1.0)\n")
+    space = {}
+    exec(text, space)
+    assert space["f"](paddle.ones([1, 1, 2])).tolist() == [[[-1.0, 1.0, 1.0]]]
+
+
+@pytest.mark.parametrize("text", ["'{}'.format(x)", "str(x)", "f'{x}'"])
+def test_the_text_of_a_tensor_is_told(tmp_path, text):
+    _, ledger = converted(tmp_path, f"import torch\n\nx = torch.ones(2)\ny = {text}\nz = str(3)\n")
+    assert [(each.fate, each.line) for each in ledger.places if each.name.endswith("__format__")] == [(Fate.CONDITION, 4)]

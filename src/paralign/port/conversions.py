@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,9 @@ def conversions() -> Conversions:
                 content.setdefault(name, []).extend(part)
     sets = {name: frozenset(content[name]) for name in ("always", "either", "accepted", "covered", "dropped", "bases", "values")}
     ways = {name: _way(raw) for name, raw in content["calls"].items()}
+    for name, arguments in content["same"].items():
+        known = ways.get(name, Way())
+        ways[name] = replace(known, same=known.same | frozenset(arguments))
     return Conversions(
         **sets,
         constants=content["constants"],

@@ -15,7 +15,7 @@ from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.ownership import guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START
-from paralign.port.planning import ByHand, Different, plan
+from paralign.port.planning import ByHand, Different, Plan, plan
 from paralign.port.unknowns import Unknowns
 from paralign.port.values import Certainty, Form, Use
 
@@ -185,6 +185,21 @@ class Converter(Unknowns):
             self.text.edit(self.text.end(node), self.text.end(node), ")", node, closes=True)
         self.generic_visit(node)
 
+    def _text_of(self, node: ast.Call) -> None:
+        """Note ``str(x)`` and ``"{}".format(x)`` of tensors."""
+        named = getattr(node.func, "id", "") in ("str", "repr")
+        formatted = isinstance(node.func, ast.Attribute) and node.func.attr == "format" and isinstance(node.func.value, ast.Constant)
+        for each in [*node.args, *[keyword.value for keyword in node.keywords]] if named or formatted else []:
+            if self._is_tensor(each):
+                self.note(each, "torch.Tensor.__format__", Fate.CONDITION, _TEXT)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - as above
+        """As the referrer's; the text of a tensor is noted."""
+        for each in node.values:
+            if isinstance(each, ast.FormattedValue) and self._is_tensor(each.value):
+                self.note(each.value, "torch.Tensor.__format__", Fate.CONDITION, _TEXT)
+        super().visit_JoinedStr(node)
+
     def _belongs(self, target: ast.expr) -> bool:
         while isinstance(target, ast.Attribute | ast.Subscript):
             target = target.value
@@ -214,11 +229,37 @@ class Converter(Unknowns):
         use = replace(_hinted(node, uses[0]), positional=list(node.args), keywords=list(node.keywords))
         edits, places = len(self.text.edits), len(self.places)
         try:
-            self._written(node, use)
+            self._written(node, self._without_out(use))
+            self._put_out(node, use)
         except ByHand as reason:
             del self.text.edits[edits:], self.places[places:]
             if isinstance(reason, Different) or not self._by_adapter(node, use):
                 self.by_hand(node, use.name, str(reason))
+
+    def _without_out(self, use: Use) -> Use:
+        """A call without ``out=``, which names tensors; as it is where it has none.
+
+        Raises:
+            ByHand: what is written into is no plain name.
+        """
+        given = _out_of(use)
+        if given is None or self.hidden("_into("):
+            return use
+        parts = given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
+        if not all(isinstance(each, ast.Name) for each in parts):
+            raise ByHand("what out= writes into is no plain name")
+        return replace(use, keywords=[each for each in use.keywords if each.arg != "out"])
+
+    def _put_out(self, node: ast.Call, use: Use) -> None:
+        """Write ``_into(call, tensor)`` around a call that was written without its ``out=``."""
+        given = _out_of(use)
+        if given is None or self.hidden("_into("):
+            return
+        self.needs("_into(")
+        parent = self._parent()
+        around = parent if isinstance(parent, ast.expr) else None
+        self.text.edit(self.text.start(node), self.text.start(node), "_into(", around)
+        self.text.edit(self.text.end(node), self.text.end(node), f", {ast.unparse(given)})", around, closes=True)
 
     def _is_asked_for(self, node: ast.Call) -> bool:
         """``hasattr(nn, "SiLU")``: what PyTorch has is known; the branch for it is converted."""
@@ -286,6 +327,7 @@ class Converter(Unknowns):
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and node.args and place(node.args[0]) in self.named:
             self.by_hand(node, self.named[place(node.args[0])] + ".?", "its name is made at run time")
             return
+        self._text_of(node)
         if isinstance(node.func, ast.Attribute) and self.seen.imported and self.unknown_method(node, node.func):
             return
         self.generic_visit(node)
@@ -297,6 +339,7 @@ class Converter(Unknowns):
         if use.form is Form.METHOD:
             self._check_receiver(node, use)
         made = plan(use, self.paddle)
+        self._leave_out(node, use, made)
         if is_start(use.name) and not isinstance(self._parent(), ast.Expr):
             made.template = given_back(made.template)
         template = _PARAMETERS.get(use.name, "")
@@ -317,6 +360,13 @@ class Converter(Unknowns):
         guess = ["the object is taken for a tensor by the rules of its base class"] if use.certainty is Certainty.GUESSED else []
         refused = [f"raises where {made.refuses}"] if made.refuses else []
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
+
+    def _leave_out(self, node: ast.Call, use: Use, made: Plan) -> None:
+        """Have ``out=`` removed from a call that was planned without it."""
+        for each in node.keywords:
+            if each.arg == "out" and all(each is not kept for kept in use.keywords):
+                made.bound.given["out"] = each.value
+                made.removed.add("out")
 
     def _iterated(self, node: ast.Call, use: Use) -> None:
         """``next(model.parameters())``: Paddle gives a list."""
@@ -368,6 +418,14 @@ def _is_known(name: str) -> bool:
     return name in stored("torch") or name in conversions().calls
 
 
+def _out_of(use: Use) -> ast.expr | None:
+    """What a function of PyTorch is asked to write its result into."""
+    if use.form is not Form.CALL or not use.name.startswith("torch.") or use.name.rpartition(".")[2][:1].isupper():
+        return None
+    given = next((each.value for each in use.keywords if each.arg == "out"), None)
+    return None if isinstance(given, ast.Constant) else given
+
+
 def _hinted(node: ast.Call, use: Use) -> Use:
     """A guessed method of a class that the object's name speaks for: ``optimizer.zero_grad()`` is not a layer's."""
     owner = hinted_owner(node.func.value, node.func.attr) if isinstance(node.func, ast.Attribute) else None
@@ -382,6 +440,9 @@ _PARAMETERS = {"torch.nn.Module.parameters": "_parameters({self})", "torch.nn.Mo
 #: methods that give an iterator in PyTorch and may give a list in Paddle
 _LISTS = frozenset({f"torch.nn.Module.{name}" for name in ("parameters", "modules", "children", "buffers")})
 
+
+#: what is said of a tensor that becomes text
+_TEXT = "another text in Paddle where it is no single number"
 
 _STATISTICS = "Paddle counts the running statistics of batch norm among the parameters, with stop_gradient. Only in models with batch norm."
 
