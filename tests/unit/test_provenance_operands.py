@@ -165,3 +165,17 @@ def test_a_tensor_of_one_number_is_not_met_among_the_elements_of_large_ones(reco
     assert seen.has(root) is False
     found = Search(root, graphs.reference.root(""), seen, graphs.reference.expressions).first()
     assert found.expression.line == line_of(wrong)
+
+
+def test_a_path_is_no_object_of_unknown_contents(record):
+    program = """
+        from pathlib import Path
+        class Image:
+            def __repr__(self):
+                return "image"
+        def run():
+            return [Path("data").resolve() / "train", Image()]
+        """
+    graph = record(program)
+    made = [next(e for e in graph.expressions if e.label.endswith(label) and e.mark[0] == "k") for label in ("resolve", "Image")]
+    assert [samples._is_unseen(each, Seen(graph.expressions)) for each in made] == [False, True]
