@@ -124,3 +124,32 @@ def test_samples_from_generators_that_no_seed_reaches_are_compared_by_their_laws
 @pytest.mark.parametrize("candidate", [("numpy", 0.2), (None, 0.1)])
 def test_other_laws_and_none_diverge_all_the_same(candidate):
     assert data(("numpy", 0.1), candidate).verdict == DIVERGED
+
+
+class Touched:
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+untouchable = Touched()
+
+
+def circular(h):
+    return h
+
+
+circular.__wrapped__ = circular
+
+
+class Odd(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 4)
+
+    def forward(self, x):
+        return circular(self.layer(x)) if x is not untouchable else None
+
+
+def test_objects_that_the_code_names_are_not_touched():
+    result = check(Side(model=Odd()), Side(model=Odd()), inputs=X, stages=["weights", "forward"])
+    assert result["forward"].verdict == ALIGNED

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dis
 import inspect
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Set, Tuple
 
+from paralign.adapters.base import Curving
 from paralign.worker.protocol.pass_tasks import Question
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 def asked(session: Session) -> List[Question]:
     """Every question in the code that the model's forward passes can reach; the framework's own code is left out."""
     own = session.adapter.name
+    names = OF_WATCHERS | (OF_GRADIENTS if isinstance(session.adapter, Curving) and not session.keeps_gradients else set())
     seen: Set[CodeType] = set()
     found: Set[Question] = set()
     waiting: List[Tuple[FunctionType, Optional[type]]] = []
@@ -38,7 +41,7 @@ def asked(session: Session) -> List[Question]:
             continue
         seen.add(function.__code__)
         for name, line in _read(function.__code__):
-            if name in OF_WATCHERS or (name in OF_GRADIENTS and not session.keeps_gradients):
+            if name in names:
                 found.add(Question(name, function.__code__.co_filename, line))
             waiting += [(each, kind) for each in _functions(kind, name, own)]
             known = function.__globals__.get(name)
@@ -55,12 +58,17 @@ def _functions(kind: Optional[type], name: str, own: str) -> List[FunctionType]:
 
 
 def _plain(value: Any, own: str) -> Optional[FunctionType]:
-    """The function behind decorators; None for anything else, and for one of the framework."""
-    value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-    if not callable(value) or isinstance(value, type):
+    """The function behind decorators; None for anything else, which is not touched, and for one of the framework."""
+    kind = type(value)  # isinstance() would ask the object for its class
+    if issubclass(kind, property):
+        value = value.fget
+    elif issubclass(kind, (staticmethod, classmethod)):
+        value = value.__func__
+    if type(value) is not FunctionType:
         return None
-    value = inspect.unwrap(value)
-    if not isinstance(value, FunctionType) or value.__module__.partition(".")[0] == own:
+    with suppress(ValueError):  # functions that wrap each other
+        value = inspect.unwrap(value)
+    if not isinstance(value, FunctionType) or str(value.__module__).partition(".")[0] == own:
         return None
     return value
 
