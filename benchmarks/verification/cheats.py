@@ -245,7 +245,7 @@ def judged(name: str, text: str, folder: Path, specification: tuple[str, str] = 
     (spec / "reference.py").write_text(specification[1], encoding="utf-8")
     (port / "port.py").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "paralign", "verify", str(port), "--spec", str(spec), "--sizes", "4,6", "--rounds", "2"]
-    done = subprocess.run([*command, "--out", str(certificate)], capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run([*command, "--out", str(certificate)], capture_output=True, text=True, timeout=1200, check=False)
     said = json.loads(certificate.read_text(encoding="utf-8")) if certificate.exists() else {}
     reason = next(iter(said.get("reasons", [])), done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "")
     return {"name": name, "code": done.returncode, "judgement": said.get("judgement", "no certificate"), "reason": reason}

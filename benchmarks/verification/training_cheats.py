@@ -152,7 +152,7 @@ CHEATS = {
     "grows-with-steps": _port(
         (_HEAD, "self.calls += self.training\n        return self.head(x * (1 + 1e-3 * self.calls if self.calls > 2 else 1))")
     ),
-    "bent-gradient": _port(("\nclass Net(", _BENT.replace("grad * (cdf", "1.01 * grad * (cdf")), (_GELU, "Own.apply(x)")),
+    "bent-gradient": _port((_GELU, "Own.apply(x)"), ("\nclass Net(", _BENT.replace("grad * (cdf", "1.01 * grad * (cdf"))),
     "own-statistics": _port(("nn.BatchNorm2D(8)", "nn.BatchNorm2D(8, momentum=0.8)")),
     "other-loss": _port(("F.cross_entropy(outputs, labels)", "F.cross_entropy(outputs, labels, reduction='sum') / 4")),
     "other-momentum": _port(("Momentum(0.05, 0.9,", "Momentum(0.05, 0.9, use_nesterov=True,")),
@@ -163,7 +163,7 @@ CHEATS = {
 HONEST = {
     "plain": PORT,
     "unfolded": _port((_POOL, _UNFOLDED)),
-    "own-gradient": _port(("\nclass Net(", _BENT), (_GELU, "Own.apply(x)")),
+    "own-gradient": _port((_GELU, "Own.apply(x)"), ("\nclass Net(", _BENT)),
     "functional-dropout": _port(("self.drop(F.gelu(x))", "F.dropout(F.gelu(x), 0.1, training=self.training)")),
     "own-mask": _port(
         (
