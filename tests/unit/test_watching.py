@@ -230,6 +230,14 @@ def test_the_advice_follows_from_the_times(given, said):
     assert advice(given)[0] == said
 
 
+@pytest.mark.parametrize(
+    ("spread", "advised"), [(0.0002, "set num_workers=4: "), (0.0012, "keep num_workers=0: times of so few batches vary too")]
+)
+def test_times_within_their_spread_advise_nothing(spread, advised):
+    tried = [LoaderTimed(0, 3, 0.1, 0.00123, spread), LoaderTimed(4, 3, 0.1, 0.0006, spread / 20)]
+    assert advice(LoaderTold(0, 16, tried, step=None, padding=[]))[0].startswith(advised)
+
+
 def test_more_workers_than_cores_are_told():
     assert "2 cores" in advice(answer(0.01, 0.2, 0.05, 0.03, cores=2))[1]
 

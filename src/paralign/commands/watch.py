@@ -38,6 +38,9 @@ READER = 0.1
 #: gain in time of a batch below which another number of workers is not advised
 GAIN = 0.1
 
+#: standard errors by which two times differ that are not taken for chance
+SURE = 3.0
+
 
 @dataclass
 class Growth:
@@ -260,10 +263,20 @@ def advice(answer: LoaderTold) -> list[str]:
     else:
         needed = [each for each in timed if step is not None and each[0] <= step and each[1]]  # without workers a step waits for its batch
         best = min(needed, key=lambda each: each[1] or 0) if needed else least
-        said.append(f"set num_workers={best[1]}: a batch comes {seconds / best[0]:.1f} times as fast as with {own}")
+        if _is_chance(answer, own, best[1]):
+            said.append(f"keep num_workers={own}: times of so few batches vary too much to tell; raise --seconds, or take more samples")
+        else:
+            said.append(f"set num_workers={best[1]}: a batch comes {seconds / best[0]:.1f} times as fast as with {own}")
     if any(workers and workers > answer.cores for _, workers in timed):
         said.append(f"this machine has {answer.cores} cores: more workers than cores help only where they wait for disks or a network")
     return [*said, *(_padded(each) for each in answer.padding)]
+
+
+def _is_chance(answer: LoaderTold, *numbers: int | None) -> bool:
+    """Whether the mean times of two numbers of workers are no further apart than their batches' spread allows."""
+    one, other = (next(each for each in answer.tried if each.workers == number) for number in numbers)
+    errors = [(each.spread or 0.0) / max(1, each.batches - 1) ** 0.5 for each in (one, other)]
+    return abs((one.seconds or 0.0) - (other.seconds or 0.0)) <= SURE * (errors[0] ** 2 + errors[1] ** 2) ** 0.5
 
 
 def _padded(found: Padding) -> str:
