@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -275,8 +276,8 @@ def advice(answer: LoaderTold) -> list[str]:
 def _is_chance(answer: LoaderTold, *numbers: int | None) -> bool:
     """Whether the mean times of two numbers of workers are no further apart than their batches' spread allows."""
     one, other = (next(each for each in answer.tried if each.workers == number) for number in numbers)
-    errors = [(each.spread or 0.0) / max(1, each.batches - 1) ** 0.5 for each in (one, other)]
-    return abs((one.seconds or 0.0) - (other.seconds or 0.0)) <= SURE * (errors[0] ** 2 + errors[1] ** 2) ** 0.5
+    errors = [(each.spread or 0.0) / math.sqrt(max(1, each.batches - 1)) for each in (one, other)]
+    return abs((one.seconds or 0.0) - (other.seconds or 0.0)) <= SURE * math.hypot(*errors)
 
 
 def _padded(found: Padding) -> str:

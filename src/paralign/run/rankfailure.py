@@ -203,7 +203,9 @@ def hung(side: str, ends: list[Ended], timeout: float, folder: Path) -> RanksFai
     for end in ends:
         at = end.told() if end.answer is not None or end.died else stacks.where(end.stack)
         said.append(f"rank {end.rank} {at}" + ("" if end.done else f"; during {end.phase or 'its start'}"))
-        if not end.done:
+        if end.answer is not None and end.raised:  # it gave up waiting by itself
+            frames += [f"rank {end.rank}: {frame}" for frame in end.answer.reply.frames]
+        elif not end.done:
             frames += [f"rank {end.rank}: {frame}" for frame in reversed(stacks.users(end.stack))]
     waiting = [end.rank for end in ends if end.stack and end.stack[0].talks]
     others = [end.rank for end in ends if end.rank not in waiting]
