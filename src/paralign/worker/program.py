@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 import numpy as np
 
 from paralign.adapters.base import Exporting, Timing
+from paralign.dtypes import is_complex, is_floating
 from paralign.errors import ParalignError, UsageError, message_of
 from paralign.worker.data import add_leaves
+from paralign.worker.forward import nudge
 from paralign.worker.frames import told
 from paralign.worker.protocol import Infer, Inferred, OperatorTimes, PartFailed
 from paralign.worker.session import NATIVE, Session
@@ -25,15 +27,21 @@ if TYPE_CHECKING:
 #: sizes of batches on which an exported program is tried besides that of the inputs: alone, and a number that no program was made for
 BATCHES = (1, 3)
 
+#: times that every weight is moved to one of its neighbours, at random: rounding adds up through the layers
+UNITS = 4
+
 
 def infer(session: Session, writer: CaptureWriter, options: Infer, values: Dict[str, Capture]) -> Inferred:
     """``predict(path)`` for every given path, and the exported program beside the eager model on the same inputs.
 
     What a part raised is under ``failed`` of the answer, by part (``predict``, ``export``): the other part is recorded all the same.
     Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
-    and again in runs ``batch-<size>`` for batches of other sizes.
+    and again in runs ``batch-<size>`` for batches of other sizes. Of moved weights ``predict_N`` in runs ``moved-<seed>``.
     """
     answer = Inferred(0, "no export(model, path)")
+    if options.moved:
+        _moved(session, writer, options, answer)
+        return answer
     with session.untouched():
         session.adapter.train(session.model, "eval")
         session.seed()
@@ -50,7 +58,22 @@ def infer(session: Session, writer: CaptureWriter, options: Infer, values: Dict[
     return answer
 
 
-def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answer: Inferred) -> Dict[str, PartFailed]:
+def _moved(session: Session, writer: CaptureWriter, options: Infer, answer: Inferred) -> None:
+    """Record predictions of a model whose weights are some units in the last place away, for every seed."""
+    with session.untouched() as state:
+        floating = {n: v for n, v in state.items() if is_floating(v.dtype) and not is_complex(v.dtype)}
+        for seed in options.moved:
+            random, weights = np.random.RandomState(seed), floating
+            for _ in range(UNITS):
+                weights = {name: nudge(value, random) for name, value in weights.items()}
+            session.adapter.load_state(session.model, weights)
+            session.adapter.train(session.model, "eval")
+            session.seed()
+            with session.passing():
+                answer.failed.update(_predictions(session, writer, options.paths, answer, run=f"moved-{seed}"))
+
+
+def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answer: Inferred, run: str = "") -> Dict[str, PartFailed]:
     """Record ``predict(path)`` of every path; what it raised under ``predict``, nothing where it gave all.
 
     Raises:
@@ -63,7 +86,7 @@ def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answ
             raise
         except Exception as error:  # noqa: BLE001 - as above
             return {"predict": PartFailed(told(error), path)}
-        add_leaves(session, writer, f"predict_{number}", found, role="output", attrs={"path": path})
+        add_leaves(session, writer, f"predict_{number}", found, role="output", attrs={"path": path}, run=run)
         answer.predictions += 1
     return {}
 

@@ -36,10 +36,14 @@ class Inferred:
 
 @dataclass(frozen=True)
 class Infer(Task[Inferred], task="infer"):
-    """``predict(path)`` of every path, and the exported program; ``operators``: time its operators."""
+    """``predict(path)`` of every path, and the exported program; ``operators``: time its operators.
+
+    With ``moved``, predictions alone, once for each of these seeds, with weights that rounding moves.
+    """
 
     paths: List[str]
     operators: bool = False
+    moved: List[int] = field(default_factory=list)
 
 
 @dataclass

@@ -1,0 +1,76 @@
+"""Whole numbers of predictions that rounding decides: a colour between two levels, a class beside an equal one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.errors import WorkerFailed
+from paralign.model import ALIGNED, Pair
+from paralign.worker.protocol import Infer
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import StageResult
+
+#: predictions of the reference with weights that are moved
+TIMES = 8
+
+#: the share of a prediction's elements up to which rounding may decide
+SHARE = 0.02
+
+
+def excuse(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Accept whole numbers that differ only where the reference's own change, too, when rounding moves its weights.
+
+    Args:
+        context: the check.
+        result: its pairs are judged.
+        reference: the predictions of the reference.
+        candidate: those of the candidate.
+    """
+    wrong = [pair for pair in result.pairs if pair.wrong and _is_whole(pair)]
+    if not wrong:
+        return
+    paths = list(dict.fromkeys(str(pair.reference.attrs["path"]) for pair in wrong if pair.reference is not None))
+    try:
+        moved = context.reference.record("infer moved", Infer(paths, moved=list(range(TIMES))), {})
+    except WorkerFailed:
+        return
+    if Infer.answer(moved).failed:
+        return
+    for pair in wrong:
+        _excuse(pair, paths, (reference, candidate, moved), result)
+
+
+def _is_whole(pair: Pair) -> bool:
+    both = pair.reference, pair.candidate
+    if any(record is None or record.location is None for record in both):
+        return False
+    first, second = both
+    whole = first is not None and second is not None and first.dtype == second.dtype and first.shape == second.shape
+    return whole and first is not None and "int" in first.dtype and "path" in first.attrs
+
+
+def _excuse(pair: Pair, paths: list[str], captures: tuple[Capture, Capture, Capture], result: StageResult) -> None:
+    reference, candidate, moved = captures
+    first, second = pair.reference, pair.candidate
+    if first is None or second is None:
+        return
+    here, there = reference.value(first).array, candidate.value(second).array
+    name = f"predict_{paths.index(str(first.attrs['path']))}"
+    again = [moved.value(r).array for r in moved.select(name=name, leaf=first.leaf) if r.location is not None and r.shape == first.shape]
+    if not again:
+        return
+    loose = np.logical_or.reduce([each != here for each in again])
+    differ = here != there
+    if not loose[differ].all() or loose.mean() > SHARE:
+        return
+    pair.verdict = ALIGNED
+    pair.notes.append("rounding decides on the elements that differ")
+    result.notes.append(
+        f"{pair.key}: {int(differ.sum())} of {differ.size} whole numbers differ, where the reference's own change, too, when its weights "
+        "are moved by rounding: they are left out"
+    )
