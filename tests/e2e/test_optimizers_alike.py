@@ -297,3 +297,51 @@ def test_another_beta_near_one_is_found_all_the_same(name, wrong):
     assert result.verdict == DIVERGED, told(result)
     said = f"{next(iter(wrong.values()))} in the candidate"
     assert any(said in cause for cause in told(result)[1]), told(result)
+
+
+class OwnAdam(T.Optimizer):
+    """A rule written by hand, which remembers under names of its own."""
+
+    def __init__(self, params):
+        super().__init__(params, {"lr": 0.01})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                state["m"] = 0.9 * state.get("m", torch.zeros_like(p)) + 0.1 * p.grad
+                p.sub_(group["lr"] * torch.tanh(state["m"]))
+
+
+class OwnAdamPort(P.Optimizer):
+    """The same in Paddle; ``forgetful``: its state is not saved."""
+
+    def __init__(self, parameters, *, forgetful):
+        super().__init__(learning_rate=0.01, parameters=parameters)
+        self._means, self.forgetful = {}, forgetful
+
+    @paddle.no_grad()
+    def step(self):
+        for p in self._parameter_list:
+            if p.grad is not None:
+                self._means[p.name] = 0.9 * self._means.get(p.name, paddle.zeros_like(p)) + 0.1 * p.grad
+                p.set_value(p - self.get_lr() * paddle.tanh(self._means[p.name]))
+
+    def state_dict(self):
+        return super().state_dict() if self.forgetful else {**super().state_dict(), "means": dict(self._means)}
+
+    def set_state_dict(self, state_dict):
+        state = dict(state_dict)
+        self._means = dict(state.pop("means", {}))
+        super().set_state_dict(state)
+
+
+@pytest.mark.parametrize(("forgetful", "verdict"), [(False, ALIGNED), (True, DIVERGED)])
+def test_rules_written_by_hand_go_on_from_their_own_state_alone(forgetful, verdict):
+    result = checked(lambda m: OwnAdam(m.parameters()), lambda m: OwnAdamPort(m.parameters(), forgetful=forgetful))
+    assert result.verdict == verdict, told(result)
+    assert any("no state was carried across: the reference remembers m and the candidate remembers nothing" in n for n in result.notes)
+    assert [p.key for p in result.pairs if p.verdict == DIVERGED] == ["resumed updates of the candidate"] * forgetful

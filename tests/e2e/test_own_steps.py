@@ -700,3 +700,46 @@ def test_steps_that_draw_have_the_noise_of_the_references_native_steps():
     assert right.verdict == ALIGNED, told(right)
     wrong = checked(plain, halved, models=(Jumping, JumpingPort))
     assert wrong.verdict == DIVERGED, told(wrong)
+
+
+class Two(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = reference()
+
+    def forward(self, left, right):
+        return self.body(left + right)
+
+
+class TwoPort(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.body = port()
+
+    def forward(self, left, right):
+        return self.body(left + right)
+
+
+def test_a_loader_that_gives_a_list_of_inputs_beside_the_labels():
+    def theirs(model, optimizer, batch):
+        (left, right), labels = batch
+        loss = mse(model(left, right), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return float(loss)
+
+    def ours(model, optimizer, batch):
+        (left, right), labels = batch
+        loss = mse(model(left, right), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return float(loss)
+
+    first, second = sides(theirs, ours, models=(Two, TwoPort))
+    ones = np.ones((8, 6), "float32")
+    first.functions["build_dataloader"] = lambda split: [[[torch.from_numpy(X), torch.from_numpy(ones)], torch.from_numpy(Y)]]  # noqa: ARG005
+    second.functions["build_dataloader"] = lambda split: [((paddle.to_tensor(X), paddle.to_tensor(ones)), paddle.to_tensor(Y))]  # noqa: ARG005
+    result = check(first, second, inputs=[X, ones], labels=Y, stages=["backward"])["backward"]
+    assert result.verdict == ALIGNED, told(result)

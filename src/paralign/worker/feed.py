@@ -73,10 +73,13 @@ def joined(inputs: Any, labels: Any, form: Dict[str, Any]) -> Any:
     ((1, 2, 3), {'a': 1, 'b': 2, 'y': 3})
     >>> joined((1, 2), 3, {"kind": "tuple", "whole": "list"}), joined({"a": 1}, 3, {"kind": "list", "whole": "dict"})
     (([1, 2], 3), [{'a': 1}, 3])
+    >>> joined([1, 2], 3, {"kind": "list", "whole": "list"})
+    [[1, 2], 3]
     """
     names, kind = form.get("names", ()), form.get("kind")
     parts = list(inputs.values()) if isinstance(inputs, dict) else [*inputs] if isinstance(inputs, tuple) else [inputs]
     if "whole" in form:
+        parts = [*inputs] if isinstance(inputs, list) else parts
         pair = [_whole(inputs, parts, form), labels]
         return pair if kind == "list" else tuple(pair)
     if isinstance(inputs, dict) and (kind in (None, "dict") or len(parts) != form.get("parts")):

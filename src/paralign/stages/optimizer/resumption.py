@@ -82,9 +82,23 @@ def _across(context: Context, result: StageResult, experiment: Experiment, captu
         result.pairs.append(pair)
         if pair.verdict == DIVERGED and any(f.rule == "update/inherent" for f in result.findings):
             pair.leave_out(Unjudged.INHERENT, "what both remember differs by the inherent difference of their rules: not judged")
+        elif pair.verdict == DIVERGED and _slots(captures[0]) != _slots(captures[1]):
+            pair.leave_out(Unjudged.ELSEWHERE, "the optimizers keep what they remember under other names: not judged")
+            result.notes.append(f"no state was carried across: {_kept(captures)}; each side's own saving and loading was judged")
+            return
         elif pair.verdict == DIVERGED:
             pair.notes.append("the optimizers remember different things after equal updates, or the state does not map")
     result.coverage.append(Coverage("states carried across", done, 2))
+
+
+def _slots(capture: Capture) -> set[str]:
+    """Names of what an optimizer remembers of parameters, the number of steps apart, which frameworks count in other places."""
+    return {slot for slots in state_of(capture).values() for slot in slots if slot != "step"}
+
+
+def _kept(captures: tuple[Capture, Capture]) -> str:
+    told = [f"the {side} remembers {', '.join(sorted(_slots(c))) or 'nothing'}" for side, c in zip(SIDES, captures, strict=True)]
+    return " and ".join(told)
 
 
 def _recorded(
