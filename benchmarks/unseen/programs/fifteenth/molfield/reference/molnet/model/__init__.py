@@ -1,0 +1,3 @@
+from .network import MolNet
+
+__all__ = ["MolNet"]

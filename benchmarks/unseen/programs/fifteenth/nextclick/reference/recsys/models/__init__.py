@@ -1,0 +1,3 @@
+from .sasrec import SASRec
+
+__all__ = ["SASRec"]

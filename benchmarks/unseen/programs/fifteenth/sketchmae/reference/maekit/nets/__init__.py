@@ -1,0 +1,3 @@
+from .mae import MaskedAutoencoder
+
+__all__ = ["MaskedAutoencoder"]

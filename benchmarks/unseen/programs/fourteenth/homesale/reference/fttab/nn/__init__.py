@@ -1,0 +1,1 @@
+from .ft_transformer import FTTransformer

@@ -1,0 +1,2 @@
+from .photos import PhotoMasks
+from .transforms import build_transforms

@@ -1,0 +1,2 @@
+from . import aspp, backbone
+from .segmentor import Segmentor
