@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from threading import Lock
 from types import ModuleType
 from weakref import WeakKeyDictionary
 
@@ -89,6 +90,21 @@ def test_an_attribute_that_cannot_be_copied_stays():
     model.own = stubborn = Stubborn()
     keep_attributes(load("torch"), model)()
     assert model.own is stubborn
+
+
+def test_an_object_that_parts_share_and_that_cannot_be_copied_stays_whole():
+    torch = pytest.importorskip("torch")
+    from paralign.adapters.finding import load
+
+    class Settings:
+        def __init__(self):
+            self.lock, self.width = Lock(), 4
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[0].settings = model[1].settings = settings = Settings()
+    keep_attributes(load("torch"), model)()
+    assert model[0].settings is model[1].settings is settings
+    assert settings.width == 4
 
 
 def test_a_model_of_no_framework_keeps_its_attributes():

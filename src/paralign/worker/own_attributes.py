@@ -108,9 +108,12 @@ def _copies(kept: "List[Tuple[Any, Dict[str, Any]]]", fixed: "List[Any]") -> "Li
 
 
 def _copied(value: Any, memo: "Dict[int, Any]") -> Any:
+    known = len(memo)
     try:
         return copy.deepcopy(value, memo)
     except Exception:  # noqa: BLE001 - whatever a foreign object raises that cannot be copied: it stays as it is
+        while len(memo) > known:  # half-made copies, which another attribute would get
+            memo.popitem()
         return value
 
 
