@@ -61,3 +61,12 @@ def test_one_level_elsewhere_is_a_finding(model, tmp_path):
         return made
 
     assert inferred(model, tmp_path, one_more).verdict == DIVERGED
+
+
+def test_a_level_that_rounding_does_not_reach_is_a_finding_where_it_decides(model, tmp_path):
+    def far(value):
+        made = levels(value)
+        made[0, 7] = 90
+        return made
+
+    assert inferred(model, tmp_path, far).verdict == DIVERGED
