@@ -53,6 +53,19 @@ def test_modules_elsewhere_stay_as_they_are(module):
     assert other.held == [1]
 
 
+def test_a_proxy_of_nothing_is_not_asked_what_it_is(module):
+    class Proxy:
+        @property
+        def __class__(self):
+            raise RuntimeError
+
+    module.request, module.seen = Proxy(), []
+    put_back = keep_globals({"train_step": module.train_step})
+    module.seen.append(1)
+    put_back()
+    assert module.seen == []
+
+
 def test_functions_without_a_module_keep_nothing():
     keep_globals({"train_step": max})()
 

@@ -77,16 +77,21 @@ def _lies_in(file: str, folders: "Tuple[str, ...]") -> bool:
 
 
 def _plain(space: "Dict[str, Any]") -> "Dict[str, Any]":
-    return {n: v for n, v in space.items() if isinstance(v, (bool, int, float, str)) and not n.startswith("__")}
+    return {n: v for n, v in space.items() if _is_of(v, (bool, int, float, str)) and not n.startswith("__")}
 
 
 def _held(space: "Dict[str, Any]") -> "List[Tuple[Any, Any]]":
-    return [(v, _items(v)) for n, v in space.items() if isinstance(v, _CONTAINERS) and not n.startswith("__")]
+    return [(v, _items(v)) for n, v in space.items() if _is_of(v, _CONTAINERS) and not n.startswith("__")]
+
+
+def _is_of(value: Any, kinds: "Tuple[type, ...]") -> bool:
+    """Whether a value is of one of the kinds, without asking it: a proxy answers for what may not be there yet."""
+    return issubclass(type(value), kinds)
 
 
 def _items(container: Any) -> Any:
     """What a container holds, in a list or dict of its own."""
-    return dict(container.items()) if hasattr(container, "items") else list(container)
+    return list(container) if isinstance(container, (list, set)) else dict(container.items())
 
 
 def _refill(container: Any, items: Any) -> None:
