@@ -33,6 +33,15 @@ def test_a_seed_is_another_and_the_functions_are_given_back():
     assert before == (np.random.seed, random.seed)
 
 
+def test_a_seed_given_by_its_name_is_another_too():
+    np.random.seed(5)
+    expected = np.random.rand()
+    with moved(2) as called:
+        np.random.seed(seed=3)
+        assert np.random.rand() == expected
+    assert called == ["numpy.random.seed"]
+
+
 def test_what_is_no_whole_number_is_passed_on():
     with moved(7) as called:
         random.seed("name")

@@ -45,9 +45,11 @@ def _moving(own: Callable[..., Any], by: int, name: str, called: List[str]) -> C
     """A function that seeds, with another seed."""
 
     def seed(*given: Any, **named: Any) -> Any:
-        if given and type(given[0]) is int:
-            called.append(name)
-            return own((given[0] + by) % _MOST, *given[1:], **named)
-        return own(*given, **named)
+        number = given[0] if given else named.get("seed")
+        if type(number) is not int:
+            return own(*given, **named)
+        called.append(name)
+        other = (number + by) % _MOST
+        return own(other, *given[1:], **named) if given else own(**{**named, "seed": other})
 
     return seed
