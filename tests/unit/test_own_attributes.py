@@ -91,6 +91,26 @@ def test_attributes_of_a_model_are_put_back_and_its_tensors_stay(framework):
     assert model[0].weight is weight
 
 
+def test_a_model_that_is_something_else_of_the_framework_too():
+    torch = pytest.importorskip("torch")
+    stateful = pytest.importorskip("torch.distributed.checkpoint.stateful")
+    from paralign.adapters.finding import load
+
+    class Kept(torch.nn.Linear, stateful.Stateful):
+        pass
+
+    class Data(torch.nn.Linear, torch.utils.data.Dataset):
+        pass
+
+    for kind in (Kept, Data):
+        model = kind(2, 2)
+        model.count = 1
+        put_back = keep_attributes(load("torch"), model)
+        model.count = 2
+        put_back()
+        assert model.count == 1
+
+
 def test_an_attribute_that_cannot_be_copied_stays():
     torch = pytest.importorskip("torch")
     from paralign.adapters.finding import load

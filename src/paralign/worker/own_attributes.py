@@ -124,7 +124,8 @@ def _copied(value: Any, memo: "Dict[int, Any]") -> Any:
 
 def _framework_names(adapter: Adapter, model: Any) -> "set[str]":
     """Names of the attributes that every model of the framework has; empty where it has no class of models."""
-    roots = [each for each in type(model).__mro__ if each.__module__.split(".")[0] == adapter.name]
+    own = [each for each in type(model).__mro__ if each.__module__.split(".")[0] == adapter.name]
+    roots = [each for each in own if hasattr(each, "forward")]  # not a class of another kind that a model derives from as well
     if not roots:
         return set()
     with adapter.numbered_anew() if isinstance(adapter, Numbering) else nullcontext():
