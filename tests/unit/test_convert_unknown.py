@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from paralign.catalogue.parameters import TABLES
+from paralign.port.conversions import conversions
 from paralign.port.converted import convert_code
 from paralign.port.ledger import Fate
 
@@ -177,3 +178,36 @@ def test_padding_of_a_tensor_is_not_that_of_an_image(tmp_path):
 def test_the_text_of_a_tensor_is_told(tmp_path, text):
     _, ledger = converted(tmp_path, f"import torch\n\nx = torch.ones(2)\ny = {text}\nz = str(3)\n")
     assert [(each.fate, each.line) for each in ledger.places if each.name.endswith("__format__")] == [(Fate.CONDITION, 4)]
+
+
+DIAGONALS = """import torch
+
+x = torch.tensor([[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, 12]]], dtype=torch.int32)
+wide = torch.linalg.diagonal(x), torch.linalg.diagonal(x, offset=1), torch.linalg.diagonal(x, dim1=0, dim2=1), torch.diagonal(x)
+print([each.tolist() for each in wide], str(torch.trace(x[0]).dtype).rpartition(".")[2], torch.trace(x[0]).item())
+"""
+
+
+def test_diagonals_and_traces_are_of_the_axes_and_the_type_of_pytorch(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    text, ledger = converted(tmp_path, DIAGONALS)
+    assert not ledger.left, text
+    given = [
+        subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True).stdout.strip()
+        for name in ("source.py", "port.py")
+    ]
+    assert given[0] == given[1]
+    assert given[0].startswith("[[[1, 5], [7, 11]]")
+
+
+class Held:
+    def fill(self, value):
+        self.value = value
+        return value
+
+
+def test_an_argument_called_value_reaches_the_method_of_an_unknown_object():
+    space = {"paddle": type("Module", (), {"is_tensor": staticmethod(callable)})}
+    exec(conversions().helpers["_of_tensor"], space)
+    assert space["_of_tensor"](None, "fill", Held(), value=3) == 3
