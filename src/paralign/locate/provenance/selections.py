@@ -21,6 +21,9 @@ FEW = 8
 #: how many times as many numbers one selection may hold as the other
 TWICE = 2.0
 
+#: arrays of a list that are looked at, the first ones: each is compared with all of the reference's
+MANY = 64
+
 
 class Selections:
     """The arrays of measured numbers that the reference has, each as a whole.
@@ -73,9 +76,9 @@ class Selections:
 
 
 def arrays_of(each: Expression) -> list[Expression]:
-    """The arrays that a value was made of, those in lists among them."""
+    """The arrays that a value was made of, those in lists among them; of very many the first."""
     found = reached(each.operands, lambda e: e.operands if e.mark[0] != "a" and (e.kind == "display" or e.is_copy) else [])
-    return [inner for inner in found if inner.mark[0] == "a"]
+    return [inner for inner in found if inner.mark[0] == "a"][:MANY]
 
 
 def _measured(each: Expression) -> Numbers | None:
