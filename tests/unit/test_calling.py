@@ -64,3 +64,17 @@ def test_a_model_without_a_signature_is_called_as_documented():
 def test_inputs_that_fit_in_no_way_fail_as_the_call_does():
     with pytest.raises(TypeError, match="unexpected keyword argument 'a'"):
         call_model(lambda x, y: x + y, {"a": 1})
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_keywords_that_a_hook_of_the_models_makes_arguments_of_stay_keywords(framework):
+    library = pytest.importorskip(framework)
+    base = library.nn.Module if framework == "torch" else library.nn.Layer
+
+    class Model(base):
+        def forward(self, whole):
+            return whole
+
+    model = Model()
+    model.register_forward_pre_hook(lambda _, args, kwargs: ((*args, kwargs["x"]), {}), with_kwargs=True)
+    assert call_model(model, {"x": library.ones([1])}).item() == 1

@@ -21,8 +21,14 @@ def call_model(model: Callable[..., Any], inputs: Any) -> Any:
     return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
 
 
+#: where PyTorch and Paddle note hooks that may hand ``forward`` other keywords than the model was called with
+_CHANGING = ("_forward_pre_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs_flag")
+
+
 def _only_whole(model: Callable[..., Any], inputs: Any) -> bool:
     """Whether a model takes these inputs as one argument, and cannot take them apart."""
+    if any(getattr(model, name, None) for name in _CHANGING):
+        return False
     try:
         signature = inspect.signature(getattr(model, "forward", model))
     except (TypeError, ValueError):  # of C code: as documented
