@@ -547,6 +547,50 @@ def test_the_rates_of_a_schedule(record, old, new, line):
     assert found.expression.line == line
 
 
+RAMP = """
+    import argparse
+    def ramp(step, warmup):
+        if step < warmup:
+            return (step + 1) / warmup
+        return 1.0
+    def run():
+        held = argparse.Namespace(warmup=7)
+        def rate(step):
+            return ramp(step, held.warmup)
+        return argparse.Namespace(learning_rate=argparse.Namespace(learning_rate=0.05, step=rate))
+"""
+RAMP_INLINE = """
+    import argparse
+    def run():
+        def rate(step):
+            if step < 7:
+                return (step + 1) / 7
+            return 1.0
+        return argparse.Namespace(learning_rate=argparse.Namespace(learning_rate=0.05, step=rate))
+"""
+
+
+def _in_groups(*factors):
+    """As ``_stepped``, for groups whose rates are these times the schedule's."""
+
+    def stepped(recorder, optimizer, roots):
+        return [[factor * rate for factor in factors] for (rate,) in _stepped(recorder, optimizer, roots)]
+
+    return stepped
+
+
+@pytest.mark.parametrize("groups", [((1.0,), (1.0,)), ((1.0, 1.0, 2.0), (2.0, 1.0)), ((1.0, 0.5), (1.0, 0.5))])
+@pytest.mark.parametrize("new", ["step / warmup", "(step + 2) / warmup"])
+def test_a_ramp_that_begins_at_another_step_is_named_in_its_helper(record, groups, new):
+    drives = [_in_groups(*factors) for factors in groups]
+    wrong = RAMP.replace("(step + 1) / warmup", new)
+    found = optimizer_settings.of_rates(tracing_back.Sides(record(RAMP_INLINE, drives[0]), record(wrong, drives[1])))
+    assert found is not None
+    assert found.expression.line == 4
+    right = tracing_back.Sides(record(RAMP_INLINE, drives[0]), record(RAMP, drives[1]))
+    assert optimizer_settings.of_rates(right) is None
+
+
 def test_right_rates_name_nothing(record):
     sides = tracing_back.Sides(record(INLINE, _stepped), record(BUILT, _stepped))
     assert optimizer_settings.of_rates(sides) is None

@@ -162,11 +162,24 @@ class Search:
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
                 return unseen, due
-        if any(_lacks_an_operand(each, inner, twin) for inner, twin in wrong):
+        if any(_lacks_an_operand(each, inner, twin) or self._lacks_a_step(inner, twin) for inner, twin in wrong):
             return None, due
         if len(wrong) == 1:
             return wrong[0]
         return min(wrong, key=lambda pair: self._plainness(pair[0]))
+
+    def _lacks_a_step(self, inner: Expression, twin: Expression | None) -> bool:
+        """Whether an operand is a right number, not computed, of which the reference computes its own: ``step`` for ``step + 1``."""
+        leaf = inner
+        while leaf.is_copy:
+            leaf = leaf.values[0][1]
+        if leaf.kind in ("operation", "call"):
+            return False
+        while twin is not None and twin.is_copy:
+            twin = twin.values[0][1]
+        if twin is None or twin.kind != "operation" or inner.mark[0] != "s" or not self.is_right(inner):
+            return False
+        return any(is_equal(inner, before) for _, before in twin.values)
 
     def _plainness(self, each: Expression) -> tuple[bool, bool, bool, int]:
         """Which of several wrong operands is looked at first: numbers, those of files, the first that was made.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.locate.provenance.blame import Blamed, Search, is_equal
 from paralign.locate.provenance.schedule_times import of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
-from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen
+from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen, SeenApart
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
@@ -175,12 +175,13 @@ def of_rates(sides: Sides) -> Blamed | None:
     step = next((n for n in differing if n), None)
     if step is None:
         return None
-    end = _end_of_rate(graph, step, reference.rates[step])
-    due = _end_of_rate(reference, step, graph.rates[step])
+    end, due = _ends_of_rate(sides, step)
     if end is None:
         return None
-    settings = behind_all(reference.roots(("optimizer", "scheduler")))
-    seen = Seen([*settings, *reference.of_step(step), *behind_all([due] if due is not None else [])])
+    now = reference.of_step(step)
+    again = {each.source for each in now}  # lines of the schedule: what they made at the first step is right there alone
+    settings = [each for each in behind_all(reference.roots(("optimizer", "scheduler"))) if each.source not in again]
+    seen = SeenApart([*settings, *now, *behind_all([due] if due is not None else [])])
     is_setting = differing[0] == 0  # the first rate is one, but for a schedule that computes it
     if is_setting and (seen.has(end) is not False or end.kind not in ("operation", "return")):
         return None
@@ -192,12 +193,32 @@ def of_rates(sides: Sides) -> Blamed | None:
     return Search(end, due, seen, reference.expressions, excused=right).first()
 
 
-def _end_of_rate(graph: ValueGraph, step: int, others: Sequence[float]) -> Expression | None:
-    """What made the first rate of a step that the other side has not, or its factor."""
-    for index, rate in enumerate(graph.rates[step]):
-        if not any(is_close(rate, other) for other in others):
-            return _rate(graph, graph.of_step(step), rate) or _factor(graph, step, index)
-    return None
+def _wrong_rates(own: Sequence[float], due: Sequence[float]) -> list[tuple[float, float | None]]:
+    """A step's rates that are not the reference's, each with the one that stands in its place.
+
+    Groups stand in an order of their own on each side: where both have as many different rates, they are told by size.
+    """
+    ours, theirs = sorted(set(own)), sorted(set(due))
+    if len(ours) != len(theirs):
+        return [(rate, None) for rate in dict.fromkeys(own) if not any(is_close(rate, other) for other in due)]
+    twins = dict(zip(ours, theirs, strict=True))
+    return [(rate, twins[rate]) for rate in dict.fromkeys(own) if not is_close(rate, twins[rate])]
+
+
+def _made_rate(graph: ValueGraph, step: int, rate: float) -> Expression | None:
+    """What made one of a step's rates, or its factor."""
+    return _rate(graph, graph.of_step(step), rate) or _factor(graph, step, graph.rates[step].index(rate))
+
+
+def _ends_of_rate(sides: Sides, step: int) -> tuple[Expression | None, Expression | None]:
+    """What made the first wrong rate of a step of which that is known, and what made the reference's."""
+    own, due = sides.candidate.rates[step], sides.reference.rates[step]
+    for rate, twin in _wrong_rates(own, due):
+        end = _made_rate(sides.candidate, step, rate)
+        if end is not None:
+            others = [twin] if twin is not None else [rate for rate, _ in _wrong_rates(due, own)]
+            return end, next(filter(None, (_made_rate(sides.reference, step, other) for other in others)), None)
+    return None, None
 
 
 def of_factor(sides: Sides) -> Blamed | None:
