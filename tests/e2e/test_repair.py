@@ -57,7 +57,7 @@ def test_the_example_of_the_page_is_repaired_one_fault_after_the_other(tmp_path)
     assert patch == block("repair.md", "diff") == block("repair.zh.md", "diff")
     found = findings(folder)
     assert [[f["rule"] for f in found[name]] for name in ("data", "metric", "infer")] == [
-        ["repair/constant"],
+        ["repair/value"],
         ["repair/value"],
         ["repair/missing"],
     ]

@@ -306,3 +306,17 @@ def test_other_operations_say_nothing():
     assert profile_of("paddle").equivalent("aten.mm.default") is None
     assert profile_of("torch").equivalent("aten.gather.default") is None
     say(StageResult("forward", divergences=[Divergence(None, None)]), "paddle")
+
+
+class Proxy:
+    """Does not let itself be asked what it is."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+HELD = Proxy()
+
+
+def test_an_object_that_cannot_be_asked_what_it_is_is_passed_over(tmp_path):
+    assert watched(tmp_path, {"build_model": Keeps}, "numpy") is not None

@@ -239,9 +239,10 @@ class Process:
         return WorkerFailed(kind, f"{cause}; last lines of its log:\n{self.tail()}", log=str(self.log), side=self.side)
 
     def tail(self) -> str:
-        """The last lines of the log."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(f"    {line}" for line in lines[-TAIL:]) or "    (empty)"
+        """The last lines of the log; of a traceback that begins among them what follows its heading."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]
+        heads = [number for number, line in enumerate(lines, 1) if line.startswith("Traceback (most recent call last)")]
+        return "\n".join(f"    {line}" for line in lines[heads[-1] if heads else 0 :]) or "    (empty)"
 
     def dismiss(self) -> None:
         """Let a process without a job end by itself, without waiting for it: :meth:`close` does that."""

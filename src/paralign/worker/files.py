@@ -121,6 +121,9 @@ def fingerprint(path: str) -> Optional[str]:
         return None
 
 
+#: kept here, as a side may put something else in its place
+_opening = open
+
 #: what Python calls a folder of installed packages, wherever it lies
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -148,7 +151,7 @@ def _installed_into(folder: str) -> List[str]:
         listed = os.path.join(folder, name, "top_level.txt")
         packages = [name.partition("-")[0].lower()]
         if os.path.isfile(listed):
-            with open(listed, encoding="utf-8", errors="replace") as file:
+            with _opening(listed, encoding="utf-8", errors="replace") as file:
                 packages += file.read().split()
         found += [path for package in packages if os.path.isdir(path := os.path.join(folder, package))]
     return found

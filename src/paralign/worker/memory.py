@@ -261,9 +261,17 @@ def _content(cell: Any) -> Any:
         return None
 
 
+def _may_hold(value: Any) -> bool:
+    """Whether others may lie in a value; not in one that does not let itself be asked what it is, as proxies may."""
+    try:
+        return not isinstance(value, (str, bytes, int, float, type, types.ModuleType))
+    except Exception:  # noqa: BLE001 - whatever the __class__ of a foreign object raises
+        return False
+
+
 def _hold(found: Dict[int, str], name: str, value: Any, depth: int) -> None:
     """Name a value, and what lies in it: entries of containers, attributes of objects of the user's own classes."""
-    if len(found) > MOST or value is None or isinstance(value, (str, bytes, int, float, type, types.ModuleType)) or id(value) in found:
+    if len(found) > MOST or value is None or id(value) in found or not _may_hold(value):
         return
     found[id(value)] = name
     if not depth:
